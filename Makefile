@@ -1,0 +1,56 @@
+# `make demo` runs the main job on real data, `make test` passes the tests; both set up what they need.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+
+.PHONY: help demo test check format lint types floors build fuzz bench clean
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Skipstone needs Python 3.11 or newer; install it, or set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo ## make real data, plan over it, compare with reading everything
+	$(BIN)/skipstone demo
+	$(BIN)/skipstone plan demo-data/flights --where "dest = 'BOS' AND dep_delay > 60"
+
+test: $(VENV)/.dev ## all tests, on all cores
+	$(BIN)/python -m pytest -n $(WORKERS) -q
+
+format: $(VENV)/.dev ## rewrite the code in the project's format
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check . && $(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy && $(BIN)/pyright
+
+floors: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/test_floors.py --durations=0
+
+check: lint types floors test ## format, lint, types, floors, tests
+
+build: $(VENV)/.dev ## wheel and sdist
+	$(BIN)/python -m build
+
+fuzz: $(VENV)/.dev ## the long random run; SECONDS=600
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600)
+
+bench: $(VENV)/.dev ## measure, side by side with other engines
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist demo-data .pytest_cache .mypy_cache .ruff_cache .hypothesis

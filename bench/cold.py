@@ -1,0 +1,75 @@
+"""`compile`: what a fresh process pays for kernels. `python -m bench.cold` is such a process, and prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from bench.report import Options, Report, Requirement
+
+KINDS = {
+    "one test": "a < 500",
+    "range and point, three columns": "a >= 300 AND a < 700 AND b = 77 AND c > 12.5",
+    "text and dates": "e >= 'k500' AND d < DATE '2001-05-06'",
+    "a set": "b IN (1, 5, 9)",
+    "not in a set, or": "b NOT IN (1, 5, 9) OR a = 3",
+    "ten tests": "(a < 3 OR a > 7) AND (b < 3 OR b > 7) AND (c < 3 OR c > 7) AND (f IS NULL OR b = 5) AND (a = 1 OR c = 2)",
+}
+
+
+def here() -> dict[str, float]:
+    """Seconds that this process takes for Numba's import and then per kernel, which must answer as NumPy does."""
+    import skipstone as ss
+    from bench.latency import small_statistics
+
+    stats = small_statistics()
+    start = time.perf_counter()
+    import numba  # noqa: F401
+
+    seconds = {"import numba": time.perf_counter() - start}
+    for name, text in {"first kernel": "a > 5", **KINDS}.items():
+        p = ss.PruningPredicate(text, stats.schema)
+        expected = p.prune(stats, "numpy")
+        start = time.perf_counter()
+        found = p.prune(stats, "numba")
+        seconds[name] = time.perf_counter() - start
+        if not (found == expected).all():
+            raise AssertionError(f"{text}: Numba and NumPy differ")
+    return seconds
+
+
+def measured(processes: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Seconds per kernel of processes that find an empty directory of kernels, and of ones that follow them."""
+    compiled: dict[str, list[float]] = {}
+    loaded: dict[str, list[float]] = {}
+    for _ in range(processes):
+        with tempfile.TemporaryDirectory() as folder:
+            for into in (compiled, loaded):
+                for name, s in _process({**os.environ, "SKIPSTONE_CACHE_DIR": folder}).items():
+                    into.setdefault(name, []).append(s)
+    return compiled, loaded
+
+
+def _process(environment: dict[str, str]) -> dict[str, float]:
+    done = subprocess.run([sys.executable, "-m", "bench.cold"], env=environment, check=True, capture_output=True, text=True)
+    seconds: dict[str, float] = json.loads(done.stdout)
+    return seconds
+
+
+def compiling(options: Options) -> Report:
+    """`compile`: kernels that one process compiles and the next finds on disk. Nobody waits for either, NumPy answers meanwhile."""
+    compiled, loaded = measured(5 if options.full else 2)
+    report = Report("milliseconds until a fresh process has a kernel")
+    report.rows = [{"": k, "compiled": statistics.median(compiled[k]) * 1e3, "from disk": statistics.median(loaded[k]) * 1e3} for k in compiled]
+    worst = max(row["from disk"] for row in report.rows if row[""] in KINDS)
+    report.requirements.append(Requirement("A kernel from disk, after the first, ms: the slowest", worst, 100, at_most=True))
+    return report
+
+
+if __name__ == "__main__":
+    print(json.dumps(here()))

@@ -1,0 +1,114 @@
+"""`latency`: first and warm verdicts over 1,000 containers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import skipstone as ss
+from bench.measure import Timing, clock, repeat
+from bench.report import Options, Report, Requirement, equal
+from skipstone.bindings.sql import parse
+from skipstone.ir.node import Node
+from skipstone.kernels import numpy_cpu
+
+SMALL: Final = 1000
+COLUMNS: Final = {
+    "a": pa.int64(),
+    "b": pa.int32(),
+    "c": pa.float64(),
+    "d": pa.date32(),
+    "e": pa.string(),
+    "f": pa.timestamp("us"),
+}
+LITERALS: Final = {"a": "500", "b": "77", "c": "12.5", "d": "DATE '2001-05-06'", "e": "'k500'", "f": "TIMESTAMP '2001-05-06 07:08:09'"}
+
+
+def small_statistics() -> ss.Statistics:
+    """1,000 containers, six columns of six types, one in twenty all NULL."""
+    r = np.random.default_rng(3)
+    columns = {}
+    for name, dtype in COLUMNS.items():
+        low = r.integers(0, 900, SMALL)
+        ends = [low, low + r.integers(0, 99, SMALL)]
+        if dtype == pa.string():
+            low_high = [pa.array([f"k{v:03}" for v in end]) for end in ends]
+        else:
+            low_high = [pa.array(end.astype(np.int32 if dtype.bit_width == 32 else np.int64)).cast(dtype) for end in ends]
+        nulls = np.where(r.random(SMALL) < 0.05, 100, r.integers(0, 5, SMALL))
+        columns[name] = {"min": low_high[0], "max": low_high[1], "null_count": nulls}
+    return ss.Statistics.from_dict(columns, pa.schema(list(COLUMNS.items())), row_count=np.full(SMALL, 100))
+
+
+def new_shapes() -> Iterator[str]:
+    """Predicates of which no two lower to one shape: four tests, over every choice of columns and operators."""
+    tests = ("{0} < {1}", "{0} >= {1}", "{0} = {1}", "{0} IN ({1}, {1})", "{0} <> {1}", "{0} IS NULL OR {0} <= {1}")
+    for picked in itertools.permutations(COLUMNS, 4):
+        for forms in itertools.combinations(tests, 4):
+            yield " AND ".join(f"({form.format(c, LITERALS[c])})" for form, c in zip(forms, picked, strict=True))
+
+
+def latency(options: Options) -> Report:
+    """First verdicts of a new shape over 1,000 containers, and warm ones."""
+    report = Report(f"{SMALL:,} containers, six columns; a new shape each time, nothing compiled, columns not yet packed")
+    rounds = options.rounds or (200 if options.full else 60)
+    schema = small_statistics().schema
+    ss.PruningPredicate("a = 1", schema)  # sqlglot's import and first parse
+    phases: dict[str, list[float]] = {"parse": [], "make": [], "first prune": [], "second prune": [], "parsed": [], "all": []}
+    shapes = new_shapes()
+    while len(phases["all"]) < rounds:
+        _first(next(shapes), phases)
+    labels = {
+        "parse": "SQL text to nodes",
+        "make": "nodes to PruningPredicate",
+        "first prune": "first prune: pack the columns, write a NumPy kernel, run it",
+        "parsed": "first verdicts, once the text is parsed",
+        "all": "first verdicts, from the text",
+        "second prune": "second prune of the same",
+    }
+    report.rows += [_micros(label, Timing(tuple(phases[key]))) for key, label in labels.items()]
+
+    stats = small_statistics()
+    p = ss.PruningPredicate("a >= 300 AND a < 700 AND b = 77", stats.schema)
+    numba = ss.PruningPredicate("a >= 300 AND a < 700 AND b = 77", stats.schema)
+    equal("Numba", numba.prune(stats, "numba"), p.prune(stats, "numpy"))
+    warm: dict[str, Callable[[], object]] = {
+        "prune, NumPy": lambda: p.prune(stats, "numpy"),
+        "prune, Numba": lambda: numba.prune(stats, "numba"),
+        "evaluate, NumPy": lambda: p.evaluate(stats, "numpy"),
+        "survivors, NumPy": lambda: p.survivors(stats, "numpy"),
+    }
+    timed = {name: repeat(call, 2000) for name, call in warm.items()}
+    report.rows += [_micros(f"warm: {name}", t) for name, t in timed.items()]
+    worst = Timing(tuple(phases["parsed"]))
+    report.requirements += [
+        Requirement("First verdicts once the text is parsed, ms: 95 of 100", worst.quantile(0.95) * 1e3, 10, at_most=True),
+        Requirement("Warm p.prune(stats), us: median", timed["prune, NumPy"].median * 1e6, 50, at_most=True),
+    ]
+    return report
+
+
+def _first(text: str, phases: dict[str, list[float]]) -> None:
+    """One predicate of a new shape, over statistics that nobody asked before."""
+    stats = small_statistics()
+    nodes: list[Node] = []
+    made: list[ss.PruningPredicate] = []
+    parsing = clock(lambda: nodes.append(parse(text)[0]))
+    making = clock(lambda: made.append(ss.PruningPredicate(nodes[0], stats.schema)))
+    known = numpy_cpu.compile_shape.cache_info().misses
+    first = clock(lambda: made[0].prune(stats))
+    if numpy_cpu.compile_shape.cache_info().misses == known:
+        return  # the shape was there already
+    second = clock(lambda: made[0].prune(stats))
+    for key, value in (("parse", parsing), ("make", making), ("first prune", first), ("second prune", second)):
+        phases[key].append(value)
+    phases["parsed"].append(making + first)
+    phases["all"].append(parsing + making + first)
+
+
+def _micros(label: str, t: Timing) -> dict[str, Any]:
+    return {"": label, "us": t.median * 1e6, "best us": t.best * 1e6, "95 of 100": t.quantile(0.95) * 1e6, "worst us": max(t.seconds) * 1e6}

@@ -1,0 +1,132 @@
+"""Timing: contestants in turn, and the bandwidth that they are held against in the same rounds."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skipstone.kernels.pool import threads
+
+Run = Callable[[], object]
+# One read of a part of the arrays, on one thread, without the GIL.
+Read = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one contestant, one number per round."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    def quantile(self, q: float) -> float:
+        """The time that a share q of the rounds stayed within."""
+        return float(np.quantile(self.seconds, q))
+
+    def times(self, other: Timing) -> float:
+        """How many times as long as another it took: the median over rounds, so that both saw the same machine."""
+        return statistics.median(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
+
+
+def interleave(runs: Mapping[str, Run], rounds: int) -> dict[str, Timing]:
+    """Time each run once per round, in turn, after one round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    names = list(runs)
+    for run in runs.values():
+        run()
+    for i in range(rounds):
+        # Each round begins elsewhere, so that nobody always follows the same neighbour.
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            seconds[name].append(clock(runs[name]))
+    return {name: Timing(tuple(s)) for name, s in seconds.items()}
+
+
+def repeat(run: Run, rounds: int) -> Timing:
+    """Time one run many times."""
+    return interleave({"": run}, rounds)[""]
+
+
+def clock(run: Run) -> float:
+    """Seconds of one run, without the collector of cycles."""
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        kept = run()
+        end = time.perf_counter()
+    finally:
+        gc.enable()
+    del kept
+    return end - start
+
+
+class Bandwidth:
+    """Reading four 8-byte arrays on all CPUs: the limit for anything that must read as many bytes.
+
+    Several loops do it, because none is the fastest on every machine; the best of them counts.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.arrays = [np.arange(size) + i for i in range(4)]
+        self.nbytes = sum(a.nbytes for a in self.arrays)
+        self._pool = ThreadPoolExecutor(threads())
+        one, either, together = _loops()
+        self.runs: dict[str, Run] = {
+            "sum, an array at a time, pieces": lambda: self._each(one, size // 10),
+            "or, an array at a time, pieces": lambda: self._each(either, size // 10),
+            "or, an array at a time, halves": lambda: self._each(either, -(-size // threads())),
+            "sum, four arrays at once": lambda: self._all(together, size // 40),
+        }
+
+    def best(self, timings: Mapping[str, Timing]) -> Timing:
+        """The loop with the best median."""
+        return min((timings[name] for name in self.runs), key=lambda t: t.median)
+
+    def _each(self, loop: Read, piece: int) -> None:
+        list(self._pool.map(loop, [a[s : s + piece] for a in self.arrays for s in range(0, len(a), piece)]))
+
+    def _all(self, loop: Read, piece: int) -> None:
+        size = len(self.arrays[0])
+        list(self._pool.map(loop, *([a[s : s + piece] for s in range(0, size, piece)] for a in self.arrays)))
+
+
+def _loops() -> tuple[Read, Read, Read]:
+    import numba
+
+    jit = numba.njit(nogil=True, boundscheck=False)
+
+    @jit  # type: ignore[untyped-decorator]
+    def one(a: Any) -> Any:
+        total = 0
+        for i in range(a.size):
+            total += a[i]
+        return total
+
+    @jit  # type: ignore[untyped-decorator]
+    def either(a: Any) -> Any:
+        total = 0
+        for i in range(a.size):
+            total |= a[i]
+        return total
+
+    @jit  # type: ignore[untyped-decorator]
+    def together(a: Any, b: Any, c: Any, d: Any) -> Any:
+        total = 0
+        for i in range(a.size):
+            total += a[i] + b[i] + c[i] + d[i]
+        return total
+
+    return one, either, together

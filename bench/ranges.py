@@ -1,0 +1,174 @@
+"""`ranges`, `wide`, `narrow`: 10 million containers, two columns, beside other engines."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import skipstone as ss
+from bench.measure import Bandwidth, Run, Timing, interleave
+from bench.peers import PEERS, Peer, Ranges
+from bench.report import Options, Report, Requirement, equal
+from skipstone.ir.lower import Program
+from skipstone.ir.types import leaves_of
+from skipstone.kernels.run import run
+
+PRUNE, PACKED = "Numba, prune", "Numba, packed bits only"
+
+
+@dataclass(frozen=True)
+class Values:
+    """What the columns of `ranges` hold: x from `base` on in steps of `x_step`, y from 0 on in steps of `y_step`."""
+
+    about: str
+    dtype: npt.DTypeLike
+    base: int
+    x_step: int
+    y_step: int
+
+
+DAY: Final = 1_700_000_000_000_000  # microseconds since 1970
+MIXED: Final = Values("bigint columns, x of microseconds, y of ids below 2^31", np.int64, DAY, 1_000_000, 20_000)
+WIDE: Final = Values("bigint columns whose values need 8 bytes", np.int64, DAY, 1_000_000, 1_000_000)
+NARROW: Final = Values("int columns", np.int32, 0, 1, 1)
+
+
+def zone_map(n: int, values: Values) -> Ranges:
+    """Statistics of n containers in no order: overlapping bounds, a few NULLs, one in a hundred all NULL in x, as many in y."""
+    r = np.random.default_rng(7)
+    rows = r.integers(900, 1100, n)
+    columns: dict[str, Any] = {"row_count": rows}
+    for name, base, step, distinct, width in (("x", values.base, values.x_step, 1_000_000, 2000.0), ("y", 0, values.y_step, 100_000, 500.0)):
+        low = base + r.integers(0, distinct, n) * step
+        columns[f"{name}_min"] = low
+        columns[f"{name}_max"] = low + r.exponential(width, n).astype(np.int64) * step
+        columns[f"{name}_null_count"] = np.where(r.random(n) < 0.01, rows, r.integers(0, 10, n))
+    lo, hi, v = values.base + 300_000 * values.x_step, values.base + 700_000 * values.x_step, 50_000 * values.y_step
+    return Ranges(pa.table({k: c.astype(values.dtype, copy=False) for k, c in columns.items()}), lo, hi, v)
+
+
+def statistics_of(r: Ranges) -> ss.Statistics:
+    """The same as `Statistics`; columns are packed when they are first asked."""
+    schema = pa.schema([(c, r.table[f"{c}_min"].type) for c in ("x", "y")])
+    columns = {c: {k: r.table[f"{c}_{k}"] for k in ("min", "max", "null_count")} for c in ("x", "y")}
+    return ss.Statistics.from_dict(columns, schema, row_count=r.table["row_count"])
+
+
+def ranges(options: Options) -> Report:
+    """10 million containers, `x >= lo AND x < hi AND y = v` with null counts, beside other engines."""
+    return _ranges(options, MIXED)
+
+
+def wide(options: Options) -> Report:
+    """The same over values that all need 8 bytes, which nobody can narrow."""
+    return _ranges(options, WIDE)
+
+
+def narrow(options: Options) -> Report:
+    """The same over columns of 4 bytes, for everyone."""
+    return _ranges(options, NARROW)
+
+
+class Own:
+    """Skipstone's contestants: what they run, and the bytes that they read."""
+
+    def __init__(self, given: Ranges) -> None:
+        self.stats = statistics_of(given)
+        self.predicate = ss.PruningPredicate(f"x >= {given.lo} AND x < {given.hi} AND y = {given.v}", self.stats.schema)
+        dtypes = {path: leaf.dtype for path, leaf in leaves_of(self.stats.schema).items()}
+        self.launch = self.stats.launch(Program(self.predicate.program.can_match), dtypes)
+        self.both = self.stats.launch(self.predicate.program, dtypes)
+
+    def answer(self) -> npt.NDArray[np.bool_]:
+        """What is kept, once every way to compute it gave the same."""
+        p, stats = self.predicate, self.stats
+        kept = p.prune(stats, "numba")
+        equal("Skipstone on NumPy", p.prune(stats, "numpy"), kept)
+        packed = run(self.launch, "numba").planes[0]
+        assert not isinstance(packed, bool)
+        equal(PACKED, np.unpackbits(packed.view(np.uint8), count=len(kept), bitorder="little"), kept)
+        equal("evaluate", p.evaluate(stats, "numba") > 0, kept)
+        equal("evaluate on NumPy", p.evaluate(stats, "numpy"), p.evaluate(stats, "numba"))
+        return kept
+
+    def runs(self, full: bool) -> dict[str, tuple[Run, int]]:
+        """Per contestant its run and the bytes that it must read."""
+        p, stats, launch = self.predicate, self.stats, self.launch
+        usual: dict[str, tuple[Run, int]] = {
+            PRUNE: (lambda: p.prune(stats, "numba"), launch.nbytes),
+            PACKED: (lambda: run(launch, "numba"), launch.nbytes),
+            "Skipstone on NumPy, prune": (lambda: p.prune(stats, "numpy"), launch.nbytes),
+        }
+        more: dict[str, tuple[Run, int]] = {
+            "Numba, evaluate": (lambda: p.evaluate(stats, "numba"), self.both.nbytes),
+            "Skipstone on NumPy, evaluate": (lambda: p.evaluate(stats, "numpy"), self.both.nbytes),
+        }
+        return {**usual, **more} if full else usual
+
+
+def _ranges(options: Options, values: Values) -> Report:
+    n = options.containers
+    given = zone_map(n, values)
+    own = Own(given)
+    expected = own.answer()
+    report = Report(f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept")
+    taking_part = []
+    for peer in PEERS:
+        if peer.missing:
+            report.notes.append(f"{peer.name} took no part: {peer.missing}")
+        elif options.full or not peer.extra:
+            taking_part.append(peer)
+    runs = own.runs(options.full) | {peer.name: (_prepared(peer, given, expected), given.table.nbytes) for peer in taking_part}
+
+    bandwidth = Bandwidth(n)
+    timings = interleave({**bandwidth.runs, **{name: r for name, (r, _) in runs.items()}}, options.rounds or (40 if options.full else 15))
+    limit, ours = bandwidth.best(timings), timings[PRUNE]
+    report.rows.append(_row("read bandwidth", limit, n, bandwidth.nbytes, 1.0, ours))
+    shares = {name: limit.times(timings[name]) * nbytes / bandwidth.nbytes for name, (_, nbytes) in runs.items()}
+    report.rows += [_row(name, timings[name], n, nbytes, shares[name], ours) for name, (_, nbytes) in runs.items()]
+    report.notes += [
+        f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the best of {len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",
+        "Ratios are medians over rounds, each against the same round. Peers read columns and counts as they came;",
+        f"Skipstone reads what it made of them at ingest: bounds as {', '.join(str(a.dtype) for a in own.launch.arrays)}, "
+        f"and {len(own.launch.planes)} planes of bits.",
+    ]
+    report.requirements += _required(shares, {peer: timings[peer.name].times(ours) for peer in taking_part})
+    return report
+
+
+def _required(shares: dict[str, float], slower: dict[Peer, float]) -> list[Requirement]:
+    """What must hold. Peers that took no part prove nothing: nan meets no bound."""
+    best, times = min(((peer.name, t) for peer, t in slower.items() if peer.column), key=lambda found: found[1], default=("none", math.nan))
+    datafusion = min((t for peer, t in slower.items() if peer.package == "datafusion"), default=math.nan)
+    return [
+        Requirement("Numba, prune to a bool column: share of what the bandwidth allows", shares[PRUNE], 0.8),
+        Requirement("Numba, packed bits: share of what the bandwidth allows", shares[PACKED], 0.8),
+        Requirement(f"Numba against the best peer that returns a column ({best}): times faster", times, 2),
+        Requirement("Numba against DataFusion: times faster", datafusion, 4),
+    ]
+
+
+def _prepared(peer: Peer, given: Ranges, expected: Any) -> Run:
+    """The peer's run, once its answer was found right."""
+    timed, read = peer.prepare(given)
+    equal(peer.name, read(timed()), expected if peer.column else int(expected.sum()))
+    return timed
+
+
+def _row(name: str, t: Timing, n: int, nbytes: int, share: float, ours: Timing) -> dict[str, Any]:
+    return {
+        "": name,
+        "ms": t.median * 1e3,
+        "best ms": t.best * 1e3,
+        "10 % to 90 %": f"{t.quantile(0.1) * 1e3:.1f} to {t.quantile(0.9) * 1e3:.1f}",
+        "M containers/s": n / t.median / 1e6,
+        "MB read": nbytes / 1e6,
+        "GB/s": nbytes / t.median / 1e9,
+        "of bandwidth": share,
+        "times Numba": t.times(ours),
+    }

@@ -1,0 +1,20 @@
+"""The workloads by name. Each takes `Options` and returns a `Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bench.cold import compiling
+from bench.latency import latency
+from bench.ranges import narrow, ranges, wide
+from bench.report import Options, Report
+
+WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
+    "ranges": ranges,
+    "latency": latency,
+    "compile": compiling,
+    "wide": wide,
+    "narrow": narrow,
+}
+USUAL: Final = ("ranges", "latency", "compile")

@@ -1,0 +1,124 @@
+"""Explaining a predicate: how it was understood, and what each of its conjuncts did to real statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.statistics import PruningStatistics, Statistics
+from skipstone.ir.node import Node, Op, Reason, columns_of, show_path
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.text import show
+from skipstone.kernels.bounds import bounds_of
+
+if TYPE_CHECKING:
+    from skipstone.bindings.predicate import PruningPredicate
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """What one conjunct of a predicate did.
+
+    Attributes:
+        text: The conjunct as SQL.
+        alone: Containers that it prunes by itself.
+        after: Containers that it prunes and no conjunct before it did.
+        fully: Kept containers of which every row passes it.
+        undecided: Reason -> kept containers that it could not decide.
+    """
+
+    text: str
+    alone: int
+    after: int
+    fully: int
+    undecided: dict[str, int]
+
+
+def conjuncts_of(n: Node) -> tuple[Node, ...]:
+    """The parts of a predicate that must all hold."""
+    return n.args if n.op is Op.AND else (n,)
+
+
+def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conjunct]:
+    """Judge each conjunct by itself over the same statistics."""
+    parts = conjuncts_of(predicate.node)
+    verdicts = [predicate.part(p).evaluate(stats) for p in parts]
+    kept = predicate.prune(stats)
+    left = np.ones(stats.num_containers, np.bool_)
+    out = []
+    for part, v in zip(parts, verdicts, strict=True):
+        pruned = v == Verdict.NEVER
+        out.append(
+            Conjunct(
+                show(part),
+                int(pruned.sum()),
+                int((pruned & left).sum()),
+                int((kept & (v == Verdict.ALWAYS)).sum()),
+                dict(_reasons(part, stats, kept & (v == Verdict.MAYBE))),
+            )
+        )
+        left &= ~pruned
+    return out
+
+
+def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[str, int]]:
+    """Why containers stay undecided, each counted once."""
+    if not undecided.any():
+        return
+    if any(m.op is Op.UNKNOWN for m in part.walk()):
+        yield "the form is not understood", int(undecided.sum())
+        return
+    rest = undecided.copy()
+    for path in columns_of(part):
+        leaf = stats.leaf(path)
+        raw = stats.raw(path)
+        known = np.zeros(len(rest), np.bool_)
+        for array, side in ((raw.min, "min"), (raw.max, "max")):
+            b = bounds_of(array, leaf.dtype, side) if leaf is not None and array is not None else None  # type: ignore[arg-type]
+            if b is not None:
+                known |= True if b.known is None else b.known
+        if (missing := rest & ~known).any():
+            yield f"no bounds of {show_path(path)}", int(missing.sum())
+            rest &= known
+    if rest.any():
+        yield "the bounds overlap the condition", int(rest.sum())
+
+
+def not_understood(n: Node) -> list[Reason]:
+    """What cost its branch, and why."""
+    return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
+
+
+def explain(predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None) -> str:
+    """The report of `PruningPredicate.explain`."""
+    lines = [f"predicate   {predicate.expr}", f"rewritten   {predicate.rewritten}"]
+    lines += [f"kept for    {r.what}: {r.why}" for r in not_understood(predicate.node)]
+    for g in predicate.literal_guarantees:
+        shown = sorted(map(repr, g.literals))
+        more = f", ... {len(shown) - 8} more" if len(shown) > 8 else ""
+        lines.append(f"guarantee   {g.column} {'IN' if g.kind == 'in' else 'NOT IN'} ({', '.join(shown[:8])}{more})")
+    lines += ["program", *(f"  {line}" for line in str(predicate.program).splitlines())]
+    if stats is not None:
+        lines += _judged(predicate, stats)
+    lines.append(f"backends    {predicate.backends_text}")
+    return "\n".join(lines)
+
+
+def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) -> list[str]:
+    if not isinstance(stats, Statistics):
+        stats = Statistics.from_provider(stats, predicate.schema, predicate.columns)
+    verdicts = predicate.evaluate(stats)
+    n = len(verdicts)
+    counts = {v: int((verdicts == v).sum()) for v in Verdict}
+    lines = [f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"]
+    for c in judge_conjuncts(predicate, stats):
+        lines.append(f"  {c.text}")
+        lines.append(f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept")
+        lines += [f"    cannot decide {count} of the kept: {reason}" for reason, count in c.undecided.items()]
+    return lines

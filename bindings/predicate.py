@@ -1,0 +1,279 @@
+"""PruningPredicate: one condition, judged against the statistics of many containers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.expr import Expr, from_filters, is_filters
+from skipstone.bindings.statistics import PruningStatistics, Statistics
+from skipstone.ir import spec
+from skipstone.ir.bind import bind
+from skipstone.ir.errors import PredicateError, PredicateTooDeep, clip
+from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
+from skipstone.ir.lower import Program, lower
+from skipstone.ir.node import Node, Op, Path, columns_of, show_path
+from skipstone.ir.session import Session
+from skipstone.ir.simplify import TRUE
+from skipstone.ir.text import rewritten, show
+from skipstone.ir.types import DType, leaves_of
+from skipstone.ir.zones import zone_of
+from skipstone.kernels.planes import Mask, Verdicts, positions
+from skipstone.kernels.run import Backend, Result, run
+
+Source: TypeAlias = str | Expr | pc.Expression | Sequence[Any] | Node
+
+
+class PruningPredicate:
+    """A predicate that says, from statistics alone, which containers can hold a matching row.
+
+    Args:
+        predicate: Spark SQL text, a `col()` expression, a pyarrow expression, or filter lists.
+        schema: The columns that the predicate may name.
+        timezone: The Spark session's time zone, for zone-less literals beside zoned columns and the reverse.
+        ansi: Whether Spark runs in ANSI mode (its default since 4.0); it decides about some casts of literals.
+        case_sensitive: Whether names must match in case.
+
+    Raises:
+        PredicateSyntaxError: the text is not one condition.
+        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
+
+    Immutable; copies, pickles and prints. Safe to share between threads.
+
+    Example:
+        >>> import pyarrow as pa, skipstone as ss
+        >>> schema = pa.schema([("x", pa.int64())])
+        >>> stats = ss.Statistics.from_dict({"x": {"min": [0, 2, 5], "max": [4, 10, 8]}}, schema)
+        >>> ss.PruningPredicate("x = 5", schema).prune(stats)
+        array([False,  True,  True])
+
+    Source: DataFusion, `PruningPredicate`.
+    """
+
+    def __init__(self, predicate: Source, schema: pa.Schema, *, timezone: str = "UTC", ansi: bool = True, case_sensitive: bool = False) -> None:
+        if not isinstance(schema, pa.Schema):
+            raise PredicateError(f"schema is {type(schema).__name__}; expected a pyarrow.Schema")
+        try:
+            zone_of(timezone)
+        except ValueError as e:
+            raise PredicateError(str(e)) from None
+        self._source, self._schema = predicate, schema
+        self._session = Session(timezone, ansi, case_sensitive)
+        self._leaves = leaves_of(schema)
+        try:
+            self._bound = spec.check_bound(_bind(predicate, self._leaves, self._session))
+            held = guarantees(self._bound)
+            self._both = lower(self._bound, held)
+        except RecursionError:
+            raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        self._guarantees = held or ()
+        self._prune = Program(self._both.can_match)
+        for root in self._both.roots:
+            spec.check_program(root)
+        self._dtypes: dict[Path, DType] = {p: self._leaves[p].dtype for p in columns_of(self._bound)}
+        self._columns = tuple(show_path(p) for p in self._dtypes)
+        self._ran: dict[str, int] = {}
+
+    # Judging.
+
+    def prune(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Mask:
+        """Which containers to keep.
+
+        Args:
+            stats: n containers: `Statistics`, or any provider.
+            backend: "auto", "numpy" or "numba".
+
+        Returns:
+            bool array, shape (n,), host memory. True: some row may match; keep. False: none can; prune.
+
+        Raises:
+            BackendMissing: the backend is not there.
+
+        Source: DataFusion, `PruningPredicate::prune`.
+        """
+        return self._judge(self._prune, stats, backend).view(np.bool_)
+
+    def evaluate(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.uint8]:
+        """Whether no row, some or every row can match.
+
+        Args:
+            stats: n containers: `Statistics`, or any provider.
+            backend: "auto", "numpy" or "numba".
+
+        Returns:
+            uint8 array, shape (n,), host memory, of `Verdict`: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+
+        Source: small materialized aggregates, Moerkotte, VLDB 1998.
+        """
+        return self._judge(self._both, stats, backend)
+
+    def survivors(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.int64]:
+        """The positions of the containers to keep.
+
+        Args:
+            stats: n containers: `Statistics`, or any provider.
+            backend: "auto", "numpy" or "numba".
+
+        Returns:
+            int64 array, shape (k,), host memory, ascending.
+        """
+        result, n = self._run(self._prune, stats, backend, verdicts=False)
+        match = result.planes[0]
+        if isinstance(match, bool):
+            return np.arange(n if match else 0, dtype=np.int64)
+        return positions(match, n)
+
+    def _judge(self, program: Program, stats: Statistics | PruningStatistics, backend: Backend) -> Verdicts:
+        verdicts = self._run(program, stats, backend, verdicts=True)[0].verdicts
+        assert verdicts is not None
+        return verdicts
+
+    def _run(self, program: Program, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> tuple[Result, int]:
+        if not isinstance(stats, Statistics):
+            stats = Statistics.from_provider(stats, self._schema, self._columns)
+        result = run(stats.launch(program, self._dtypes), backend, verdicts=verdicts)
+        self._ran[result.backend] = self._ran.get(result.backend, 0) + 1
+        return result, stats.num_containers
+
+    # What is known of the predicate.
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the predicate may name."""
+        return self._schema
+
+    @property
+    def expr(self) -> str:
+        """The predicate as it was understood: bound, coerced, simplified; as SQL text."""
+        return show(self._bound)
+
+    @property
+    def node(self) -> Node:
+        """The bound predicate, for the row evaluator and the oracle (`skipstone.ir`)."""
+        return self._bound
+
+    @property
+    def rewritten(self) -> str:
+        """The condition over `x_min`, `x_max`, `x_null_count`, `x_row_count` that `prune` tests, as SQL text.
+
+        Its FALSE prunes; TRUE and NULL keep. What `contained` and the container's own row count add
+        is left out, as in DataFusion; NOT IN is shown by a simpler, weaker test than `prune` makes.
+
+        Source: DataFusion, `PruningPredicate::predicate_expr`.
+        """
+        return rewritten(self._both.can_match)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose statistics are used, in order of first mention."""
+        return self._columns
+
+    @property
+    def literal_guarantees(self) -> tuple[LiteralGuarantee, ...]:
+        """What must hold of single columns wherever the predicate is true."""
+        return self._guarantees
+
+    @property
+    def literal_columns(self) -> tuple[str, ...]:
+        """The columns of the guarantees: those that `contained` is asked of at the top."""
+        return tuple(dict.fromkeys(g.column for g in self._guarantees))
+
+    @property
+    def membership_columns(self) -> tuple[str, ...]:
+        """Every column with an `=` or IN test anywhere: those that `contained` may be asked of."""
+        return tuple(map(show_path, membership_paths(self._bound)))
+
+    @property
+    def always_true(self) -> bool:
+        """Whether nothing can be pruned, whatever the statistics; only a container without rows still is."""
+        return self._both.can_match in (TRUE, Node(Op.ROWS))
+
+    @property
+    def program(self) -> Program:
+        """What kernels compute: conditions over statistics, one for "can match" and one for "can miss"."""
+        return self._both
+
+    @property
+    def backends_text(self) -> str:
+        """Which backends have answered so far, and how often."""
+        return ", ".join(f"{name} {times} times" for name, times in self._ran.items()) or "not asked yet"
+
+    def part(self, bound: Node) -> PruningPredicate:
+        """A predicate over the same schema and session from a part of this one's bound tree."""
+        return PruningPredicate._from_bound(bound, self._schema, self._session)
+
+    def explain(self, stats: Statistics | PruningStatistics | None = None) -> str:
+        """A report for people: how the predicate was understood and, given statistics, what each conjunct prunes."""
+        from skipstone.bindings.explain import explain
+
+        return explain(self, stats)
+
+    # Being a value.
+
+    def __repr__(self) -> str:
+        return f"PruningPredicate({self.expr!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PruningPredicate):
+            return NotImplemented
+        return (self._bound, self._session) == (other._bound, other._session) and self._schema.equals(other._schema)
+
+    def __hash__(self) -> int:
+        return hash((self._bound, self._session))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._bound, self._schema, self._session)
+
+    @classmethod
+    def _from_bound(cls, bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
+        return cls(_Bound(bound), schema, timezone=session.timezone, ansi=session.ansi, case_sensitive=session.case_sensitive)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A predicate that is bound already: a copy, or a part of another."""
+
+    node: Node
+
+
+def _rebuild(bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
+    return PruningPredicate._from_bound(bound, schema, session)
+
+
+def _bind(predicate: object, leaves: Any, session: Session) -> Node:
+    match predicate:
+        case _Bound():
+            return predicate.node
+        case str():
+            from skipstone.bindings.sql import parse
+
+            node, places = parse(predicate)
+            try:
+                return bind(node, leaves, session)
+            except PredicateError as e:
+                raise e.at(predicate, _place(e.message, places)) from None
+        case Expr():
+            return bind(predicate.node, leaves, session)
+        case pc.Expression():
+            from skipstone.bindings.arrow import from_expression
+
+            return bind(from_expression(predicate), leaves, session)
+        case Node():
+            return bind(predicate, leaves, session)
+        case _ if is_filters(predicate):
+            return bind(from_filters(predicate), leaves, session)
+    raise PredicateError(
+        f"a predicate cannot be made from {type(predicate).__name__} {predicate!r:.80}; expected SQL text, a col() expression, "
+        'a pyarrow expression, or filters such as [("x", "=", 5)]'
+    )
+
+
+def _place(message: str, places: dict[Any, int]) -> int | None:
+    """Where the name that a message speaks of stands in the text."""
+    return next((at for name, at in places.items() if message.startswith(f"predicate names {clip(show_path(name.parts))!r};")), None)

@@ -1,0 +1,1 @@
+"""Tables: where statistics come from, and how surviving data is read."""

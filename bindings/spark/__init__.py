@@ -1,0 +1,1 @@
+"""Spark: pandas UDFs over statistics."""

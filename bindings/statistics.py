@@ -1,0 +1,388 @@
+"""Statistics of n containers: what they are made from, and what kernels see of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.errors import StatisticsError, unknown_column
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Path, show_path
+from skipstone.ir.types import DType, Leaf, leaves_of, to_axis, to_python
+from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
+from skipstone.kernels.launch import Launch, prepare
+from skipstone.kernels.planes import Plane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNTS: Final = ("null_count", "row_count", "nan_count")
+KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
+PREPARED: Final = 256  # launches kept for one set of statistics
+
+
+@runtime_checkable
+class PruningStatistics(Protocol):
+    """What a provider of statistics answers, per column, for its n containers.
+
+    Each method returns an Arrow array of length n in which null is unknown, or None when nothing is
+    known of the column. Columns are named as in SQL: `a.b` for a struct's field.
+
+    Source: DataFusion, `PruningStatistics`.
+    """
+
+    num_containers: int
+
+    def min_values(self, column: str) -> pa.Array | None:
+        """Lower bounds: no value of the column, NULL and NaN aside, lies below."""
+
+    def max_values(self, column: str) -> pa.Array | None:
+        """Upper bounds: no value of the column, NULL and NaN aside, lies above."""
+
+    def null_counts(self, column: str) -> pa.Array | None:
+        """How many NULLs."""
+
+    def row_counts(self, column: str) -> pa.Array | None:
+        """How many values, NULL and NaN included."""
+
+    def contained(self, column: str, values: frozenset[object]) -> pa.BooleanArray | None:
+        """true: the column holds only these values (or NULL); false: none of them; null: unknown."""
+
+
+class Statistics:
+    """Min, max, null count, row count of the columns of n containers.
+
+    Immutable. Columns are packed at first use, and launches are kept per predicate, so one object
+    that is asked many times answers fast. Safe to share between threads.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> schema = pa.schema([("x", pa.int64())])
+        >>> Statistics.from_dict({"x": {"min": [0, 5], "max": [4, None]}}, schema)
+        Statistics(2 containers, columns: x)
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        num_containers: int,
+        columns: Mapping[Path, Raw],
+        *,
+        row_count: pa.Array | None = None,
+        extras: Mapping[Path, Mapping[str, pa.Array]] | None = None,
+        contained: Callable[[str, frozenset[object]], pa.BooleanArray | None] | None = None,
+        counts_parents: bool = False,
+    ) -> None:
+        self._schema, self._n = schema, num_containers
+        self._raw, self._rows = columns, row_count
+        self._extras: Mapping[Path, Mapping[str, pa.Array]] = extras or {}
+        self._contained = contained
+        # Whether a struct field's null count includes the rows whose struct is NULL. Parquet's does,
+        # Iceberg's need not; where it is not certain, such a field may hold NULL.
+        self._counts_parents = counts_parents
+        self._leaves = leaves_of(schema)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._packed: dict[tuple[Path, DType], Column] = {}
+        self._prepared: OrderedDict[Program, Launch] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # Construction.
+
+    @classmethod
+    def from_dict(cls, columns: Mapping[str, Mapping[str, Any]], schema: pa.Schema, row_count: Any = None) -> Statistics:
+        """Statistics from lists, NumPy or Arrow arrays of one length.
+
+        Args:
+            columns: Per column any of "min", "max", "null_count", "row_count" (its values, NULL and NaN
+                included), "nan_count", "min_exact", "max_exact" (whether a bound is a value that occurs),
+                "values" (lists: all values that occur), "bloom" (Parquet split-block filters, bytes).
+                None in a list is unknown; so is a value that is not one of the column's type.
+            schema: The table's columns.
+            row_count: Rows of each container.
+
+        Raises:
+            UnknownColumn: a column that the schema lacks.
+            StatisticsError: an unknown key, or unequal lengths.
+
+        Example:
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> Statistics.from_dict({"x": {"null_count": [0, None]}}, schema, row_count=[10, 0]).num_containers
+            2
+        """
+        leaves = leaves_of(schema)
+        raws: dict[Path, Raw] = {}
+        extras: dict[Path, dict[str, pa.Array]] = {}
+        lengths: dict[str, int] = {}
+        rows = None
+        if row_count is not None:
+            rows = _counts(row_count)
+            lengths["row_count"] = len(rows)
+        for name, given in columns.items():
+            leaf = _leaf(name, leaves)
+            if unknown := set(given) - set(KEYS):
+                raise StatisticsError(f"column {name!r} has a statistic {min(unknown)!r}; expected some of {', '.join(KEYS)}")
+            arrays = {key: _array(key, value, schema, leaf) for key, value in given.items() if value is not None}
+            lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
+            raws[leaf.path] = Raw(*(arrays.get(k) for k in KEYS[:5]))
+            extras[leaf.path] = {k: a for k, a in arrays.items() if k in KEYS[5:]}
+        return cls(schema, _common_length(lengths), raws, row_count=rows, extras=extras)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Statistics:
+        """Statistics from a table with one row per container.
+
+        Args:
+            table: Columns `x.min`, `x.max`, `a.b.null_count`, ...: the last part names the statistic.
+                A column `row_count` counts the rows of the container. Other columns are passed over.
+            schema: The table's columns.
+
+        Raises:
+            UnknownColumn: a statistic of a column that the schema lacks.
+
+        Example:
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> Statistics.from_arrow(pa.table({"x.min": [1, 2], "row_count": [10, 10]}), schema)
+            Statistics(2 containers, columns: x)
+        """
+        columns: dict[str, dict[str, Any]] = {}
+        row_count = None
+        for name in table.column_names:
+            column, dot, key = name.rpartition(".")
+            if name == "row_count":
+                row_count = table.column(name)
+            elif dot and key in KEYS:
+                columns.setdefault(column, {})[key] = table.column(name)
+        if row_count is None and not columns:
+            raise StatisticsError(f"the table has columns {', '.join(table.column_names) or 'none'}; expected names such as 'x.min', or 'row_count'")
+        return cls.from_dict(columns, schema, row_count)
+
+    @classmethod
+    def from_provider(cls, provider: PruningStatistics, schema: pa.Schema, columns: Iterable[str]) -> Statistics:
+        """Statistics that a provider is asked for, once per column; it is kept, to be asked what is `contained`.
+
+        Args:
+            provider: Anything with the methods of `PruningStatistics`.
+            schema: The table's columns.
+            columns: Those to ask for, usually `predicate.columns`.
+
+        Raises:
+            StatisticsError: an answer has another length than `num_containers`.
+        """
+        leaves = leaves_of(schema)
+        n = provider.num_containers
+        raws = {}
+        for name in columns:
+            leaf = _leaf(name, leaves)
+            answers = [ask(name) for ask in (provider.min_values, provider.max_values, provider.null_counts, provider.row_counts)]
+            for word, a in zip(KEYS, answers, strict=False):
+                if a is not None and len(a) != n:
+                    raise StatisticsError(f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers")
+            raws[leaf.path] = Raw(*(None if a is None else _plain(a) for a in answers))
+        return cls(schema, n, raws, contained=getattr(provider, "contained", None))
+
+    # What is known.
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+        return self._schema
+
+    @property
+    def num_containers(self) -> int:
+        """How many containers there are."""
+        return self._n
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that have some statistic, as SQL names them."""
+        return tuple(show_path(p) for p in self._raw)
+
+    @property
+    def row_count(self) -> pa.Array | None:
+        """Rows of each container, int64; null is unknown."""
+        return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed columns made so far, host memory."""
+        return sum(c.nbytes for c in self._packed.values())
+
+    def get(self, column: str, statistic: str) -> pa.Array | None:
+        """One statistic of one column as it came: length n, null is unknown. None: nothing is known.
+
+        Raises:
+            UnknownColumn: the schema lacks the column.
+            StatisticsError: no statistic has that name.
+        """
+        if statistic not in KEYS:
+            raise StatisticsError(f"no statistic is named {statistic!r}; expected one of {', '.join(KEYS)}")
+        path = _leaf(column, self._leaves).path
+        raw = self._raw.get(path)
+        if statistic in KEYS[:5]:
+            return getattr(raw, statistic) if raw else None
+        return self._extras.get(path, {}).get(statistic)
+
+    def leaf_paths(self) -> tuple[Path, ...]:
+        """The columns that have some statistic."""
+        return tuple(self._raw)
+
+    def leaf(self, path: Path) -> Leaf | None:
+        """The schema's entry for a column."""
+        return self._leaves.get(path)
+
+    def raw(self, path: Path) -> Raw:
+        """All statistics of one column as they came."""
+        return self._raw[path] if path in self._raw else Raw()
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
+        return f"Statistics({self._n} containers, columns: {names or 'none'})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_schema", "_n", "_raw", "_rows", "_extras", "_contained", "_counts_parents", "_leaves")
+        return {k: getattr(self, k) for k in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    # What kernels ask (kernels/launch.py, Source).
+
+    def column(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`."""
+        key = (path, dtype)
+        found = self._packed.get(key)
+        if found is None:
+            leaf = self._leaves.get(path)
+            nullable = leaf.nullable if leaf is not None else True
+            struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
+            above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
+            found = pack_column(self._raw.get(path, Raw()), dtype, self._n, nullable=nullable, above=above, rows=self._rows)
+            self._packed[key] = found
+        return found
+
+    def rows_plane(self) -> Plane:
+        """Whether each container may hold rows."""
+        return rows_plane(self._rows, self._n)
+
+    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+        """What the provider says of a set of axis values."""
+        if self._contained is None:
+            return None
+        answer = self._contained(show_path(path), frozenset(to_python(v, dtype) for v in values))
+        if answer is None:
+            return None
+        if len(answer) != self._n:
+            raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
+        return _plain(answer).cast(pa.bool_())
+
+    def launch(self, program: Program, dtypes: dict[Path, DType]) -> Launch:
+        """The program's launch over these statistics, prepared once."""
+        found = self._prepared.get(program)
+        if found is None:
+            found = prepare(program, self, dtypes)
+            with self._lock:
+                self._prepared[program] = found
+                while len(self._prepared) > PREPARED:
+                    self._prepared.popitem(last=False)
+        return found
+
+
+def _leaf(name: str, leaves: Mapping[Path, Leaf]) -> Leaf:
+    for path in (_split(name), (name,)):
+        if path in leaves:
+            return leaves[path]
+    raise unknown_column(name, map(show_path, leaves))
+
+
+def _split(name: str) -> Path:
+    """A dotted name as a path; backticks keep a part whole, and two of them within such a part stand for one."""
+    parts, quoted, previous = [""], False, ""
+    for ch in name:
+        previous, before = ch, previous
+        if ch == "`":
+            quoted = not quoted
+            parts[-1] += "`" if quoted and before == "`" else ""
+        elif ch == "." and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += ch
+    return tuple(parts)
+
+
+def _common_length(lengths: dict[str, int]) -> int:
+    if not lengths:
+        raise StatisticsError("no statistics were given, so the number of containers is not known; give row_count=[None] * n at least")
+    (first, n), *rest = lengths.items()
+    for name, length in rest:
+        if length != n:
+            raise StatisticsError(f"{name} has {length} values and {first} has {n}; expected one value per container in each")
+    return n
+
+
+def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return _plain(value)
+    if key in COUNTS:
+        return _counts(value)
+    if key in ("min_exact", "max_exact"):
+        return pa.array(value, pa.bool_())
+    if key == "bloom":
+        return pa.array(value, pa.large_binary())
+    arrow = _arrow_type(schema, leaf.path)
+    return _values(value, pa.list_(arrow) if key == "values" else arrow, leaf.dtype)
+
+
+def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
+    t = schema.field(path[0]).type
+    for name in path[1:]:
+        t = t.field(name).type
+    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
+    return t
+
+
+def _counts(value: Any) -> pa.Array:
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return _plain(value)
+    if isinstance(value, np.ndarray):
+        return pa.array(value)
+    whole = [v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value]
+    return pa.array(whole, pa.int64())
+
+
+def _values(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return pa.array(value)
+    try:
+        return pa.array(value, arrow)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+        return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
+
+
+def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
+    """A value that is one of the column's type, or None: such a bound is unknown."""
+    try:
+        return pa.scalar(v, arrow).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+        pass
+    try:
+        axis = to_axis(v, dtype)
+        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest  # type: ignore[operator]
+        return to_python(axis, dtype) if fits else None
+    except (ValueError, TypeError, OverflowError):
+        return None

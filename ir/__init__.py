@@ -1,0 +1,1 @@
+"""What a predicate means: nodes, types, binding, rules, lowering, the oracle, the row evaluator."""

@@ -1,0 +1,354 @@
+"""Binding: names become columns of a schema, literals move onto the columns' axes, forms become few.
+
+A bound predicate holds only: literals TRUE, FALSE, NULL; AND, OR, NOT, IS_NULL, IS_TRUE; UNKNOWN; and
+leaves that test one column against axis values of its own type (LT, LE, GT, GE, EQ, IN, LIKE, NAN,
+DEFINED). Whatever is not understood becomes UNKNOWN and costs its own branch.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skipstone.ir import types as ty
+from skipstone.ir.coerce import INTEGER, cast_literal, common_type, in_spark
+from skipstone.ir.constants import cast_literal_node, fold_arithmetic
+from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
+from skipstone.ir.like import decode
+from skipstone.ir.node import Name, Node, Op, Path, Reason, show_path, unknown
+from skipstone.ir.pullback import Span, pullback
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
+from skipstone.ir.text import show
+from skipstone.ir.thresholds import against_nan, against_span, never
+from skipstone.ir.types import DType, Kind, Leaf
+
+FLIP = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.NE: Op.NE, Op.SAME: Op.SAME}
+COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+    Op.EQ: operator.eq,
+}
+LOGICAL = (*FLIP, Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.IN, Op.LIKE)
+
+
+def bind(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
+    """Bind and simplify a predicate.
+
+    Args:
+        node: The predicate as parsed.
+        leaves: The schema's columns (`types.leaves_of`).
+        session: The Spark settings that matter.
+
+    Returns:
+        A bound predicate, checked by `spec.check_bound`.
+
+    Raises:
+        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
+        PredicateTooDeep: the nesting exceeds what Python can follow.
+    """
+    try:
+        return simplify(_Binder(leaves, session).predicate(node))
+    except RecursionError:
+        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+
+
+class _Binder:
+    def __init__(self, leaves: Mapping[Path, Leaf], session: Session) -> None:
+        self.leaves, self.session = leaves, session
+        self.fold = (lambda s: s) if session.case_sensitive else str.lower
+        self.by_name: dict[Path, list[Path]] = {}
+        for path in leaves:
+            self.by_name.setdefault(tuple(map(self.fold, path)), []).append(path)
+
+    # Predicates.
+
+    def predicate(self, n: Node) -> Node:
+        match n.op:
+            case Op.AND | Op.OR | Op.NOT:
+                return Node(n.op, tuple(self.predicate(a) for a in n.args))
+            case Op.IS_TRUE:
+                return Node(n.op, (self.predicate(n.args[0]),))
+            case Op.IS_NULL:
+                return self.is_null(n.args[0])
+            case Op.IN:
+                return self.is_in(n)
+            case Op.LIKE:
+                return self.like(n)
+            case Op.UNKNOWN:
+                self.resolve_inside(n)
+                return Node(n.op, (), n.value)
+            case _ if n.op in FLIP:
+                return self.compare(n.op, *n.args)
+        scalar = self.scalar(n)
+        match scalar:
+            case Node(Op.COLUMN, dtype=DType(Kind.BOOL)):
+                return Node(Op.EQ, (scalar, TRUE))
+            case Node(Op.LITERAL, dtype=DType(Kind.BOOL)):
+                return scalar
+            case Node(Op.COLUMN | Op.LITERAL, dtype=DType(Kind.NULL)):
+                return NULL
+            case Node(Op.UNKNOWN):
+                return scalar
+        return unknown(show(scalar), f"a condition is BOOLEAN, and this is {scalar.dtype}")
+
+    def is_null(self, arg: Node) -> Node:
+        if arg.op in LOGICAL:
+            return Node(Op.IS_NULL, (self.predicate(arg),))
+        return self.is_null_scalar(self.scalar(arg))
+
+    def is_null_scalar(self, scalar: Node) -> Node:
+        if scalar.op is Op.UNKNOWN:
+            return scalar
+        if scalar.dtype == ty.NULL:
+            return TRUE
+        if scalar.op is Op.LITERAL:
+            return TRUE if scalar.value is None else FALSE
+        return Node(Op.IS_NULL, (scalar,))
+
+    def compare(self, op: Op, a: Node, b: Node) -> Node:
+        if op is Op.NE:
+            return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
+        if a.op in LOGICAL or b.op in LOGICAL:
+            return self.compare_truth(op, a, b)
+        bare = Op.LITERAL in (a.op, b.op)
+        a, b = self.scalar(a), self.scalar(b)
+        for side in (a, b):
+            if side.op is Op.UNKNOWN:
+                assert isinstance(side.value, Reason)
+                return unknown(show(Node(op, (a, b))), side.value.why)
+        if a.op is Op.LITERAL and b.op is Op.COLUMN:
+            a, b, op = b, a, FLIP[op]
+        if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
+            other = b if a.dtype == ty.NULL else a
+            return self.is_null_scalar(other) if op is Op.SAME else NULL
+        if a.op is Op.COLUMN and a == b:
+            same = Node(Op.DEFINED, (a,))
+            return TRUE if op is Op.SAME else same if op in (Op.EQ, Op.LE, Op.GE) else Node(Op.NOT, (same,))
+        if b.op is Op.COLUMN:
+            return unknown(show(Node(op, (a, b))), "two columns are compared")
+        if a.op is Op.COLUMN and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
+            # Spark answers for every row, NULL or not, but only where the literal stands there by itself.
+            # Source: Spark, `DecimalPrecision`, integralAndDecimalLiteral; seen in 4.3.
+            if not bare:
+                return unknown(show(Node(op, (a, b))), "the decimal lies beyond BIGINT, and what Spark says of NULL depends on its form")
+            return TRUE if (op in (Op.LT, Op.LE)) == (beyond > 0) else FALSE
+        test = self.compare_literal if a.op is Op.COLUMN else self.compare_literals
+        if op is Op.SAME:
+            return Node(Op.IS_TRUE, (test(Op.EQ, a, b),))
+        return test(op, a, b)
+
+    def compare_truth(self, op: Op, a: Node, b: Node) -> Node:
+        """`(x > 3) = TRUE` and its like: a condition compared with a literal."""
+        p, q = self.predicate(a), self.predicate(b)
+        if p.op is Op.LITERAL:
+            p, q, op = q, p, FLIP[op]
+        if q.op is Op.LITERAL and op in (Op.EQ, Op.SAME):
+            if q.value is None:
+                return NULL if op is Op.EQ else Node(Op.IS_NULL, (p,))
+            same = p if q.value else Node(Op.NOT, (p,))
+            return same if op is Op.EQ else Node(Op.IS_TRUE, (same,))
+        return unknown(show(Node(op, (a, b))), "two conditions are compared")
+
+    def compare_literals(self, op: Op, a: Node, b: Node) -> Node:
+        assert a.dtype and b.dtype
+        swap = a.dtype.kind is Kind.STRING
+        first, second = (b, a) if swap else (a, b)
+        assert first.dtype and second.dtype
+        try:
+            to = common_type(first.dtype, second.dtype, self.session)
+            u, v = (cast_literal(x.value, x.dtype, to, self.session) for x in (a, b) if x.dtype)
+        except Incomparable as e:
+            return unknown(show(Node(op, (a, b))), str(e))
+        if u is None or v is None:
+            return NULL
+        return TRUE if COMPARE[op](_nan_last(u), _nan_last(v)) else FALSE
+
+    def compare_literal(self, op: Op, column: Node, lit: Node) -> Node:
+        dtype, source = column.dtype, lit.dtype
+        assert dtype and source
+        if not dtype.ordered:
+            return unknown(show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only")
+        digits = len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
+        try:
+            to = common_type(dtype, source, self.session, digits)
+            value = cast_literal(lit.value, source, to, self.session)
+            if value is None:
+                return NULL
+            if isinstance(value, float) and math.isnan(value):
+                return against_nan(op, column)
+            return against_span(op, column, pullback(dtype, to, value, self.session))
+        except Incomparable as e:
+            return unknown(show(Node(op, (column, lit))), str(e))
+
+    def is_in(self, n: Node) -> Node:
+        """x IN (...): NULL members make every FALSE a NULL; members that are not literals are unknown."""
+        assert isinstance(n.value, tuple)
+        column = self.scalar(n.args[0]) if n.args[0].op not in LOGICAL else unknown(show(n.args[0]), "IN over a condition")
+        members = list(n.value)
+        rest: list[Node] = []
+        for other in n.args[1:]:
+            s = self.scalar(other) if other.op not in LOGICAL else unknown(show(other), "a member of IN is a condition")
+            if s.op is Op.LITERAL:
+                members.append((s.dtype, s.value))
+            else:
+                rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))
+        if column.op is Op.UNKNOWN:
+            return column
+        if column.dtype == ty.NULL or not (members or rest):
+            # An empty list has no SQL text; expressions can build one. Nothing is a member of it.
+            return NULL if column.dtype == ty.NULL else FALSE
+        if any(v is None for _, v in members):
+            rest.append(NULL)
+            members = [(t, v) for t, v in members if v is not None]
+        if not members:
+            return Node(Op.OR, tuple(rest))
+        if column.op is Op.LITERAL:
+            found = [self.compare(Op.EQ, column, Node(Op.LITERAL, value=v, dtype=t)) for t, v in members]
+            return Node(Op.OR, (*found, *rest))
+        try:
+            return Node(Op.OR, (*self.members(column, members), *rest))
+        except Incomparable as e:
+            return unknown(f"{show_path(column.value)} IN (...)", str(e))  # type: ignore[arg-type]
+
+    def members(self, column: Node, members: list[tuple[DType, object]]) -> list[Node]:
+        dtype = column.dtype
+        assert dtype
+        if not dtype.ordered:
+            raise Incomparable(f"columns of type {dtype} allow null tests only")
+        to = self.list_type(dtype, dict.fromkeys(t for t, _ in members))
+        plain = dtype.kind in INTEGER and to.kind is Kind.INT
+        if to == dtype or plain:
+            values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)] if _all_are(members, dtype) else None
+            if plain and all(t.kind in INTEGER for t, _ in members):
+                low, high = dtype.lowest, dtype.highest
+                values = [v for _, v in members if low <= v <= high]  # type: ignore[operator]
+            if values is not None:
+                nan = [Node(Op.NAN, (column,))] if len(values) < len(members) and not plain else []
+                return [*([is_in(column, [_plus_zero(v) for v in values])] if values else []), *nan] or [never(column)]
+        exact: list[object] = []
+        out: list[Node] = []
+        for source, raw in members:
+            value = cast_literal(raw, source, to, self.session)
+            assert value is not None
+            if isinstance(value, float) and math.isnan(value):
+                out.append(against_nan(Op.EQ, column))
+                continue
+            span = pullback(dtype, to, value, self.session)
+            if span.low is not None and span.low == span.high:
+                exact.append(_plus_zero(span.low))
+            else:
+                out.append(against_span(Op.EQ, column, span))
+        return [*([is_in(column, exact)] if exact else []), *out]
+
+    def list_type(self, column: DType, literals: Mapping[DType, None]) -> DType:
+        texts = [t for t in literals if t.kind is Kind.STRING]
+        if texts and column.kind is not Kind.STRING and (len(literals) > 1 or not self.session.ansi):
+            raise Incomparable("IN mixes strings with other types, and Spark then compares as strings")
+        step = functools.partial(common_type, session=self.session)
+        # DOUBLE first: beside it decimals are not widened to a type of their own, which may not exist.
+        ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
+        return functools.reduce(lambda a, b: step(a, b), ordered, in_spark(column))
+
+    def like(self, n: Node) -> Node:
+        subject, pattern = (self.scalar(a) if a.op not in LOGICAL else unknown(show(a), "LIKE over a condition") for a in n.args)
+        for side in (subject, pattern):
+            if side.op is Op.UNKNOWN:
+                return side
+        if pattern.op is not Op.LITERAL or subject.op is not Op.COLUMN:
+            return unknown(show(n), "LIKE is understood between a column and a literal")
+        if pattern.value is None or subject.dtype == ty.NULL:
+            return NULL
+        if pattern.dtype != ty.STRING or subject.dtype != ty.STRING:
+            return unknown(show(n), f"LIKE is understood on STRING, and this is {subject.dtype}")
+        assert isinstance(pattern.value, bytes) and isinstance(n.value, str)
+        decoded = decode(pattern.value.decode(), n.value)
+        if decoded is None:
+            return unknown(show(n), "the pattern's escape stands before an ordinary character, which Spark refuses")
+        if decoded.is_literal:
+            text = decoded.prefix.encode()
+            return against_span(Op.EQ, subject, Span(text, text))
+        if decoded.is_prefix and not decoded.prefix:
+            return Node(Op.DEFINED, (subject,))
+        return Node(Op.LIKE, (subject, pattern), n.value)
+
+    # Scalars.
+
+    def scalar(self, n: Node) -> Node:
+        """A bound column, a folded literal, or UNKNOWN."""
+        match n.op:
+            case Op.COLUMN:
+                return self.column(n)
+            case Op.LITERAL:
+                return n
+            case Op.CAST:
+                return self.cast(n)
+            case Op.NEG | Op.ADD | Op.SUB | Op.MUL:
+                return self.arithmetic(n)
+        self.resolve_inside(n)
+        if n.op is Op.UNKNOWN:
+            return Node(n.op, (), n.value)
+        return unknown(show(n), "the form is not understood")
+
+    def resolve_inside(self, n: Node) -> None:
+        """Even what is not understood must name columns that exist."""
+        for inner in n.walk():
+            if inner.op is Op.COLUMN:
+                self.column(inner)
+
+    def column(self, n: Node) -> Node:
+        name = n.value
+        assert isinstance(name, Name)
+        key = tuple(map(self.fold, name.parts))
+        match self.by_name.get(key, []):
+            case [path]:
+                return Node(Op.COLUMN, value=path, dtype=self.leaves[path].dtype)
+            case []:
+                for cut in range(len(key) - 1, 0, -1):
+                    for path in self.by_name.get(key[:cut], []):
+                        if self.leaves[path].dtype.kind is Kind.OTHER and not self.leaves[path].dtype.name.startswith("struct"):
+                            return unknown(show_path(name.parts), f"{self.leaves[path].dtype} allows null tests only")
+                raise unknown_column(show_path(name.parts), map(show_path, self.leaves))
+            case several:
+                shown = ", ".join(map(show_path, several))
+                raise AmbiguousColumn(f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart.")
+
+    def cast(self, n: Node) -> Node:
+        inner = self.scalar(n.args[0])
+        assert n.dtype
+        if inner.op is Op.LITERAL:
+            return cast_literal_node(inner, n.dtype, self.session)
+        return inner if inner.op is Op.UNKNOWN else unknown(show(n), "a cast of a column")
+
+    def arithmetic(self, n: Node) -> Node:
+        args = tuple(self.scalar(a) for a in n.args)
+        refused = next((a for a in args if a.op is Op.UNKNOWN), None)
+        return refused or fold_arithmetic(Node(n.op, args))
+
+
+def _beyond_bigint(column: Node, lit: Node) -> int:
+    """1: a decimal above every BIGINT, against an integer column. -1: one below. 0: neither."""
+    assert column.dtype and lit.dtype
+    if lit.dtype.kind is not Kind.DECIMAL or in_spark(column.dtype).kind is not Kind.INT:
+        return 0
+    assert isinstance(lit.value, int)
+    unit: int = 10**lit.dtype.scale
+    return int(lit.value > (2**63 - 1) * unit) - int(lit.value < -(2**63) * unit)
+
+
+def _nan_last(v: object) -> tuple[bool, object]:
+    nan = isinstance(v, float) and math.isnan(v)
+    return nan, 0.0 if nan else v
+
+
+def _plus_zero(v: object) -> object:
+    return 0.0 if isinstance(v, float) and v == 0.0 else v
+
+
+def _all_are(members: list[tuple[DType, object]], dtype: DType) -> bool:
+    return all(t == dtype for t, _ in members)

@@ -1,0 +1,127 @@
+"""Spark's coercion: the type in which it compares a column with a literal, and the literal in that type.
+
+The column's cast to that type never decreases, so a comparison there equals a comparison with a
+threshold on the column's own axis. `pullback` finds the threshold; after it, no cast is left.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from skipstone.ir import types as ty
+from skipstone.ir.literals import from_text, micros_to, to_float, to_float32
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.zones import DAY, to_instant, to_local
+
+INTEGER: Final = (Kind.INT, Kind.UINT)
+DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # decimal digits that Spark gives each integer type
+
+
+def in_spark(t: DType) -> DType:
+    """The type under which Spark reads a column: unsigned integers become wider signed ones."""
+    if t.kind is Kind.UINT:
+        return ty.decimal_type(20, 0) if t.bits == 64 else ty.DType(Kind.INT, bits=t.bits * 2)
+    return t
+
+
+def common_type(column: DType, lit: DType, session: Session, digits: int | None = None) -> DType:
+    """The type in which Spark compares a column with a literal.
+
+    Args:
+        column: The column's type.
+        lit: The literal's type.
+        session: ANSI mode decides about strings, and about integers beside FLOAT.
+        digits: Digits of an integer literal; None takes those of its type, as IN does.
+
+    Raises:
+        Incomparable: Spark rejects the pair, or would round a decimal to make it fit.
+
+    Source: Spark 4, `AnsiTypeCoercion` and `TypeCoercion`.
+    """
+    a, b = in_spark(column), in_spark(lit)
+    if a == b or b.kind is Kind.NULL:
+        return a
+    kinds = {a.kind, b.kind}
+    if kinds <= {Kind.INT}:
+        return a if a.bits >= b.bits else b
+    if kinds == {Kind.FLOAT}:
+        return ty.DOUBLE
+    if kinds == {Kind.INT, Kind.FLOAT}:
+        narrow = (a if a.kind is Kind.FLOAT else b).bits == 32
+        return ty.FLOAT if narrow and not session.ansi else ty.DOUBLE
+    if kinds == {Kind.DECIMAL, Kind.FLOAT}:
+        return ty.DOUBLE
+    if kinds <= {Kind.INT, Kind.DECIMAL}:
+        return _wider_decimal(_as_decimal(a, None), _as_decimal(b, digits))
+    if kinds == {Kind.DATE, Kind.TIMESTAMP}:
+        return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
+    if kinds == {Kind.TIMESTAMP}:
+        # Units differ only here, not in Spark; a zoned and a zone-less timestamp meet as instants.
+        return DType(Kind.TIMESTAMP, unit="ns" if "ns" in (a.unit, b.unit) else "us", zoned=a.zoned or b.zoned)
+    if b.kind is Kind.STRING and a.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.BOOL):
+        return _in_micros(a)
+    if b.kind is Kind.STRING and a.kind is Kind.INT:
+        return ty.INT64 if session.ansi else a
+    if b.kind is Kind.STRING and a.kind is Kind.DECIMAL and not session.ansi:
+        return a
+    if b.kind is Kind.STRING and a.kind in (Kind.FLOAT, Kind.DECIMAL):
+        if a.bits == 32 and not session.ansi:
+            raise Incomparable("a string is rounded to FLOAT first when ANSI mode is off")
+        return ty.DOUBLE
+    if a.kind is Kind.STRING:
+        raise Incomparable(f"Spark casts the column from STRING to compare it with {b}, and that keeps no order")
+    raise Incomparable(f"Spark does not compare {a} with {b}")
+
+
+def _in_micros(t: DType) -> DType:
+    """Spark's timestamps count microseconds; only nanoseconds, which it lacks, are finer."""
+    return t if t.kind is not Kind.TIMESTAMP or t.unit == "ns" else DType(t.kind, unit="us", zoned=t.zoned)
+
+
+def _as_decimal(t: DType, digits: int | None) -> DType:
+    if t.kind is Kind.DECIMAL:
+        return t
+    return ty.decimal_type(digits if digits is not None else DIGITS[t.bits], 0)
+
+
+def _wider_decimal(a: DType, b: DType) -> DType:
+    scale = max(a.scale, b.scale)
+    precision = max(a.precision - a.scale, b.precision - b.scale) + scale
+    if precision > 38:
+        raise Incomparable(f"comparing {a} with {b} needs {precision} digits, and Spark rounds beyond 38")
+    return ty.decimal_type(precision, scale)
+
+
+def cast_literal(axis: object, source: DType, to: DType, session: Session) -> int | float | bytes | None:
+    """A literal cast to the type of the comparison; an axis value in and out. NaN may come out.
+
+    Raises:
+        Incomparable: the cast raises in Spark, or its result is not certain here.
+    """
+    if axis is None:
+        return None
+    if source == to and isinstance(axis, int | float | bytes):
+        return axis
+    match source.kind, to.kind, axis:
+        case ((Kind.INT | Kind.UINT), (Kind.INT | Kind.UINT), int()):
+            return axis
+        case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.DECIMAL, int()):
+            return int(axis * 10 ** (to.scale - source.scale))
+        case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, int()):
+            return to_float(Fraction(axis, 10**source.scale), to)
+        case Kind.FLOAT, Kind.FLOAT, float():
+            return axis if to.bits == 64 else to_float32(axis)
+        case Kind.DATE, Kind.TIMESTAMP, int():
+            micros = axis * DAY if not to.zoned else to_instant(axis * DAY, session.zone)
+            return micros_to(micros, to)
+        case Kind.TIMESTAMP, Kind.TIMESTAMP, int():
+            micros, rest = divmod(axis * 10**6, ty.PER_SECOND[source.unit])
+            move = to_instant if to.zoned else to_local
+            moved = micros if to.zoned == source.zoned else move(micros, session.zone)
+            whole = micros_to(moved, to)
+            return whole + rest * ty.PER_SECOND[to.unit] // (10**6 * ty.PER_SECOND[source.unit])
+        case Kind.STRING, _, bytes():
+            return from_text(axis.decode("utf-8", "replace"), to, session)
+    raise Incomparable(f"Spark does not cast {source} to {to} here")

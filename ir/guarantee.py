@@ -1,0 +1,107 @@
+"""Literal guarantees: the values a column must, or must not, take for a predicate to be true.
+
+Source: DataFusion, `datafusion/physical-expr/src/utils/guarantee.rs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from skipstone.ir.node import Node, Op, Path, show_path
+from skipstone.ir.types import DType, to_python
+
+Values = frozenset[object]
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralGuarantee:
+    """What must hold of one column wherever the predicate is true.
+
+    Attributes:
+        column: The column's name, as SQL would write it.
+        kind: "in": its value is one of `literals`. "not_in": it is none of them.
+        literals: Python values.
+        path: The column's place in the schema.
+        values: The literals as axis values.
+    """
+
+    column: str
+    kind: Literal["in", "not_in"]
+    literals: frozenset[object]
+    path: Path
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    column: Node
+    positive: bool
+    values: Values
+
+
+def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
+    """The guarantees of a bound predicate, in order of first mention.
+
+    Returns:
+        None when two of them contradict each other: the predicate is never true.
+    """
+    terms: dict[tuple[Node, bool], list[Values]] = {}
+    for conjunct in n.args if n.op is Op.AND else (n,):
+        for t in _conjunct(conjunct):
+            terms.setdefault((t.column, t.positive), []).append(t.values)
+    found = {key: frozenset.intersection(*sets) if key[1] else frozenset.union(*sets) for key, sets in terms.items()}
+    for (column, positive), values in found.items():
+        if positive and not values - found.get((column, False), frozenset()):
+            return None
+    return tuple(_public(column, positive, values) for (column, positive), values in found.items())
+
+
+def _public(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
+    path, dtype = column.value, column.dtype
+    assert isinstance(path, tuple) and isinstance(dtype, DType)
+    literals = frozenset(to_python(v, dtype) for v in values)
+    return LiteralGuarantee(show_path(path), "in" if positive else "not_in", literals, path, values)
+
+
+def _term(n: Node) -> _Term | None:
+    match n:
+        case Node(Op.EQ, (c, v)):
+            return _Term(c, True, frozenset((v.value,)))
+        case Node(Op.IN, (c,)):
+            assert isinstance(n.value, tuple)
+            return _Term(c, True, frozenset(n.value))
+        case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
+            positive = _term(inner)
+            return _Term(positive.column, False, positive.values) if positive else None
+    return None
+
+
+def _conjunct(n: Node) -> Iterable[_Term]:
+    """The terms that one conjunct contributes."""
+    if (t := _term(n)) is not None:
+        return (t,)
+    if n.op is not Op.OR:
+        return ()
+    # Of each branch, only its = and IN terms count. A column is bound when every branch has exactly
+    # one term for it; a branch without any frees all columns.
+    branches: list[dict[Node, Values]] = []
+    for branch in n.args:
+        own: dict[Node, Values] = {}
+        for a in branch.args if branch.op is Op.AND else (branch,):
+            t = _term(a)
+            if t is None or not t.positive:
+                continue
+            if t.column in own:
+                return ()
+            own[t.column] = t.values
+        branches.append(own)
+    shared = [c for c in branches[0] if all(c in b for b in branches)]
+    return tuple(_Term(c, True, frozenset().union(*(b[c] for b in branches))) for c in shared)
+
+
+def membership_paths(n: Node) -> tuple[Path, ...]:
+    """The columns with an `=` or IN leaf anywhere, in the order of first mention: those `contained` is asked of."""
+    seen = {leaf.args[0].value: None for leaf in n.walk() if leaf.op in (Op.EQ, Op.IN)}
+    return tuple(seen)  # type: ignore[arg-type]

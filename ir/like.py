@@ -1,0 +1,94 @@
+"""LIKE patterns: decoding, the literal prefix, the next string after a prefix, and the regular expression."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from skipstone.ir.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A decoded pattern: literal text and wildcards in turn, escapes already resolved.
+
+    `tokens` holds pairs (is_wildcard, text); a wildcard's text is `%` or `_`.
+    """
+
+    tokens: tuple[tuple[bool, str], ...]
+
+    @property
+    def prefix(self) -> str:
+        """The literal text before the first wildcard."""
+        return "" if not self.tokens or self.tokens[0][0] else self.tokens[0][1]
+
+    @property
+    def is_literal(self) -> bool:
+        """No wildcard: LIKE means `=`."""
+        return not any(wild for wild, _ in self.tokens)
+
+    @property
+    def is_prefix(self) -> bool:
+        """Literal text and then nothing but `%`: the prefix alone decides."""
+        rest = self.tokens[1:] if self.tokens and not self.tokens[0][0] else self.tokens
+        return bool(rest) and all(token == (True, "%") for token in rest)
+
+    @property
+    def regex(self) -> str:
+        """A regular expression for a full match. Wildcards match line ends too."""
+        parts = ({"%": ".*", "_": "."}[text] if wild else re.escape(text) for wild, text in self.tokens)
+        return "(?s)" + "".join(parts)
+
+
+def decode(pattern: str, escape: str) -> Pattern | None:
+    """The pattern's tokens; None where Spark refuses it (an escape that ends it or escapes an ordinary character).
+
+    Example:
+        >>> decode(r"a\\_b%", "\\\\").prefix
+        'a_b'
+    """
+    tokens: list[tuple[bool, str]] = []
+    chars = iter(pattern)
+    for ch in chars:
+        wild = False
+        if ch == escape:
+            ch = next(chars, "")
+            if ch not in ("%", "_", escape) or not ch:
+                return None
+        else:
+            wild = ch in "%_"
+        if not wild and tokens and not tokens[-1][0]:
+            tokens[-1] = (False, tokens[-1][1] + ch)
+        else:
+            tokens.append((wild, ch))
+    return Pattern(tuple(tokens))
+
+
+def pattern_of(node: Node) -> Pattern:
+    """The pattern of a bound LIKE node."""
+    raw = node.args[1].value
+    assert isinstance(raw, bytes) and isinstance(node.value, str)
+    pattern = decode(raw.decode(), node.value)
+    assert pattern is not None  # bind refuses the others
+    return pattern
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least string above every string that starts with `prefix`; None if there is none.
+
+    The last character gives way to the next code point. One that has no next is dropped, and the
+    character before it gives way instead.
+
+    Example:
+        >>> after_prefix(b"ab"), after_prefix("\\U0010ffff".encode())
+        (b'ac', None)
+    """
+    text = prefix.decode()
+    while text:
+        point = ord(text[-1]) + 1
+        if point == 0xD800:
+            point = 0xE000  # surrogates are not characters
+        if point <= 0x10FFFF:
+            return (text[:-1] + chr(point)).encode()
+        text = text[:-1]
+    return None

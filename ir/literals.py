@@ -1,0 +1,175 @@
+"""Literals: the Spark type of a Python value, and text and numbers cast as Spark casts them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.zones import DAY, to_instant, zone_of
+
+
+def literal_type(value: object) -> tuple[DType, object]:
+    """The Spark type and axis value of a Python value, as `lit()` would type it.
+
+    Raises:
+        TypeError: no SQL literal stands for the value.
+    """
+    if isinstance(value, np.float32):
+        return ty.FLOAT, float(value)
+    if isinstance(value, np.datetime64):
+        return _datetime64(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    match value:
+        case None:
+            return ty.NULL, None
+        case bool():
+            return ty.BOOL, int(value)
+        case int():
+            if -(2**31) <= value < 2**31:
+                return ty.INT32, value
+            if -(2**63) <= value < 2**63:
+                return ty.INT64, value
+            return literal_type(decimal.Decimal(value))
+        case float():
+            return ty.DOUBLE, value
+        case decimal.Decimal() if value.is_finite():
+            t = value.as_tuple()
+            assert isinstance(t.exponent, int)
+            scale = max(0, -t.exponent)
+            digits = len(t.digits) + max(0, t.exponent)
+            if max(digits, scale) <= 38:
+                dtype = ty.decimal_type(max(digits, scale), scale)
+                return dtype, ty.to_axis(value, dtype)
+        case dt.datetime() if value != value:  # pandas.NaT
+            return ty.NULL, None
+        case dt.datetime():
+            dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
+            return _nanoseconds(dtype, ty.to_axis(value, dtype), getattr(value, "nanosecond", 0))  # pandas.Timestamp has them
+        case dt.date():
+            return ty.DATE, ty.to_axis(value, ty.DATE)
+        case str() if not any("\ud800" <= ch <= "\udfff" for ch in value):  # a lone surrogate is no character
+            return ty.STRING, ty.to_axis(value, ty.STRING)
+        case bytes() | bytearray() | memoryview():
+            return ty.BINARY, bytes(value)
+    if type(value).__name__ == "NAType":  # pandas.NA
+        return ty.NULL, None
+    raise TypeError(f"{value!r} ({type(value).__name__}) is not a literal; expected None, bool, int, float, Decimal, date, datetime, str or bytes")
+
+
+def _datetime64(value: np.datetime64) -> tuple[DType, object]:
+    if np.isnat(value):
+        return ty.NULL, None
+    unit = np.datetime_data(value.dtype)[0]
+    if unit in ("ps", "fs", "as"):
+        raise TypeError(f"{value!r} is not a literal; timestamps have nanoseconds at most")
+    if unit == "ns":
+        micros, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1000)
+        return _nanoseconds(ty.TIMESTAMP_NTZ, micros, rest)
+    return ty.TIMESTAMP_NTZ, int(value.astype("datetime64[us]").astype(np.int64))
+
+
+def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[DType, object]:
+    """A timestamp whose microseconds are not all of it: Spark's unit does where it is, as there `rest` is 0."""
+    assert isinstance(micros, int)
+    return (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest) if rest else (dtype, micros)
+
+
+def to_float32(value: Fraction | int | float) -> float:
+    """The nearest FLOAT of an exact value, ties to even, rounded once as Java's casts do."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return value
+    with np.errstate(over="ignore", under="ignore"):
+        try:
+            guess = np.float32(float(value))
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+        if not np.isfinite(guess):
+            return float(guess)
+        exact = Fraction(value)
+        near = [guess, np.nextafter(guess, np.float32(-np.inf)), np.nextafter(guess, np.float32(np.inf))]
+    near = [c for c in near if np.isfinite(c)]
+    best = min(abs(Fraction(float(c)) - exact) for c in near)
+    ties = [c for c in near if abs(Fraction(float(c)) - exact) == best]
+    return float(next((c for c in ties if not int(c.view(np.uint32)) & 1), ties[0]))
+
+
+def to_float(value: Fraction, to: DType) -> float:
+    """The nearest FLOAT or DOUBLE of an exact value; infinity beyond the type."""
+    if to.bits == 32:
+        return to_float32(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def micros_to(micros: int | None, to: DType) -> int:
+    """Microseconds in a timestamp type's unit; None, a time whose offset is not certain, is refused."""
+    if micros is None:
+        raise Incomparable("the session time zone's offset is not certain at that time")
+    return micros * ty.PER_SECOND[to.unit] // 10**6
+
+
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+_TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?", re.ASCII)
+
+
+def from_text(text: str, to: DType, session: Session) -> int | float:
+    """A string literal cast as Spark casts it; forms beyond the plain ones are declined, not guessed."""
+    text = text.strip(" ")
+    plain = Incomparable(f"{text!r} is not a plain {to}")
+    match to.kind:
+        case Kind.INT if _INTEGER.fullmatch(text) and to.lowest <= int(text) <= (to.highest or 0):  # type: ignore[operator]
+            return int(text)
+        case Kind.FLOAT if _NUMBER.fullmatch(text):
+            return float(text)
+        case Kind.DECIMAL if re.fullmatch(r"[+-]?\d{1,38}(\.\d{0,38})?", text, re.ASCII):
+            # Where the cast would round or overflow, Spark rounds half up or gives NULL.
+            value, rest = divmod(Fraction(text) * 10**to.scale, 1)
+            if rest == 0 and abs(value) < 10**to.precision:
+                return int(value)
+        case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):
+            return 1
+        case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):
+            return 0
+        case Kind.DATE if m := _DATE.fullmatch(text):
+            return _days(m, plain)
+        case Kind.TIMESTAMP if m := _DATE.match(text):
+            micros = _days(m, plain) * DAY
+            rest = text[m.end() :]
+            if not rest:
+                return micros_to(to_instant(micros, session.zone) if to.zoned else micros, to)
+            if (t := _TIME.fullmatch(rest)) is None or m[3] is None:
+                raise plain
+            hour, minute, second = (int(g or 0) for g in t.groups()[:3])
+            if hour > 23 or minute > 59 or second > 59:
+                raise plain
+            micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
+            if not to.zoned:
+                if t[5]:
+                    raise plain  # Spark drops the zone or refuses it, by version
+                return micros_to(micros, to)
+            try:
+                zone = zone_of(t[5]) if t[5] else session.zone
+            except ValueError:
+                raise plain from None
+            return micros_to(to_instant(micros, zone), to)
+    raise plain
+
+
+def _days(m: re.Match[str], plain: Incomparable) -> int:
+    try:
+        return dt.date(int(m[1]), int(m[2] or 1), int(m[3] or 1)).toordinal() - 719163
+    except ValueError:
+        raise plain from None

@@ -1,0 +1,269 @@
+"""Lowering: a bound predicate becomes a Program over statistics slots.
+
+For each node of the predicate the three outcome bits are conditions over statistics, and only the
+bits that are asked for are built. Besides TRUE, FALSE and NULL two unions have short forms of their
+own: U ("not true": FALSE or NULL) and V ("not false": TRUE or NULL). For every kind of input with at
+least one outcome they satisfy
+
+    T(a AND b) = T(a) & T(b)        U(a AND b) = U(a) | U(b)
+    F(a AND b) = F(a) | F(b)        V(a AND b) = V(a) & V(b)
+    N(a AND b) = V(a) & V(b) & (N(a) | N(b))
+
+and OR is the mirror image (swap T with F, U with V, & with |); NOT swaps T with F and U with V.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from skipstone.ir.errors import PredicateTooDeep
+from skipstone.ir.guarantee import LiteralGuarantee
+from skipstone.ir.like import after_prefix, pattern_of
+from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.simplify import FALSE, TRUE
+
+DEEPEST: Final = 150  # Python's parser takes 200 nested parentheses, and kernels are its text
+
+
+class Want(enum.Enum):
+    """Which outcome a condition tells to be possible."""
+
+    T = "true"
+    F = "false"
+    N = "null"
+    U = "not true"
+    V = "not false"
+
+
+NEGATED: Final = {Want.T: Want.F, Want.F: Want.T, Want.N: Want.N, Want.U: Want.V, Want.V: Want.U}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Conditions over the statistics of one container, in single static assignment.
+
+    Attributes:
+        can_match: Some row may make the predicate TRUE. False prunes.
+        can_miss: Some row may make it FALSE or NULL; None when it was not asked for.
+    """
+
+    can_match: Node
+    can_miss: Node | None = None
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """The conditions that are there, `can_match` first."""
+        return (self.can_match,) if self.can_miss is None else (self.can_match, self.can_miss)
+
+    def steps(self) -> Iterator[tuple[int, Node, tuple[int, ...]]]:
+        """Each distinct operation once, inputs before use: (number, node, numbers of its inputs)."""
+        numbers: dict[Node, int] = {}
+        for root in self.roots:
+            stack = [(root, False)]
+            while stack:
+                node, ready = stack.pop()
+                if node in numbers:
+                    continue
+                if ready or not node.args:
+                    numbers[node] = len(numbers)
+                    yield numbers[node], node, tuple(numbers[a] for a in node.args)
+                else:
+                    stack.append((node, True))
+                    stack.extend((a, False) for a in reversed(node.args))
+
+    def __str__(self) -> str:
+        from skipstone.ir.node import show_path
+        from skipstone.ir.text import show
+
+        lines = []
+        for i, n, args in self.steps():
+            if n.op is Op.LITERAL:
+                what = show(n)
+            elif n.op in (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS):
+                what = f"{n.op.value} {show_path(n.value)}"  # type: ignore[arg-type]
+            else:
+                what = " ".join([n.op.value, *(f"%{a}" for a in args)])
+            lines.append(f"%{i} = {what}")
+        numbers = {n: i for i, n, _ in self.steps()}
+        names = ("can match", "can miss")
+        return "\n".join(lines + [f"{name}: %{numbers[r]}" for name, r in zip(names, self.roots, strict=False)])
+
+
+def lower(n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both: bool = True) -> Program:
+    """Lower a bound predicate.
+
+    Args:
+        n: The bound predicate.
+        guarantees: Its literal guarantees; what breaks one cannot match. None: they contradict each other.
+        both: Build `can_miss` as well; pruning alone does not need it.
+
+    Raises:
+        PredicateTooDeep: kernels could not follow the nesting.
+    """
+    rows = Node(Op.ROWS)
+    if guarantees is None:
+        return Program(FALSE, TRUE if both else None)
+    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, _sorted(g.values))) for g in guarantees]
+    program = Program(_and(rows, _bit(n, Want.T), *held), _bit(n, Want.U) if both else None)
+    if _depth(program) > DEEPEST:
+        raise PredicateTooDeep("predicate is nested too deeply; expected at most 50 levels of AND and OR in turn")
+    return program
+
+
+def _depth(program: Program) -> int:
+    """Levels of the deepest operation, an operation of k inputs counting as the tree of pairs that kernels make of it."""
+    levels: list[int] = []
+    for _, _, inputs in program.steps():
+        levels.append(max((levels[i] for i in inputs), default=0) + 1 + len(inputs).bit_length())
+    return max(levels)
+
+
+def _sorted(values: Iterable[object]) -> tuple[object, ...]:
+    return tuple(sorted(values))  # type: ignore[type-var]
+
+
+def _bit(n: Node, want: Want) -> Node:
+    match n.op:
+        case Op.LITERAL:
+            outcome = Want.N if n.value is None else Want.T if n.value else Want.F
+            possible = {Want.U: (Want.F, Want.N), Want.V: (Want.T, Want.N)}.get(want, (want,))
+            return TRUE if outcome in possible else FALSE
+        case Op.UNKNOWN:
+            return TRUE
+        case Op.NOT:
+            return _bit(n.args[0], NEGATED[want])
+        case Op.AND | Op.OR:
+            return _combine(n, want)
+        case Op.IS_TRUE:
+            return {
+                Want.T: lambda: _bit(n.args[0], Want.T),
+                Want.V: lambda: _bit(n.args[0], Want.T),
+                Want.F: lambda: _bit(n.args[0], Want.U),
+                Want.U: lambda: _bit(n.args[0], Want.U),
+                Want.N: lambda: FALSE,
+            }[want]()
+        case Op.IS_NULL:
+            return _is_null(n.args[0], want)
+    match want:
+        case Want.N:
+            return _slot(Op.NULLS, n.args[0])
+        case Want.U:
+            return _or(_leaf(n, Want.F), _slot(Op.NULLS, n.args[0]))
+        case Want.V:
+            return _or(_leaf(n, Want.T), _slot(Op.NULLS, n.args[0]))
+    return _leaf(n, want)
+
+
+def _combine(n: Node, want: Want) -> Node:
+    if want is Want.N:
+        # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
+        avoid = Want.V if n.op is Op.AND else Want.U
+        return _and(*(_bit(a, avoid) for a in n.args), _or(*(_bit(a, Want.N) for a in n.args)))
+    all_must = want in ((Want.T, Want.V) if n.op is Op.AND else (Want.F, Want.U))
+    return (_and if all_must else _or)(*(_bit(a, want) for a in n.args))
+
+
+def _is_null(arg: Node, want: Want) -> Node:
+    if want is Want.N:
+        return FALSE
+    can_be = want in (Want.T, Want.V)
+    if arg.op is Op.COLUMN:
+        return _slot(Op.NULLS, arg) if can_be else _some(arg)
+    return _bit(arg, Want.N) if can_be else _or(_bit(arg, Want.T), _bit(arg, Want.F))
+
+
+def _slot(op: Op, column: Node) -> Node:
+    return Node(op, value=column.value, dtype=column.dtype)
+
+
+def _some(column: Node) -> Node:
+    """The column may hold a value that is not NULL."""
+    return _or(_slot(Op.REAL, column), *_nans(column))
+
+
+def _nans(column: Node) -> tuple[Node, ...]:
+    from skipstone.ir.types import Kind
+
+    return (_slot(Op.NANS, column),) if column.dtype and column.dtype.kind is Kind.FLOAT else ()
+
+
+def _leaf(n: Node, want: Want) -> Node:
+    """can_true (T) or can_false (F) of a test on one column. NaN is greater than every number."""
+    column = n.args[0]
+    low, high, real, nans = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.REAL, column), _nans(column)
+    true = want is Want.T
+    match n.op:
+        case Op.DEFINED:
+            return _some(column) if true else FALSE
+        case Op.NAN:
+            return _or(*nans) if true else real
+        case Op.LT | Op.GE:
+            # x < v can be true if some value is below v; the least is min:  min < v.
+            # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
+            # x >= v is its negation.
+            v = n.args[1]
+            below, above = _and(real, Node(Op.LT, (low, v))), _or(_and(real, Node(Op.GE, (high, v))), *nans)
+            return below if true is (n.op is Op.LT) else above
+        case Op.LE | Op.GT:
+            v = n.args[1]
+            below, above = _and(real, Node(Op.LE, (low, v))), _or(_and(real, Node(Op.GT, (high, v))), *nans)
+            return below if true is (n.op is Op.LE) else above
+        case Op.EQ:
+            # x = v can be true if v lies in [min, max]; false unless every value is v: min = v = max.
+            v = n.args[1]
+            member = (column.value, (v.value,))
+            if true:
+                return _and(real, Node(Op.LE, (low, v)), Node(Op.GE, (high, v)), Node(Op.HOLDS, value=member))
+            apart = _and(real, _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))), Node(Op.OTHERS, value=member))
+            return _or(apart, *nans)
+        case Op.IN:
+            member = (column.value, n.value)  # type: ignore[assignment]
+            if true:
+                return _and(real, Node(Op.ANY_IN, (low, high), n.value, column.dtype), Node(Op.HOLDS, value=member))
+            apart = _and(real, Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype), Node(Op.OTHERS, value=member))
+            return _or(apart, *nans)
+        case Op.LIKE:
+            return _prefix(n, true)
+    raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first
+
+
+def _prefix(n: Node, true: bool) -> Node:
+    """LIKE 'p...' lies within [p, after p). It fills that range when nothing but % follows the prefix."""
+    column, pattern = n.args[0], pattern_of(n)
+    low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.REAL, column)
+    assert column.dtype
+    prefix = pattern.prefix.encode()
+    after = after_prefix(prefix) if prefix else None
+    p = literal(prefix, column.dtype)
+    end = None if after is None else literal(after, column.dtype)
+    if true:
+        inside = [Node(Op.GE, (high, p))] if prefix else []
+        return _and(real, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
+    if not pattern.is_prefix:
+        return real
+    return _and(real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])))
+
+
+def _and(*args: Node) -> Node:
+    return _join(Op.AND, args, TRUE, FALSE)
+
+
+def _or(*args: Node) -> Node:
+    return _join(Op.OR, args, FALSE, TRUE)
+
+
+def _join(op: Op, args: Iterable[Node], neutral: Node, final: Node) -> Node:
+    """AND or OR, flat, without repeats and constants."""
+    flat: dict[Node, None] = {}
+    for a in args:
+        for inner in a.args if a.op is op else (a,):
+            if inner == final:
+                return final
+            if inner != neutral:
+                flat.setdefault(inner)
+    if not flat:
+        return neutral
+    return next(iter(flat)) if len(flat) == 1 else Node(op, tuple(flat))

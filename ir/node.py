@@ -1,0 +1,156 @@
+"""The one node that every stage is made of, and the operations it can carry."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skipstone.ir.types import DType
+
+
+class Op(enum.Enum):
+    """What a node does. `ir/spec.py` says which operations a stage may hold, and with which inputs."""
+
+    # Leaves of a predicate.
+    COLUMN = "column"  # value: a Name before binding, a Path after it
+    LITERAL = "literal"  # value on the axis of dtype (ir/types.py), None for NULL
+    UNKNOWN = "unknown"  # value: a Reason; may be true, false or null
+
+    # Logic.
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    IS_NULL = "is null"
+    IS_TRUE = "is true"
+
+    # Comparisons.
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    EQ = "="
+    NE = "<>"
+    SAME = "<=>"
+    IN = "in"  # before binding: value, candidates...; after it: column, value a sorted tuple
+    LIKE = "like"  # column, pattern; value: the escape character
+    DEFINED = "defined"  # what x = x means: TRUE, or NULL where x is NULL
+    NAN = "nan"  # what x = NaN means in Spark
+
+    # Scalars, before binding.
+    CAST = "cast"
+    NEG = "neg"
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+
+    # Statistics slots of a program; value: a Path.
+    MIN = "min"  # scalar: no value of the column lies below
+    MAX = "max"  # scalar: no value of the column lies above
+    REAL = "real"  # flag: may hold a value that is neither NULL nor NaN
+    NULLS = "nulls"  # flag: may hold NULL
+    NANS = "nans"  # flag: may hold NaN
+    HOLDS = "holds"  # flag; value: (Path, values): may hold one of the values
+    OTHERS = "others"  # flag; value: (Path, values): may hold a value besides them
+    ROWS = "rows"  # flag: the container may hold rows
+
+    # Tests of a program.
+    ANY_IN = "any in"  # min, max; value: sorted values. Some value lies in [min, max]
+    NOT_ALL_IN = "not all in"  # min, max; value: sorted values. Something in [min, max] is not among them
+
+    # Inputs of a kernel; value: the position among the kernel's arguments.
+    ARRAY = "array"
+    PARAM = "param"
+    SET = "set"
+    PLANE = "plane"
+    PACK = "pack"  # lanes of one bit each, packed into words
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation and its inputs. Immutable; equal by structure.
+
+    Example:
+        >>> from skipstone.ir.types import INT32
+        >>> x = Node(Op.COLUMN, value=("x",), dtype=INT32)
+        >>> Node(Op.NOT, (x,)) == Node(Op.NOT, (x,))
+        True
+    """
+
+    op: Op
+    args: tuple[Node, ...] = ()
+    value: object = None
+    dtype: DType | None = None  # tells 1 from True and from 1.0
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # Kept, so that a tree is hashed once and not once per level.
+        object.__setattr__(self, "_hash", hash((self.op, self.args, self.value, self.dtype)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    # Hashes of strings and enums differ between processes, so a pickled node makes its own.
+    def __reduce__(self) -> tuple[type[Node], tuple[object, ...]]:
+        return Node, (self.op, self.args, self.value, self.dtype)
+
+    def walk(self) -> Iterator[Node]:
+        """Every node of the tree, parents first, left to right."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.args))
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What was not understood, and why; carried by UNKNOWN."""
+
+    what: str
+    why: str
+
+
+# A column's place in the schema: ("a", "b") is the leaf b of the struct a.
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column as it was written, before the schema is asked. Parts may be quoted, so they may hold dots."""
+
+    parts: Path
+
+
+def literal(value: object, dtype: DType) -> Node:
+    """A literal node; -0.0 becomes 0.0, which Spark takes for the same value."""
+    if isinstance(value, float) and value == 0.0:
+        value = 0.0
+    return Node(Op.LITERAL, value=value, dtype=dtype)
+
+
+def unknown(what: str, why: str) -> Node:
+    """A predicate whose outcome cannot be told: it costs its own branch and nothing else."""
+    return Node(Op.UNKNOWN, value=Reason(what, why))
+
+
+def columns_of(node: Node) -> tuple[Path, ...]:
+    """The columns a bound predicate reads, in the order of first use."""
+    seen: dict[Path, None] = {}
+    for n in node.walk():
+        if n.op is Op.COLUMN:
+            assert isinstance(n.value, tuple)
+            seen.setdefault(n.value, None)
+    return tuple(seen)
+
+
+def show_path(path: Path) -> str:
+    """A path as SQL text: parts that are not plain words are quoted.
+
+    Example:
+        >>> show_path(("a", "b.c"))
+        'a.`b.c`'
+    """
+    return ".".join(p if p.isidentifier() else "`" + p.replace("`", "``") + "`" for p in path)

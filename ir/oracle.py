@@ -1,0 +1,212 @@
+"""The oracle: one container in plain Python, slowly and obviously. It defines the answer.
+
+It reads the bound predicate, not the Program, and raw statistics, not packed columns, so that
+lowering, packing and every backend are checked against something that shares no code with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from skipstone.ir.guarantee import guarantees
+from skipstone.ir.like import after_prefix, pattern_of
+from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.outcome import Outcome, Verdict, verdict_of
+from skipstone.ir.types import DType, Kind
+
+Axis = int | float | bytes
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What a container's statistics let a column hold, after unusable statistics were dropped.
+
+    `low` and `high` bound the values that are neither NULL nor NaN; `high` None is above everything.
+    """
+
+    low: Axis
+    high: Axis | None
+    may_hold_values: bool = True
+    may_hold_null: bool = True
+    may_hold_nan: bool = False
+    contained: Callable[[tuple[object, ...]], bool | None] = lambda values: None
+
+
+def column_facts(
+    dtype: DType,
+    *,
+    low: Axis | None = None,
+    high: Axis | None = None,
+    null_count: int | None = None,
+    row_count: int | None = None,
+    nan_count: int | None = None,
+    container_rows: int | None = None,
+    nullable: bool = True,
+    above: bool = False,
+) -> ColumnFacts:
+    """Raw statistics of one column in one container, as axis values; None is unknown.
+
+    `above`: a struct around the column may be NULL without its null count telling.
+    What cannot be true makes that statistic unknown, never an error.
+    """
+    if row_count is None:
+        row_count = container_rows
+    if row_count is not None and row_count < 0:
+        row_count = None
+    if null_count is not None and (null_count < 0 or (row_count is not None and null_count > row_count)):
+        null_count = None
+    floating = dtype.kind is Kind.FLOAT
+    others = None if row_count is None else row_count - (null_count or 0)
+    if nan_count is not None and (not floating or nan_count < 0 or (others is not None and nan_count > others)):
+        nan_count = None
+    low, high = (None if isinstance(b, float) and math.isnan(b) else b for b in (low, high))
+    if low is not None and high is not None and low > high:  # type: ignore[operator]
+        low = high = None
+    if low is None:
+        low = dtype.lowest if dtype.ordered else 0
+    if high is None:
+        high = dtype.highest if dtype.ordered else 0
+
+    if row_count == 0:
+        # The column has no values here; in rows that exist all the same, it is NULL.
+        return ColumnFacts(low, high, False, True, False)
+    all_null = null_count is not None and null_count == row_count
+    all_nan = row_count is not None and nan_count is not None and (null_count or 0) + nan_count == row_count
+    may_hold_null = nullable if null_count is None else null_count > 0
+    if all_nan and nan_count == row_count:
+        may_hold_null = False
+    may_hold_null = may_hold_null or above
+    may_hold_nan = floating and not all_null and (nan_count is None or nan_count > 0)
+    return ColumnFacts(low, high, not (all_null or all_nan), may_hold_null, may_hold_nan)
+
+
+def outcomes(n: Node, facts: Mapping[Path, ColumnFacts]) -> frozenset[Outcome]:
+    """Every outcome that some row of the container may give a bound predicate."""
+    match n.op:
+        case Op.LITERAL:
+            return frozenset((None if n.value is None else bool(n.value),))
+        case Op.UNKNOWN:
+            return frozenset((True, False, None))
+        case Op.NOT:
+            return frozenset(None if o is None else not o for o in outcomes(n.args[0], facts))
+        case Op.AND | Op.OR:
+            combine = _sql_and if n.op is Op.AND else _sql_or
+            result = outcomes(n.args[0], facts)
+            for a in n.args[1:]:
+                result = frozenset(itertools.starmap(combine, itertools.product(result, outcomes(a, facts))))
+            return result
+        case Op.IS_TRUE:
+            return frozenset(o is True for o in outcomes(n.args[0], facts))
+        case Op.IS_NULL if n.args[0].op is not Op.COLUMN:
+            return frozenset(o is None for o in outcomes(n.args[0], facts))
+    return frozenset(_leaf(n, facts[n.args[0].value]))  # type: ignore[index]
+
+
+def verdict(n: Node, facts: Mapping[Path, ColumnFacts], container_rows: int | None = None) -> Verdict:
+    """The verdict of a bound predicate on one container.
+
+    Args:
+        n: The bound predicate.
+        facts: For each of its columns, what it may hold.
+        container_rows: Rows of the container; 0 makes it NEVER.
+    """
+    if container_rows == 0:
+        return Verdict.NEVER
+    held = guarantees(n)
+    if held is None:
+        return Verdict.NEVER
+    for g in held:
+        values = tuple(sorted(g.values))  # type: ignore[type-var]
+        if facts[g.path].contained(values) is (g.kind == "not_in"):
+            return Verdict.NEVER
+    return verdict_of(outcomes(n, facts))
+
+
+def _sql_and(a: Outcome, b: Outcome) -> Outcome:
+    if a is False or b is False:
+        return False
+    return None if a is None or b is None else True
+
+
+def _sql_or(a: Outcome, b: Outcome) -> Outcome:
+    if a is True or b is True:
+        return True
+    return None if a is None or b is None else False
+
+
+def _leaf(n: Node, f: ColumnFacts) -> set[Outcome]:
+    out: set[Outcome] = set()
+    if n.op is Op.IS_NULL:
+        if f.may_hold_null:
+            out.add(True)
+        if f.may_hold_values or f.may_hold_nan:
+            out.add(False)
+        return out
+    if f.may_hold_null:
+        out.add(None)
+    if f.may_hold_nan:
+        # NaN is greater than every number and equal to itself.
+        out.add(n.op in (Op.GT, Op.GE, Op.NAN, Op.DEFINED))
+    if f.may_hold_values:
+        out |= _value_outcomes(n, f)
+    return out
+
+
+def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
+    """The outcomes over all values v with low <= v <= high."""
+    low, high = f.low, f.high
+
+    def reaches(v: object, strictly: bool) -> bool:  # some value is >= v (> v when strictly)
+        return high is None or (high > v if strictly else high >= v)  # type: ignore[operator]
+
+    def starts(v: object, strictly: bool) -> bool:  # some value is <= v (< v when strictly)
+        return low < v if strictly else low <= v  # type: ignore[operator]
+
+    v = n.args[1].value if len(n.args) > 1 else None
+    match n.op:
+        case Op.DEFINED:
+            return {True}
+        case Op.NAN:
+            return {False}
+        case Op.LT:
+            return _pair(starts(v, True), reaches(v, False))
+        case Op.LE:
+            return _pair(starts(v, False), reaches(v, True))
+        case Op.GT:
+            return _pair(reaches(v, True), starts(v, False))
+        case Op.GE:
+            return _pair(reaches(v, False), starts(v, True))
+        case Op.EQ:
+            held = f.contained((v,))
+            inside = starts(v, False) and reaches(v, False) and held is not False
+            return _pair(inside, (starts(v, True) or reaches(v, True)) and held is not True)
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            held = f.contained(n.value)
+            within = [m for m in n.value if starts(m, False) and reaches(m, False)]
+            assert n.dtype
+            if n.dtype.discrete:
+                covered = len(within) == high - low + 1  # type: ignore[operator]
+            else:
+                covered = low == high and bool(within)
+            return _pair(bool(within) and held is not False, not covered and held is not True)
+        case Op.LIKE:
+            pattern = pattern_of(n)
+            prefix = pattern.prefix.encode()
+            after = after_prefix(prefix) if prefix else None
+            inside = reaches(prefix, False) and (after is None or starts(after, True))
+            outside = starts(prefix, True) or (after is not None and reaches(after, False))
+            return _pair(inside, outside or not pattern.is_prefix)
+    raise AssertionError(n.op)
+
+
+def _pair(true: bool, false: bool) -> set[Outcome]:
+    possible: set[Outcome] = set()
+    if true:
+        possible.add(True)
+    if false:
+        possible.add(False)
+    return possible

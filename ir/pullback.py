@@ -1,0 +1,97 @@
+"""Pullback: a literal of the type that Spark compares in, as a threshold on the column's own axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.literals import to_float, to_float32
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.zones import DAY, is_calm, to_local
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a literal falls on a column's axis: the least column value not below it, and the greatest not above it.
+
+    None: there is no such value. Equal ends: the literal is a value of the column.
+    """
+
+    low: int | float | bytes | None
+    high: int | float | bytes | None
+
+
+def pullback(column: DType, to: DType, value: int | float | bytes, session: Session) -> Span:
+    """The span on `column`'s axis of a value of `to`, the type that Spark compares in. The value is not NaN.
+
+    Raises:
+        Incomparable: the cast keeps no order around the value.
+    """
+    match column.kind, to.kind, value:
+        case ((Kind.INT | Kind.UINT | Kind.DECIMAL), (Kind.INT | Kind.DECIMAL), int()):
+            step = 10 ** (to.scale - column.scale)
+            return _clamp(column, -(-value // step), value // step)
+        case ((Kind.INT | Kind.UINT | Kind.DECIMAL), Kind.FLOAT, float()):
+            unit = 10**column.scale
+            return _search(column, value, lambda c: to_float(Fraction(c, unit), to))
+        case Kind.FLOAT, Kind.FLOAT, float():
+            return Span(value, value) if column.bits == to.bits else _float32_span(value)
+        case Kind.DATE, Kind.TIMESTAMP, int():
+            micros = -(-value * 10**6 // ty.PER_SECOND[to.unit]), value * 10**6 // ty.PER_SECOND[to.unit]
+            local = [_local(m, session) if to.zoned else m for m in micros]
+            return _clamp(column, -(-local[0] // DAY), local[1] // DAY)
+        case Kind.TIMESTAMP, Kind.TIMESTAMP, int():
+            if to.zoned and not column.zoned:
+                whole, rest = divmod(value * 10**6, ty.PER_SECOND[to.unit])
+                value = (_local(whole, session) * ty.PER_SECOND[to.unit] + rest) // 10**6
+            scaled, step = value * ty.PER_SECOND[column.unit], ty.PER_SECOND[to.unit]
+            return _clamp(column, -(-scaled // step), scaled // step)
+    if column == to:
+        return Span(value, value)
+    raise Incomparable(f"the cast from {column} to {to} keeps no order")
+
+
+def _local(instant: int, session: Session) -> int:
+    """The wall clock at an instant around which wall clocks and instants have one order."""
+    local = to_local(instant, session.zone) if is_calm(instant, session.zone) else None
+    if local is None:
+        raise Incomparable("the session time zone's offset changes around that time")
+    return local
+
+
+def _clamp(column: DType, low: int, high: int) -> Span:
+    least, most = column.lowest, column.highest
+    assert isinstance(least, int) and isinstance(most, int)
+    return Span(max(low, least) if low <= most else None, min(high, most) if high >= least else None)
+
+
+def _search(column: DType, value: float, cast: Callable[[int], float]) -> Span:
+    """Thresholds of a cast that rounds, by bisection: several column values may meet one literal."""
+    least, most = column.lowest, column.highest
+    assert isinstance(least, int) and isinstance(most, int)
+
+    def first(test: Callable[[float], bool]) -> int:
+        lo, hi = least, most + 1
+        while lo < hi:
+            mid = (lo + hi) // 2
+            lo, hi = (lo, mid) if test(cast(mid)) else (mid + 1, hi)
+        return lo
+
+    low, above = first(lambda c: c >= value), first(lambda c: c > value)
+    return Span(low if low <= most else None, above - 1 if above > least else None)
+
+
+def _float32_span(value: float) -> Span:
+    near = np.float32(to_float32(value))
+    if float(near) == value:
+        return Span(value + 0.0, value + 0.0)
+    above, below = float(near) > value, float(near) < value
+    with np.errstate(over="ignore", under="ignore"):
+        low = float(near) if above else float(np.nextafter(near, np.float32(np.inf)))
+        high = float(near) if below else float(np.nextafter(near, np.float32(-np.inf)))
+    return Span(low, high)

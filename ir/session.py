@@ -1,0 +1,26 @@
+"""The session that a predicate belongs to, and the refusal that every rule of coercion may raise."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from skipstone.ir.zones import zone_of
+
+
+class Incomparable(Exception):
+    """Spark rejects the comparison, or its outcome is not known here. The leaf becomes UNKNOWN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The Spark settings that a predicate's meaning depends on."""
+
+    timezone: str = "UTC"
+    ansi: bool = True
+    case_sensitive: bool = False
+
+    @property
+    def zone(self) -> dt.tzinfo:
+        """The session's time zone."""
+        return zone_of(self.timezone)

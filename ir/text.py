@@ -1,0 +1,205 @@
+"""Nodes as SQL text: predicates for messages and `explain`, programs as the rewritten predicate."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from typing import Final
+
+from skipstone.ir.node import Name, Node, Op, Path, Reason, show_path
+from skipstone.ir.simplify import TRUE
+from skipstone.ir.types import DType, Kind, to_python
+
+SHOWN: Final = 12  # members of a long list
+
+
+def show_value(value: object, dtype: DType | None) -> str:
+    """An axis value as a SQL literal.
+
+    Example:
+        >>> from skipstone.ir.types import DATE, decimal_type
+        >>> show_value(19723, DATE), show_value(150, decimal_type(9, 2))
+        ("DATE '2024-01-01'", '1.50')
+    """
+    if value is None or dtype is None:
+        return "NULL"
+    match dtype.kind, to_python(value, dtype):
+        case Kind.BOOL, v:
+            return "true" if v else "false"
+        case Kind.FLOAT, float() as v if math.isnan(v) or math.isinf(v):
+            return f"CAST('{'NaN' if math.isnan(v) else 'Infinity' if v > 0 else '-Infinity'}' AS {dtype})"
+        case Kind.FLOAT, v:
+            return f"{v!r}{'F' if dtype.bits == 32 else 'D'}"
+        case Kind.STRING, str() as v:
+            return "'" + v.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case Kind.DECIMAL, decimal.Decimal() as v:
+            return format(v, "f")  # an exponent would make it a DOUBLE
+        case Kind.BINARY, bytes() as v:
+            return f"X'{v.hex()}'"
+        case Kind.DATE, dt.date() as v:
+            return f"DATE '{v}'"
+        case Kind.TIMESTAMP, dt.datetime() as v:
+            return f"{dtype} '{v.isoformat(sep=' ')}'"
+        case Kind.TIMESTAMP, int() if dtype.unit == "ns":  # all of its range lies within Python's years
+            shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")  # type: ignore[operator]
+            return shown + ("" if "." in shown else ".000000") + f"{value % 1000:03d}{'+00:00' if dtype.zoned else ''}'"  # type: ignore[operator]
+        case _, v:
+            return str(v)
+
+
+def show(n: Node) -> str:
+    """A predicate, bound or not, as SQL text."""
+    return _show(n, 0)
+
+
+_INFIX: Final = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>", Op.SAME: "<=>", Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
+
+
+def _show(n: Node, tight: int) -> str:
+    """`tight`: 0 in OR, 1 in AND, 2 under NOT or a comparison; looser operations get parentheses."""
+    match n.op:
+        case Op.COLUMN:
+            return show_path(n.value.parts if isinstance(n.value, Name) else n.value)  # type: ignore[arg-type]
+        case Op.LITERAL:
+            return show_value(n.value, n.dtype)
+        case Op.UNKNOWN:
+            assert isinstance(n.value, Reason)
+            return n.value.what
+        case Op.AND | Op.OR:
+            level = 1 if n.op is Op.AND else 0
+            text = (" AND " if level else " OR ").join(_show(a, level) for a in n.args) or "true"
+            return f"({text})" if tight > level else text
+        case Op.NOT:
+            inner = n.args[0]
+            if inner.op is Op.DEFINED:
+                text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[0], 2)}"
+            elif inner.op is Op.IS_NULL:
+                text = f"{_show(inner.args[0], 2)} IS NOT NULL"
+            elif inner.op is Op.EQ:
+                text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[1], 2)}"
+            else:
+                text = f"NOT {_show(inner, 2)}"
+        case Op.IS_NULL | Op.IS_TRUE:
+            text = f"{_show(n.args[0], 2)} IS {'NULL' if n.op is Op.IS_NULL else 'TRUE'}"
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:SHOWN]]
+            shown = [show_value(v, t) for t, v in pairs] + [_show(a, 2) for a in n.args[1:]]
+            more = f", ... {len(n.value) - SHOWN} more" if len(n.value) > SHOWN else ""
+            text = f"{_show(n.args[0], 2)} IN ({', '.join(shown)}{more})"
+        case Op.LIKE:
+            escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
+            text = f"{_show(n.args[0], 2)} LIKE {_show(n.args[1], 2)}{escape}"
+        case Op.DEFINED:
+            text = f"{_show(n.args[0], 2)} = {_show(n.args[0], 2)}"
+        case Op.NAN:
+            text = f"{_show(n.args[0], 2)} = CAST('NaN' AS DOUBLE)"
+        case Op.CAST:
+            return f"CAST({_show(n.args[0], 0)} AS {n.dtype})"
+        case Op.NEG:
+            return f"-{_show(n.args[0], 2)}"
+        case _ if n.op in _INFIX:
+            text = f"{_show(n.args[0], 2)} {_INFIX[n.op]} {_show(n.args[1], 2)}"
+        case _:
+            return rewritten(n)
+    return f"({text})" if tight > 1 else text
+
+
+# The rewritten predicate, in DataFusion's form.
+
+
+def column_name(path: Path, statistic: str) -> str:
+    """The name of a statistic's column in the rewritten predicate.
+
+    Example:
+        >>> column_name(("x",), "min"), column_name(("a", "b"), "null_count")
+        ('x_min', '`a.b_null_count`')
+    """
+    return show_path((".".join(path) + "_" + statistic,))
+
+
+def rewritten(n: Node) -> str:
+    """The condition that a program tests, over columns `x_min`, `x_max`, `x_null_count`, `x_row_count`.
+
+    FALSE prunes; TRUE and NULL keep, so unknown statistics may simply be NULL. What providers say of
+    contained values, and the container's own row count, are left out.
+    Source: DataFusion, PruningPredicate, "Contains analysis and min/max rewrite".
+    """
+    return _rewrite(_plain(n), tight=False)
+
+
+def _plain(n: Node) -> Node:
+    """The condition without what no column of statistics holds; only AND holds such inputs."""
+    if n.op in (Op.ROWS, Op.HOLDS, Op.OTHERS):
+        return TRUE
+    args = [_plain(a) for a in n.args]
+    if n.op is Op.AND:
+        args = [a for a in args if a != TRUE]
+        if len(args) < 2:
+            return args[0] if args else TRUE
+    return Node(n.op, tuple(args), n.value, n.dtype)
+
+
+def _rewrite(n: Node, tight: bool) -> str:
+    path: Path = n.value if isinstance(n.value, tuple) else ()
+    match n.op:
+        case Op.LITERAL:
+            return show_value(n.value, n.dtype)
+        case Op.MIN | Op.MAX:
+            return column_name(path, n.op.value)
+        case Op.NULLS:
+            return f"{column_name(path, 'null_count')} > 0"
+        case Op.NANS:
+            nulls, nans, rows = (column_name(path, s) for s in ("null_count", "nan_count", "row_count"))
+            return f"CASE WHEN {nulls} = {rows} THEN false ELSE {nans} > 0 END"
+        case Op.REAL:
+            return f"CASE WHEN {_all_null(n)} THEN false ELSE true END"
+        case Op.ANY_IN:
+            low, high = (_rewrite(a, False) for a in n.args)
+            return f"exists(array({_members(n)}), v -> {low} <= v AND v <= {high})"
+        case Op.NOT_ALL_IN:
+            low, high = (_rewrite(a, False) for a in n.args)
+            text = f"{low} <> {high} OR NOT {low} IN ({_members(n)})"
+            return f"({text})" if tight else text
+        case Op.AND:
+            return _guarded(n, tight)
+        case Op.OR:
+            text = " OR ".join(_rewrite(a, True) for a in n.args)
+            return f"({text})" if tight else text
+    bound, v = n.args
+    if bound.op is Op.MAX:  # x_max >= 5 reads 5 <= x_max
+        return f"{_rewrite(v, False)} {'<=' if n.op is Op.GE else '<'} {_rewrite(bound, False)}"
+    return f"{_rewrite(bound, False)} {n.op.value} {_rewrite(v, False)}"
+
+
+def _members(n: Node) -> str:
+    assert isinstance(n.value, tuple)
+    return ", ".join(show_value(v, n.dtype) for v in n.value)
+
+
+def _guarded(n: Node, tight: bool) -> str:
+    """AND, with each column's all-NULL guard written as a CASE around what it guards."""
+    parts: list[str] = []
+    args = list(n.args)
+    for real in [a for a in n.args if a.op is Op.REAL]:
+        mine = [a for a in args if a.op is not Op.REAL and _paths(a) == {real.value}]
+        args = [a for a in args if a not in mine and a is not real]
+        body = " AND ".join(_rewrite(a, True) for a in mine) or "true"
+        parts.append(f"CASE WHEN {_all_null(real)} THEN false ELSE {body} END")
+    parts += [_rewrite(a, True) for a in args]
+    text = " AND ".join(parts)
+    return f"({text})" if tight and len(parts) > 1 else text
+
+
+def _all_null(real: Node) -> str:
+    assert isinstance(real.value, tuple)
+    nulls, rows = (column_name(real.value, s) for s in ("null_count", "row_count"))
+    plain = f"{nulls} = {rows}"
+    if real.dtype is not None and real.dtype.kind is Kind.FLOAT:
+        return f"{plain} OR {nulls} + {column_name(real.value, 'nan_count')} = {rows}"
+    return plain
+
+
+def _paths(n: Node) -> set[object]:
+    return {m.value for m in n.walk() if m.op in (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS)}

@@ -1,0 +1,288 @@
+"""Types, and the axis of each: the ordered line on which a type's values and bounds are compared.
+
+Integers, dates (days), timestamps (their unit), decimals (unscaled digits) and booleans lie on an
+axis of Python integers; floats on one of floats with NaN left out; strings and binary on one of
+bytes, whose order is Spark's. Everything past `bind` speaks in axis values.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.node import Path
+
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+NAIVE_EPOCH: Final = dt.datetime(1970, 1, 1)
+PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+# Wide enough for any quotient or product of 38-digit decimals that is formed here.
+EXACT: Final = decimal.Context(prec=100, Emin=-9999, Emax=9999)
+
+
+class Kind(enum.Enum):
+    """Families of types that share an axis and coercion rules."""
+
+    NULL = "void"
+    BOOL = "boolean"
+    INT = "int"
+    UINT = "uint"
+    FLOAT = "float"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    STRING = "string"
+    BINARY = "binary"
+    OTHER = "other"  # null tests only
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """The type of a column or literal.
+
+    `bits` belongs to integers and floats, `precision` and `scale` to decimals, `unit` and `zoned`
+    to timestamps, `name` to types that allow null tests only.
+    """
+
+    kind: Kind
+    bits: int = 0
+    precision: int = 0
+    scale: int = 0
+    unit: str = ""
+    zoned: bool = False
+    name: str = ""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.INT:
+                return {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[self.bits]
+            case Kind.UINT:
+                return f"UINT{self.bits}"
+            case Kind.FLOAT:
+                return "FLOAT" if self.bits == 32 else "DOUBLE"
+            case Kind.DECIMAL:
+                return f"DECIMAL({self.precision},{self.scale})"
+            case Kind.TIMESTAMP:
+                return "TIMESTAMP" if self.zoned else "TIMESTAMP_NTZ"
+            case Kind.OTHER:
+                return self.name.upper()
+            case _:
+                return str(self.kind.value).upper()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether values can be compared; without it only null tests are understood."""
+        return self.kind not in (Kind.OTHER, Kind.NULL)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether lanes hold integers, so that the values between two bounds can be counted."""
+        return self.ordered and not self.coded and self.kind is not Kind.FLOAT
+
+    @property
+    def coded(self) -> bool:
+        """Whether values are wider than a machine word, so that kernels see order-preserving codes."""
+        return self.kind in (Kind.STRING, Kind.BINARY) or (self.kind is Kind.DECIMAL and self.precision > 18)
+
+    @property
+    def lane(self) -> str:
+        """NumPy's name of the type that a kernel compares; codes are int32 or int64, as many as are needed."""
+        match self.kind:
+            case Kind.BOOL:
+                return "uint8"
+            case Kind.INT | Kind.UINT | Kind.FLOAT:
+                return str(self.kind.value) + str(self.bits)
+            case Kind.DATE:
+                return "int32"
+            case _:
+                return "int64"
+
+    @property
+    def lowest(self) -> int | float | bytes:
+        """The least value of the type: what an unknown lower bound stands for."""
+        return self._range[0]
+
+    @property
+    def highest(self) -> int | float | None:
+        """The greatest value below NaN; None for strings and binary, which have none."""
+        return self._range[1]
+
+    @property
+    def _range(self) -> tuple[int | float | bytes, int | float | None]:
+        match self.kind:
+            case Kind.BOOL:
+                return 0, 1
+            case Kind.UINT:
+                return 0, 2**self.bits - 1
+            case Kind.FLOAT:
+                return -np.inf, np.inf
+            case Kind.DECIMAL:
+                return -(10**self.precision) + 1, 10**self.precision - 1
+            case Kind.STRING | Kind.BINARY:
+                return b"", None
+            case _:
+                bits = self.bits or (32 if self.kind is Kind.DATE else 64)
+                return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _int(bits: int) -> DType:
+    return DType(Kind.INT, bits=bits)
+
+
+NULL: Final = DType(Kind.NULL)
+BOOL: Final = DType(Kind.BOOL)
+INT8: Final = _int(8)
+INT16: Final = _int(16)
+INT32: Final = _int(32)
+INT64: Final = _int(64)
+FLOAT: Final = DType(Kind.FLOAT, bits=32)
+DOUBLE: Final = DType(Kind.FLOAT, bits=64)
+DATE: Final = DType(Kind.DATE)
+TIMESTAMP: Final = DType(Kind.TIMESTAMP, unit="us", zoned=True)
+TIMESTAMP_NTZ: Final = DType(Kind.TIMESTAMP, unit="us")
+STRING: Final = DType(Kind.STRING)
+BINARY: Final = DType(Kind.BINARY)
+
+
+def decimal_type(precision: int, scale: int) -> DType:
+    """DECIMAL(precision, scale)."""
+    return DType(Kind.DECIMAL, precision=precision, scale=scale)
+
+
+# Field metadata under which table formats note a collation.
+COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
+
+
+def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DType:
+    """The type of an Arrow column. Dictionary, large and view types count as their value type.
+
+    Example:
+        >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
+        'STRING'
+    """
+    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
+    if _is_text(t):
+        collation = next((metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY")
+        # A collated string is not ordered by its bytes, so its bounds say nothing that bytes can check.
+        return STRING if collation == b"UTF8_BINARY" else DType(Kind.OTHER, name="collated string")
+    if pa.types.is_boolean(t):
+        return BOOL
+    if pa.types.is_integer(t):
+        return DType(Kind.INT if pa.types.is_signed_integer(t) else Kind.UINT, bits=t.bit_width)
+    if pa.types.is_float32(t) or pa.types.is_float64(t):
+        return DType(Kind.FLOAT, bits=t.bit_width)
+    if pa.types.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
+        return decimal_type(t.precision, t.scale)
+    if pa.types.is_date(t):
+        return DATE
+    if pa.types.is_timestamp(t):
+        return DType(Kind.TIMESTAMP, unit=t.unit, zoned=t.tz is not None)
+    if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
+        return BINARY
+    if pa.types.is_null(t):
+        return NULL
+    return DType(Kind.OTHER, name=str(t))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """An array of the value type of its type: without dictionary, runs or extension type around the values."""
+    while True:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(array.type):
+            array = pc.run_end_decode(array)
+        elif isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        else:
+            return array
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column that a predicate can name: its type, and whether it may hold NULL by declaration."""
+
+    path: Path
+    dtype: DType
+    nullable: bool
+
+
+def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
+    """Every column of a schema and, below structs, every field, by path, in schema order."""
+    out: dict[Path, Leaf] = {}
+
+    def add(field: pa.Field, above: Path, nullable: bool) -> None:
+        path, nullable = (*above, field.name), nullable or field.nullable
+        out[path] = Leaf(path, from_arrow(field.type, field.metadata), nullable)
+        if pa.types.is_struct(field.type):
+            for i in range(field.type.num_fields):
+                add(field.type.field(i), path, nullable)
+
+    for f in schema:
+        add(f, (), False)
+    return out
+
+
+def to_axis(value: object, dtype: DType) -> int | float | bytes:
+    """A Python value of `dtype` as a point of its axis. The value must fit exactly.
+
+    Raises:
+        ValueError: the value is not one of the type.
+    """
+    match dtype.kind, value:
+        case Kind.BOOL, bool():
+            return int(value)
+        case ((Kind.INT | Kind.UINT), int()) if not isinstance(value, bool):
+            return value
+        case Kind.FLOAT, float() | int() if not isinstance(value, bool):
+            return float(value)
+        case Kind.DECIMAL, decimal.Decimal() | int() if not isinstance(value, bool):
+            scaled = decimal.Decimal(value).scaleb(dtype.scale, EXACT)
+            if scaled.is_finite() and scaled == (whole := int(scaled)):
+                return whole
+        case Kind.DATE, dt.date() if not isinstance(value, dt.datetime):
+            return value.toordinal() - 719163
+        case Kind.TIMESTAMP, dt.datetime():
+            since = value - (EPOCH if value.tzinfo else NAIVE_EPOCH)
+            micros = (since.days * 86400 + since.seconds) * 10**6 + since.microseconds
+            ticks, rest = divmod(micros * PER_SECOND[dtype.unit], 10**6)
+            if rest == 0:
+                return ticks
+        case Kind.STRING, str():
+            return value.encode()  # a lone surrogate is no character: UnicodeEncodeError, a ValueError
+        case Kind.BINARY, bytes() | bytearray() | memoryview():
+            return bytes(value)
+    raise ValueError(f"{value!r} is not a value of {dtype}")
+
+
+def to_python(axis: object, dtype: DType) -> object:
+    """A point of the axis as the Python value a user would write; dates beyond Python's years stay integers."""
+    if axis is None:
+        return None
+    match dtype.kind, axis:
+        case Kind.BOOL, int():
+            return bool(axis)
+        case Kind.DECIMAL, int():
+            return decimal.Decimal(axis).scaleb(-dtype.scale, EXACT)
+        case Kind.DATE, int() if -719162 <= axis <= 2932896:
+            return dt.date.fromordinal(axis + 719163)
+        case Kind.TIMESTAMP, int():
+            micros, rest = divmod(axis * 10**6, PER_SECOND[dtype.unit])
+            try:
+                moment = NAIVE_EPOCH + dt.timedelta(microseconds=micros)
+            except OverflowError:
+                return axis
+            return axis if rest else moment.replace(tzinfo=dt.UTC) if dtype.zoned else moment
+        case Kind.STRING, bytes():
+            return axis.decode("utf-8", "surrogatepass")
+    return axis

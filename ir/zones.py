@@ -1,0 +1,90 @@
+"""Wall clocks and instants: what Spark's session time zone does to dates and timestamps."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+import zoneinfo
+from typing import Final
+
+from skipstone.ir.types import EPOCH, NAIVE_EPOCH
+
+FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
+DAY: Final = 86_400_000_000  # microseconds
+# Offsets are trusted within these years: before 1900 zones keep local mean time, in which Java and
+# the tz database differ by seconds; far in the future only rules are left.
+FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
+LAST: Final = 7_258_118_400_000_000  # 2200-01-01
+
+
+@functools.lru_cache(maxsize=64)
+def zone_of(name: str) -> dt.tzinfo:
+    """A time zone by Spark's names: a region, `UTC`, or an offset such as `+05:30`.
+
+    Raises:
+        ValueError: no such zone.
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"timezone is {name!r}; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'")
+    if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC"):
+        return dt.UTC
+    if m := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", name):
+        hours, minutes, seconds = (int(g or 0) for g in m.groups()[1:])
+        delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if delta > FARTHEST or minutes > 59 or seconds > 59:
+            raise ValueError(f"timezone {name!r} is not known; an offset is at most 18 hours")
+        return dt.timezone(-delta if m[1] == "-" else delta)
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
+        raise ValueError(f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'") from e
+
+
+def is_fixed(zone: dt.tzinfo) -> bool:
+    """Whether the zone's offset never changes."""
+    return isinstance(zone, dt.timezone)
+
+
+def offset_at(micros: int, zone: dt.tzinfo, *, local: bool) -> int | None:
+    """The zone's offset in microseconds at an instant, or at a wall-clock reading; None where it is not trusted.
+
+    A reading that occurs twice has the earlier instant's offset; one that never occurs has the
+    offset before the gap: both are Java's choices.
+    """
+    if is_fixed(zone):
+        return _micros(zone.utcoffset(None))
+    if not FIRST <= micros <= LAST:
+        return None
+    if local:
+        moment = (NAIVE_EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=zone, fold=0)
+    else:
+        moment = (EPOCH + dt.timedelta(microseconds=micros)).astimezone(zone)
+    return _micros(moment.utcoffset())
+
+
+def _micros(delta: dt.timedelta | None) -> int:
+    return 0 if delta is None else (delta.days * 86400 + delta.seconds) * 10**6 + delta.microseconds
+
+
+def to_instant(local: int, zone: dt.tzinfo) -> int | None:
+    """The instant of a wall-clock reading, both in microseconds since 1970; None where it is not trusted."""
+    offset = offset_at(local, zone, local=True)
+    return None if offset is None else local - offset
+
+
+def to_local(instant: int, zone: dt.tzinfo) -> int | None:
+    """The wall-clock reading of an instant, both in microseconds since 1970; None where it is not trusted."""
+    offset = offset_at(instant, zone, local=False)
+    return None if offset is None else instant + offset
+
+
+def is_calm(instant: int, zone: dt.tzinfo) -> bool:
+    """Whether the offset does not change within three days of an instant.
+
+    Only then does the order of wall clocks there equal the order of instants, whatever the offset.
+    """
+    if is_fixed(zone):
+        return True
+    days = range(instant - 3 * DAY, instant + 3 * DAY + 1, DAY // 4)
+    return len({offset_at(t, zone, local=False) for t in days}) == 1 and offset_at(instant, zone, local=False) is not None

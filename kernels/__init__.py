@@ -1,0 +1,1 @@
+"""Machine code for programs: packed statistics, emission per backend, caches, the thread pool."""

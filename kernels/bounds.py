@@ -1,0 +1,194 @@
+"""Arrow arrays of bounds as points of a column's axis, rounded outwards where types differ."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain
+from skipstone.kernels.planes import Mask
+
+Side = Literal["min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One bound of n containers.
+
+    Attributes:
+        values: Axis values of the column's lane type, or bytes as a large_binary array for coded
+            columns; anything where `known` is false.
+        known: Mask of shape (n,), or None where all are known.
+    """
+
+    values: Any  # either of the two has its own operations; `DType.coded` says which it is
+    known: Mask | None
+
+
+def bounds_of(array: pa.Array, dtype: DType, side: Side) -> Bounds | None:
+    """Read bounds that arrive as an Arrow array of the column's type or of one that widens to it.
+
+    Where the types differ in precision, a bound is rounded. Any rounding that keeps order would do,
+    since the column's own values round to themselves.
+
+    Returns:
+        None when the array's type cannot bound the column: the statistic is unknown.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    array = plain(array)
+    source = from_arrow(array.type)
+    if array.null_count == len(array) or not dtype.ordered:
+        return None
+    if dtype.kind in (Kind.STRING, Kind.BINARY):
+        return _text(array, dtype) if source.kind is dtype.kind else None
+    if dtype.kind is Kind.DECIMAL:
+        return _decimals(array, source, dtype)
+    known = None if array.null_count == 0 else _mask(pc.is_valid(array))
+    if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
+        return Bounds(_numpy(array.cast(pa.uint8())), known)
+    if dtype.kind is Kind.FLOAT:
+        return _floats(array, source, dtype, known)
+    if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
+        if pa.types.is_date64(array.type):
+            array = array.cast(pa.date32(), safe=False)
+        return Bounds(_numpy(array.view(pa.int32())), known)
+    if source.kind is Kind.TIMESTAMP and dtype.kind is Kind.TIMESTAMP and source.zoned == dtype.zoned:
+        return _rescaled(_numpy(array.view(pa.int64())), known, PER_SECOND[source.unit], PER_SECOND[dtype.unit], side)
+    if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
+        return _integers(_numpy(array), dtype, known)
+    return None
+
+
+def _mask(array: pa.Array) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _numpy(array: pa.Array) -> npt.NDArray[np.generic]:
+    """The values of a primitive array without a copy; what lies under a null is arbitrary."""
+    data = array.buffers()[1]
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    if data is None:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None) -> Bounds:
+    lane = np.dtype(dtype.lane)
+    if values.dtype == lane:
+        return Bounds(values, known)
+    info = np.iinfo(values.dtype)  # type: ignore[type-var]
+    fits: Mask | None = None
+    if info.min < dtype.lowest:  # type: ignore[operator]
+        fits = values >= dtype.lowest  # type: ignore[operator]
+    if info.max > dtype.highest:  # type: ignore[operator]
+        below = values <= dtype.highest  # type: ignore[operator]
+        fits = below if fits is None else fits & below
+    if fits is not None and fits.all():
+        fits = None
+    return Bounds(values.astype(lane), fits if known is None else known if fits is None else known & fits)
+
+
+def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) -> Bounds | None:
+    if source.kind not in (Kind.FLOAT, Kind.INT, Kind.UINT):
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        # To nearest: what JSON wrote as the double 0.1 is the FLOAT nearest to it again.
+        return Bounds(_numpy(array).astype(dtype.lane, copy=False), known)
+
+
+def _rescaled(values: npt.NDArray[np.generic], known: Mask | None, source: int, to: int, side: Side) -> Bounds:
+    ticks = values.astype(np.int64, copy=False)
+    if to == source:
+        return Bounds(ticks, known)
+    if to < source:
+        step = source // to
+        return Bounds(ticks // step + ((ticks % step > 0) & (side == "max")), known)
+    step = to // source
+    limit = np.iinfo(np.int64).max // step
+    fits = (ticks >= -limit) & (ticks <= limit)
+    return Bounds(np.where(fits, ticks, 0) * step, fits if known is None else known & fits)
+
+
+def _text(array: pa.Array, dtype: DType) -> Bounds:
+    raw = array.cast(pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary())
+    if dtype.kind is Kind.STRING:
+        try:
+            raw.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = _decodable(raw)
+    data = raw.view(pa.large_binary()) if dtype.kind is Kind.STRING else raw
+    return Bounds(data, None if data.null_count == 0 else _mask(pc.is_valid(data)))
+
+
+def _decodable(raw: pa.Array) -> pa.Array:
+    """Undecodable bytes bound nothing: those entries become null."""
+
+    def read(value: pa.Scalar) -> str | None:
+        try:
+            return value.as_py()  # type: ignore[no-any-return]
+        except UnicodeDecodeError:
+            return None
+
+    return pa.array([read(v) for v in raw], pa.large_string())
+
+
+def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
+    """Unscaled digits: int64 up to 18 of them, else 16 bytes whose order is that of the numbers."""
+    if source.kind in (Kind.INT, Kind.UINT):
+        array = array.cast(pa.decimal128(20, 0))
+    if not pa.types.is_decimal(array.type):
+        return None
+    wide = pa.decimal128(38, dtype.scale)
+    if array.type != wide:
+        try:
+            array = array.cast(wide)
+        except pa.ArrowInvalid:
+            array = _exact(array, wide)
+    words = np.zeros((len(array), 2), np.uint64)
+    data = array.buffers()[1]
+    if data is not None:
+        words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
+    known = None if array.null_count == 0 else _mask(pc.is_valid(array))
+    if not dtype.coded:
+        low, high = words[:, 0].view(np.int64) if words.flags.c_contiguous else words[:, 0].astype(np.int64), words[:, 1].astype(np.int64)
+        values = np.ascontiguousarray(low)
+        limit = 10**dtype.precision
+        fits = (high == (values >> 63)) & (values > -limit) & (values < limit)
+        return Bounds(values, known if fits.all() else fits if known is None else known & fits)
+    if dtype.precision < 38:
+        fits = _below(words, 10**dtype.precision) & ~_below(words, 1 - 10**dtype.precision)
+        known = known if fits.all() else fits if known is None else known & fits
+    flipped = np.empty((len(array), 2), ">u8")
+    flipped[:, 0] = words[:, 1] ^ np.uint64(1 << 63)
+    flipped[:, 1] = words[:, 0]
+    keys = pa.Array.from_buffers(pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())])
+    return Bounds(keys.cast(pa.large_binary()), known)
+
+
+def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
+    """Decimals of another scale; those that would lose digits become null."""
+    limit = 10 ** (38 - wide.scale)
+    unit = decimal.Decimal(1).scaleb(-wide.scale)
+
+    def fits(v: decimal.Decimal) -> bool:
+        return abs(v) < limit and v == v.quantize(unit, context=EXACT)
+
+    return pa.array([None if (v := s.as_py()) is None or not fits(v) else v for s in array], wide)
+
+
+def _below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
+    """Which 128-bit numbers, low word first, are less than `limit`."""
+    high, low = words[:, 1].astype(np.int64), words[:, 0]
+    first, second = limit >> 64, np.uint64(limit & (2**64 - 1))
+    return np.asarray((high < first) | ((high == first) & (low < second)), np.bool_)
+
+
+def _validity(known: Mask | None) -> pa.Buffer | None:
+    return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little").tobytes())

@@ -1,0 +1,173 @@
+"""Compiled kernels, in memory and on disk.
+
+A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
+the machine code beside it and checks it against its own version and the processor. The directory
+carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
+under a temporary name and renamed, so processes that meet there read whole files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from skipstone.ir.node import Node
+
+# Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
+LARGEST: Final = 400
+Kernel = Callable[..., None]
+_kernels: dict[tuple[Node, ...], Kernel] = {}
+_compiling = threading.Lock()
+_waiting: set[tuple[Node, ...]] = set()
+_waiting_lock = threading.Lock()
+
+
+def ready(roots: tuple[Node, ...]) -> Kernel | None:
+    """The kernel of a shape, if this process has it."""
+    return _kernels.get(roots)
+
+
+def kernel(roots: tuple[Node, ...], source_of: Callable[[tuple[Node, ...]], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+    """The kernel of a shape; one thread compiles at a time, and the others wait for it."""
+    found = _kernels.get(roots)
+    if found is None:
+        with _compiling:
+            found = _kernels.get(roots)
+            if found is None:
+                found = _kernels[roots] = _loaded(source_of(roots), load)
+    return found
+
+
+def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+    module = _module(text)
+    try:
+        return load(module)
+    except Exception:
+        # Machine code that a crash or a full disk left unusable fails in many ways. Without it the
+        # kernel is compiled again, and what is wrong with the text itself is raised then.
+        for stale in (Path(str(module.__file__)).parent / "__pycache__").glob(f"{module.__name__}.*"):
+            stale.unlink(missing_ok=True)
+        return load(module)
+
+
+def compile_behind(roots: tuple[Node, ...], compile_now: Callable[[tuple[Node, ...]], Any]) -> None:
+    """Have a daemon thread compile a shape; nobody waits for it."""
+    with _waiting_lock:
+        if roots in _waiting:
+            return
+        _waiting.add(roots)
+    if sum(1 for root in roots for _ in root.walk()) > LARGEST:
+        return
+
+    def work() -> None:
+        try:
+            compile_now(roots)
+        except Exception as e:  # the NumPy backend goes on answering
+            warnings.warn(f"skipstone could not compile a kernel and goes on with NumPy: {e}", RuntimeWarning, stacklevel=2)
+
+    threading.Thread(target=work, name="skipstone-compile", daemon=True).start()
+
+
+def directory() -> Path:
+    """Where kernels are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
+
+    A directory that others can write to would let them plant code: a private temporary one is used instead.
+    """
+    try:
+        path = _root() / "kernels" / _versions()
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.W_OK | os.X_OK):
+            reason = f"{path} cannot be written to"
+        elif not _is_private(path):
+            reason = f"others may write to {path}"
+        else:
+            return path
+    except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
+        reason = str(e)
+    warnings.warn(f"skipstone does not keep kernels: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
+    return _temporary()
+
+
+def _root() -> Path:
+    if given := os.environ.get("SKIPSTONE_CACHE_DIR"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+
+
+def _is_private(path: Path) -> bool:
+    if not hasattr(os, "getuid"):
+        return True
+    info = path.stat()
+    return info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+_temporary_directory: Path | None = None
+
+
+def _temporary() -> Path:
+    global _temporary_directory
+    if _temporary_directory is None:
+        _temporary_directory = Path(tempfile.mkdtemp(prefix="skipstone-kernels-"))
+    return _temporary_directory
+
+
+def _versions() -> str:
+    from importlib import metadata
+
+    try:
+        own = metadata.version("skipstone")
+    except metadata.PackageNotFoundError:  # a checkout that was not installed
+        own = "checkout"
+    return f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
+
+
+def _module(text: str) -> types.ModuleType:
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    name, folder = f"skipstone_kernel_{digest}", directory()
+    path = folder / f"{name}.py"
+    if not path.exists() or path.read_bytes() != text.encode():
+        write_whole(path, text.encode())
+    module = types.ModuleType(name)
+    module.__file__ = str(path)
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    return module
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that readers see all of it or nothing."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _before_fork() -> None:
+    # A child that is forked while another thread compiles would inherit Numba's lock, held forever.
+    _compiling.acquire()
+
+
+def _after_fork() -> None:
+    _compiling.release()
+
+
+def _after_fork_in_child() -> None:
+    global _compiling, _waiting_lock
+    _compiling, _waiting_lock = threading.Lock(), threading.Lock()
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -1,0 +1,81 @@
+"""Order-preserving codes for values wider than a machine word: strings, binary, long decimals.
+
+The distinct bounds of a column, sorted, are its dictionary; a bound's code is its position there, so
+codes compare as the bounds do, ties included. A literal need not be in the dictionary: it falls
+between two codes, and `left` and `right` say where.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.types import DType, Kind
+from skipstone.kernels.bounds import Bounds
+
+
+def key_of(axis: object, dtype: DType) -> bytes:
+    """The bytes that stand for an axis value in a dictionary; their order is that of the values."""
+    if dtype.kind is Kind.DECIMAL:
+        assert isinstance(axis, int)
+        return (axis + 2**127).to_bytes(16, "big")
+    assert isinstance(axis, bytes)
+    return axis
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """The distinct bounds of one column, ascending, as a large_binary array in host memory."""
+
+    keys: pa.Array
+    dtype: DType
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, i: int) -> bytes:
+        return self.keys[i].as_py()  # type: ignore[no-any-return]
+
+    def left(self, axis: object) -> int:
+        """How many bounds lie below the value: a code c has its bound below it when c < left."""
+        return bisect.bisect_left(self, key_of(axis, self.dtype))
+
+    def right(self, axis: object) -> int:
+        """How many bounds do not lie above the value: a code c has its bound at most it when c < right."""
+        return bisect.bisect_right(self, key_of(axis, self.dtype))
+
+
+Codes = npt.NDArray[np.int32]
+
+
+def encode(low: Bounds | None, high: Bounds | None, dtype: DType) -> tuple[Codes | None, Codes | None, Dictionary]:
+    """Codes of both bounds over one dictionary; None for a bound that is unknown everywhere.
+
+    An unknown lower bound has the code of the type's lowest value. An unknown upper bound has that
+    of the highest, or, for strings and binary, one past all codes.
+    """
+    ends = [key_of(dtype.lowest, dtype)] + ([] if dtype.highest is None else [key_of(dtype.highest, dtype)])
+    parts = [pa.array(ends, pa.large_binary())]
+    parts += [b.values if b.known is None else pc.if_else(pa.array(b.known), b.values, None) for b in (low, high) if b is not None]
+    encoded = pa.concat_arrays(parts).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    rank = np.empty(len(order), np.int32)
+    rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+    dictionary = Dictionary(encoded.dictionary.take(order), dtype)
+    indices = encoded.indices.fill_null(0).to_numpy()
+    past = len(dictionary) if dtype.highest is None else len(dictionary) - 1
+    out: list[Codes | None] = []
+    start = len(ends)
+    for b, missing in ((low, 0), (high, past)):
+        if b is None:
+            out.append(None)
+            continue
+        codes = rank[indices[start : start + len(b.values)]]
+        out.append(codes if b.known is None else np.where(b.known, codes, np.int32(missing)))
+        start += len(b.values)
+    return out[0], out[1], dictionary

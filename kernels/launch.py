@@ -1,0 +1,269 @@
+"""A program meets packed statistics: what remains to be computed, and its inputs.
+
+Planes that are constant, bounds that are unknown everywhere and literals that need no array are
+folded away, so a kernel reads only what can differ between containers. What is left has a shape
+(operations and lane types, no values) that compiled kernels are shared by.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.simplify import FALSE, TRUE
+from skipstone.ir.types import DType
+from skipstone.kernels.columns import Column
+from skipstone.kernels.narrow import clamp, is_open
+from skipstone.kernels.planes import Plane, Words, plane_of
+
+COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+
+
+class Source(Protocol):
+    """Statistics of n containers, as kernels want them."""
+
+    @property
+    def num_containers(self) -> int:
+        """Containers."""
+        ...
+
+    def column(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column, its bounds read as `dtype`."""
+        ...
+
+    def rows_plane(self) -> Plane:
+        """Whether each container may hold rows."""
+        ...
+
+    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+        """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
+        ...
+
+
+@dataclass(slots=True)
+class Launch:
+    """A kernel's inputs.
+
+    Attributes:
+        n: Containers.
+        roots: For each root of the program a node over ARRAY, PARAM, SET and PLANE inputs, or TRUE or FALSE.
+        arrays: Lanes, each of shape (n,).
+        planes: Words, each of shape (ceil(n / 64),).
+        params: Literals as NumPy scalars of their lane's type.
+        sets: Sorted literals of IN lists.
+    """
+
+    n: int
+    roots: tuple[Node, ...] = ()
+    arrays: list[npt.NDArray[np.generic]] = field(default_factory=list)
+    planes: list[Words] = field(default_factory=list)
+    params: list[np.generic] = field(default_factory=list)
+    sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[Node, ...]:
+        """What decides a kernel's text: operations, inputs' numbers and lane types."""
+        return self.roots
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the kernel must read."""
+        return sum(a.nbytes for a in (*self.arrays, *self.planes, *self.sets))
+
+
+def prepare(program: Program, source: Source, dtypes: dict[Path, DType]) -> Launch:
+    """Fold a program over the statistics it will run on, and gather what is left to read."""
+    builder = _Builder(source, dtypes)
+    roots = tuple(builder.words(builder.fold(root)) for root in program.roots)
+    return _compact(roots, builder.launch)
+
+
+def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
+    """Keep the inputs that the roots still use, numbered by first use, so that equal shapes are equal nodes."""
+    out = Launch(gathered.n)
+    lists: dict[Op, tuple[list[Any], list[Any]]] = {
+        Op.ARRAY: (gathered.arrays, out.arrays),
+        Op.PLANE: (gathered.planes, out.planes),
+        Op.PARAM: (gathered.params, out.params),
+        Op.SET: (gathered.sets, out.sets),
+    }
+    done: dict[Node, Node] = {}
+
+    def renumber(n: Node) -> Node:
+        if n not in done:
+            if n.op in lists:
+                source, into = lists[n.op]
+                assert isinstance(n.value, tuple)
+                done[n] = Node(n.op, value=(len(into), n.value[1]))
+                into.append(source[n.value[0]])
+            else:
+                done[n] = Node(n.op, tuple(map(renumber, n.args)), n.value, n.dtype)
+        return done[n]
+
+    out.roots = tuple(map(renumber, roots))
+    return out
+
+
+TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
+
+
+class _Builder:
+    def __init__(self, source: Source, dtypes: dict[Path, DType]) -> None:
+        self.source, self.dtypes = source, dtypes
+        self.launch = Launch(source.num_containers)
+        self.inputs: dict[object, Node] = {}
+        self.folded: dict[Node, Node] = {}
+
+    def fold(self, n: Node) -> Node:
+        """The node over kernel inputs. Lanes are not packed yet: `words` does that."""
+        if n not in self.folded:
+            self.folded[n] = self._fold(n)
+        return self.folded[n]
+
+    def _fold(self, n: Node) -> Node:
+        match n.op:
+            case Op.LITERAL:
+                return n
+            case Op.AND | Op.OR:
+                return self.combine(n.op, [self.fold(a) for a in n.args])
+            case Op.ROWS:
+                return self.plane(Op.ROWS, self.source.rows_plane())
+            case Op.REAL | Op.NULLS | Op.NANS:
+                c = self.column(n)
+                return self.plane((n.op, n.value), {Op.REAL: c.real, Op.NULLS: c.nulls, Op.NANS: c.nans}[n.op])
+            case Op.HOLDS | Op.OTHERS:
+                return self.membership(n)
+            case Op.ANY_IN | Op.NOT_ALL_IN:
+                return self.in_set(n)
+        return self.compare(n)
+
+    def combine(self, op: Op, args: list[Node]) -> Node:
+        neutral, final = (TRUE, FALSE) if op is Op.AND else (FALSE, TRUE)
+        if final in args:
+            return final
+        kept = list(dict.fromkeys(a for a in args if a != neutral))
+        if not kept:
+            return neutral
+        if len(kept) == 1:
+            return kept[0]
+        tests = [a for a in kept if a.op in TESTS]
+        if len(tests) == len(kept):
+            return Node(op, tuple(kept))
+        # Tests of one level share a mask; masks of other levels, and planes, join it as words.
+        packed = [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))] if tests else []
+        return Node(op, (*packed, *(self.words(a) for a in kept if a.op not in TESTS)))
+
+    def words(self, n: Node) -> Node:
+        return Node(Op.PACK, (n,)) if is_lane(n) else n
+
+    def column(self, n: Node) -> Column:
+        path = n.value
+        assert isinstance(path, tuple)
+        return self.source.column(path, self.dtypes[path])
+
+    def plane(self, key: object, plane: Plane) -> Node:
+        if isinstance(plane, bool):
+            return TRUE if plane else FALSE
+        return self.input(Op.PLANE, key, self.launch.planes, plane)
+
+    def input(self, op: Op, key: object, into: list[Any], value: Any) -> Node:
+        key = (op, key)
+        if key not in self.inputs:
+            lane = "" if op is Op.PLANE else str(value.dtype)
+            self.inputs[key] = Node(op, value=(len(into), lane))
+            into.append(value)
+        return self.inputs[key]
+
+    def bound(self, slot: Node, c: Column) -> Node:
+        """The array of a bound; one that is unknown everywhere is spelled out."""
+        high = slot.op is Op.MAX
+        values = c.high if high else c.low
+        if values is None:
+            values = np.full(self.launch.n, c.end(high), c.lane)
+        return self.input(Op.ARRAY, (slot.op, slot.value), self.launch.arrays, values)
+
+    def param(self, slot: Node, key: object, value: int | float, lane: str) -> Node:
+        scalar = np.dtype(lane).type(value)
+        return self.input(Op.PARAM, (slot.value, key), self.launch.params, scalar)
+
+    def compare(self, n: Node) -> Node:
+        slot, lit = n.args
+        c = self.column(slot)
+        unknown = c.low is None if slot.op is Op.MIN else c.high is None
+        if unknown:
+            end = c.dtype.lowest if slot.op is Op.MIN else c.dtype.highest
+            return TRUE if end is None or COMPARE[n.op](end, lit.value) else FALSE
+        if c.codes is None:
+            assert isinstance(lit.value, int | float)
+            value = clamp(n.op, int(lit.value), c.dtype, c.lane) if c.narrowed else lit.value
+            return Node(n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane)))
+        # On codes: bound < v is code < left(v);  bound <= v is code < right(v);  >= and > negate them.
+        right = n.op in (Op.LE, Op.GT)
+        rank = c.codes.right(lit.value) if right else c.codes.left(lit.value)
+        op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
+        return Node(op, (self.bound(slot, c), self.param(slot, (lit.value, right), rank, "int32")))
+
+    def in_set(self, n: Node) -> Node:
+        low, high = n.args
+        c = self.column(low)
+        values = n.value
+        assert isinstance(values, tuple)
+        if c.low is None and c.high is None:
+            return self.in_range(n.op, c.dtype, values)
+        key = (n.value, low.value)
+        if c.codes is None:
+            lanes = np.asarray(values, c.dtype.lane)
+            if c.narrowed:
+                lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane)
+            below = above = self.input(Op.SET, key, self.launch.sets, lanes)
+        else:
+            # A value between two codes counts for neither: below = right - 1, above = left.
+            rights = np.asarray([c.codes.right(v) - 1 for v in values], np.int32)
+            lefts = np.asarray([c.codes.left(v) for v in values], np.int32)
+            below = self.input(Op.SET, (key, "right"), self.launch.sets, rights)
+            above = self.input(Op.SET, (key, "left"), self.launch.sets, lefts)
+        bounds = self.bound(low, c), self.bound(high, c)
+        if n.op is Op.ANY_IN:
+            return Node(n.op, (*bounds, below, above))
+        gap = Node(n.op, (*bounds, below, above), c.dtype.discrete)
+        open_low, open_high = is_open(c.dtype, c.lane) if c.narrowed else (False, False)
+        # A range that reaches an open end reaches the type's, and is wider than any list.
+        beyond = [Node(Op.LE, (bounds[0], self.param(low, "least", c.end(high=False), c.lane)))] if open_low else []
+        beyond += [Node(Op.GE, (bounds[1], self.param(high, "greatest", c.end(high=True), c.lane)))] if open_high else []
+        return Node(Op.OR, (gap, *beyond)) if beyond else gap
+
+    def in_range(self, op: Op, dtype: DType, values: tuple[object, ...]) -> Node:
+        """Nothing is known of the bounds: the type's whole range is tested."""
+        if op is Op.ANY_IN:
+            return TRUE
+        low, high = dtype.lowest, dtype.highest
+        full = dtype.discrete and isinstance(low, int) and isinstance(high, int) and len(values) == high - low + 1
+        return FALSE if full else TRUE
+
+    def membership(self, n: Node) -> Node:
+        assert isinstance(n.value, tuple)
+        path, values = n.value
+        answer = self.source.contained_in(path, values, self.dtypes[path])
+        if answer is None:
+            return TRUE
+        decided = n.op is Op.OTHERS  # only these values: no others; none of them: not held
+        known = np.asarray(answer.fill_null(not decided).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        return self.plane((n.op, n.value), plane_of(known != decided))
+
+
+def is_lane(n: Node) -> bool:
+    """Whether a node is a test of arrays, or a flat AND or OR of tests: one answer a lane, not packed yet."""
+    return n.op in TESTS or (n.op in (Op.AND, Op.OR) and all(a.op in TESTS for a in n.args))

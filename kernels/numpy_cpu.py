@@ -1,0 +1,87 @@
+"""The NumPy backend: blocks that stay in cache, and nothing to compile."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.ir.node import Node, Op
+from skipstone.kernels import pool
+from skipstone.kernels.emit import emit, join
+from skipstone.kernels.launch import Launch
+from skipstone.kernels.planes import Words
+
+EMIT: Final = {
+    Op.LT: "({0} < {1})",
+    Op.LE: "({0} <= {1})",
+    Op.GT: "({0} > {1})",
+    Op.GE: "({0} >= {1})",
+    Op.AND: "({0} & {1})",
+    Op.OR: "({0} | {1})",
+    Op.ANY_IN: "any_in({0}, {1}, {2}, {3})",
+    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {3}, {value})",
+}
+# Containers. Their masks stay in the L2 cache, and what NumPy spends per call is spread over them: 10 M
+# containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
+BLOCK: Final = 1 << 16
+CHUNK: Final = 1 << 18  # containers that one task of the pool takes
+
+
+def any_in(low: Any, high: Any, below: Any, above: Any) -> Any:
+    """Whether some member lies in [low, high]: fewer lie below low than do not lie above high."""
+    return np.searchsorted(below, low, "left") < np.searchsorted(above, high, "right")
+
+
+def not_all_in(low: Any, high: Any, below: Any, above: Any, discrete: bool) -> Any:
+    """Whether [low, high] holds a value that is no member.
+
+    Integers are counted; of other types only one repeated value is known to leave no gap.
+    """
+    within = np.searchsorted(above, high, "right") - np.searchsorted(below, low, "left")
+    if not discrete:
+        return (within == 0) | (low != high)
+    # high - low may exceed the signed range, and as unsigned words it does not.
+    gap = high.astype(np.uint64) - low.astype(np.uint64)
+    return (within == 0) | (gap >= within.astype(np.uint64))
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
+    """The kernel of a shape, for containers [first, stop): planes and outs as bytes, first a multiple of 8."""
+    body = emit(roots, EMIT)
+    counts = {
+        op: max((n.value[0] + 1 for r in roots for n in r.walk() if n.op is op), default=0)  # type: ignore[index]
+        for op in (Op.ARRAY, Op.PLANE, Op.PARAM, Op.SET)
+    }
+    unpack = [
+        f"    {''.join(f'{letter}{i}, ' for i in range(counts[op]))} = {name}"
+        for op, letter, name in ((Op.ARRAY, "a", "arrays"), (Op.PLANE, "q", "planes"), (Op.PARAM, "p", "params"), (Op.SET, "s", "sets"))
+        if counts[op]
+    ]
+    lines = [
+        "def kernel(first, stop, arrays, planes, params, sets, outs):",
+        *unpack,
+        "    for start in range(first, stop, BLOCK):",
+        "        end = min(start + BLOCK, stop)",
+        "        b, e = start >> 3, (end + 7) >> 3",
+        *(f"        x{i} = a{i}[start:end]" for i in range(counts[Op.ARRAY])),
+        *(f"        k{i} = q{i}[b:e]" for i in range(counts[Op.PLANE])),
+        *(f"        m{i} = packbits({join(m.op, list(m.tests), EMIT)}, bitorder='little')" for i, m in enumerate(body.masks)),
+        *(f"        outs[{i}][b:e] = {expr}" for i, expr in enumerate(e for e in body.outputs if e is not None)),
+    ]
+    scope: dict[str, Any] = {"BLOCK": BLOCK, "packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
+    exec(compile("\n".join(lines) + "\n", "<skipstone numpy kernel>", "exec"), scope)
+    kernel: Callable[..., None] = scope["kernel"]
+    return kernel
+
+
+def run(launch: Launch, outs: list[Words]) -> None:
+    """Fill one array of words per root that is not constant."""
+    views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
+    planes = [p.view(np.uint8) for p in launch.planes]
+    kernel, tail = compile_shape(launch.shape), (launch.arrays, planes, launch.params, launch.sets, views)
+    pool.run_chunks(lambda first, stop: kernel(first, stop, *tail), launch.n, CHUNK)

@@ -1,0 +1,75 @@
+"""Bit planes: one bit for each container, in 64-bit words, the first container in the lowest bit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
+# A plane that says the same of every container is kept, and read, as that one answer.
+Plane = Words | bool
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
+
+
+def word_count(n: int) -> int:
+    """Words that hold n bits."""
+    return (n + 63) // 64
+
+
+def pack(mask: Mask) -> Words:
+    """Bits of a mask of shape (n,) as words of shape (ceil(n / 64),); bits past the end are 0."""
+    out = np.zeros(word_count(len(mask)), np.uint64)
+    packed = np.packbits(mask, bitorder="little")
+    out.view(np.uint8)[: len(packed)] = packed
+    return out
+
+
+def unpack(words: Words, n: int) -> Mask:
+    """The first n bits of words as a mask of shape (n,)."""
+    return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
+
+
+def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
+    """Verdicts from the planes "can match" and "can miss"; without the second none is ALWAYS.
+
+    Returns:
+        uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+    """
+    match, *misses = (np.full(n, p, np.uint8) if isinstance(p, bool) else unpack(p, n).view(np.uint8) for p in planes)
+    for sure in misses:
+        sure ^= 1
+        sure &= match
+        match += sure
+    return match
+
+
+def plane_of(mask: Mask) -> Plane:
+    """A mask as a plane; a constant one becomes True or False. Of no containers: True."""
+    if mask.all():
+        return True
+    return pack(mask) if mask.any() else False
+
+
+def clear_tail(words: Words, n: int) -> Words:
+    """Set the bits past the n-th to 0, in place."""
+    if n % 64:
+        words[-1] &= np.uint64((1 << (n % 64)) - 1)
+    return words
+
+
+def positions(words: Words, n: int) -> npt.NDArray[np.int64]:
+    """Positions of the set bits among the first n, ascending, int64. Words without any are passed over."""
+    live = np.flatnonzero(words)
+    if len(live) * 4 > len(words):
+        return np.flatnonzero(unpack(words, n)).astype(np.int64, copy=False)
+    bits = np.unpackbits(words[live].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+    row, column = np.nonzero(bits)
+    found = live[row] * 64 + column
+    return found[found < n].astype(np.int64, copy=False)

@@ -1,0 +1,98 @@
+"""Skipstone: which files, row groups and pages can hold a matching row, from their statistics alone.
+
+Three floors: `bindings` meets the world, `kernels` makes machine code, `ir` says what a predicate
+means. Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipstone.bindings.expr import Expr as Expr
+    from skipstone.bindings.expr import col as col
+    from skipstone.bindings.expr import lit as lit
+    from skipstone.bindings.plan import DataSize as DataSize
+    from skipstone.bindings.plan import Plan as Plan
+    from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
+    from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
+    from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
+    from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
+    from skipstone.bindings.statistics import Statistics as Statistics
+    from skipstone.ir.errors import AmbiguousColumn as AmbiguousColumn
+    from skipstone.ir.errors import BackendMissing as BackendMissing
+    from skipstone.ir.errors import PredicateError as PredicateError
+    from skipstone.ir.errors import PredicateSyntaxError as PredicateSyntaxError
+    from skipstone.ir.errors import PredicateTooDeep as PredicateTooDeep
+    from skipstone.ir.errors import SkipstoneError as SkipstoneError
+    from skipstone.ir.errors import SourceError as SourceError
+    from skipstone.ir.errors import StatisticsError as StatisticsError
+    from skipstone.ir.errors import UnknownColumn as UnknownColumn
+    from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
+    from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
+    from skipstone.ir.outcome import Verdict as Verdict
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "bindings.expr": ("Expr", "col", "lit"),
+    "bindings.plan": ("DataSize", "Plan"),
+    "bindings.predicate": ("PruningPredicate",),
+    "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
+    "bindings.statistics": ("PruningStatistics", "Statistics"),
+    "ir.errors": (
+        "AmbiguousColumn",
+        "BackendMissing",
+        "PredicateError",
+        "PredicateSyntaxError",
+        "PredicateTooDeep",
+        "SkipstoneError",
+        "SourceError",
+        "StatisticsError",
+        "UnknownColumn",
+        "UnsupportedForm",
+    ),
+    "ir.guarantee": ("LiteralGuarantee",),
+    "ir.outcome": ("Verdict",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AmbiguousColumn",
+    "BackendMissing",
+    "DataSize",
+    "Expr",
+    "LiteralGuarantee",
+    "ParquetTable",
+    "Plan",
+    "PredicateError",
+    "PredicateSyntaxError",
+    "PredicateTooDeep",
+    "PruningPredicate",
+    "PruningStatistics",
+    "SkipstoneError",
+    "SourceError",
+    "Statistics",
+    "StatisticsError",
+    "UnknownColumn",
+    "UnsupportedForm",
+    "Verdict",
+    "col",
+    "lit",
+    "scan_parquet",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "spark":  # a face of its own, so that PySpark is loaded only by who asks for it
+        return importlib.import_module("skipstone.spark")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'skipstone' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"skipstone.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "spark"]

@@ -1,0 +1,18 @@
+"""Skipstone in Spark: containers judged where their statistics are, in a DataFrame with one row per container.
+
+PySpark and pandas are imported when a function is first called. Workers need Skipstone installed too.
+
+    >>> import skipstone as ss
+    >>> from skipstone import spark as skip
+    >>> spark = skip.session()  # doctest: +SKIP
+    >>> kept = skip.with_verdict(stats_df, predicate).where("verdict > 0")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from skipstone.bindings.spark.java import ensure_java
+from skipstone.bindings.spark.session import session
+from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
+from skipstone.bindings.spark.verdict import with_verdict
+
+__all__ = ["ContainerUDF", "ensure_java", "keep_udf", "session", "verdict_udf", "with_verdict"]

@@ -1,0 +1,38 @@
+"""What all tests share: Hypothesis profiles, and the backends that this machine has."""
+
+import os
+
+import hypothesis
+import pytest
+
+from skipstone.ir.errors import BackendMissing
+from skipstone.ir.node import Node, Op
+from skipstone.kernels.launch import Launch
+from skipstone.kernels.run import BACKENDS, choose
+
+hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_profile("ci"), max_examples=5000, derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def missing(name: str) -> str | None:
+    """Why a backend cannot run here."""
+    try:
+        choose(Launch(1, roots=(Node(Op.PLANE),)), name)
+    except BackendMissing as e:
+        return str(e)
+    return None
+
+
+MISSING = {name: why for name in BACKENDS if name != "auto" and (why := missing(name))}
+
+
+@pytest.fixture(params=[name for name in BACKENDS if name != "auto" and name not in MISSING])
+def backend(request):
+    """The name of each backend in turn that this machine has."""
+    return request.param
+
+
+def pytest_terminal_summary(terminalreporter):
+    for name, why in MISSING.items():
+        terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")

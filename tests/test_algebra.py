@@ -1,0 +1,146 @@
+"""The three-bit algebra: outcomes combine as sets, and every derivation of lowering equals the set product."""
+
+import itertools
+
+import pytest
+
+from skipstone.ir import oracle
+from skipstone.ir import types as ty
+from skipstone.ir.lower import Want, _bit, lower
+from skipstone.ir.node import Node, Op, literal, unknown
+from skipstone.ir.oracle import ColumnFacts
+from skipstone.ir.outcome import Verdict, verdict_of
+from skipstone.ir.simplify import FALSE, NULL, TRUE
+
+T, F, N = True, False, None
+
+#  a  b  AND  OR    Source: DataFusion, "Boolean tri-state logic", made whole
+KLEENE = [
+    (T, T, T, T),
+    (T, F, F, T),
+    (T, N, N, T),
+    (F, T, F, T),
+    (F, F, F, F),
+    (F, N, F, N),
+    (N, T, N, T),
+    (N, F, F, N),
+    (N, N, N, N),
+]
+CONJUNCTION = {(a, b): c for a, b, c, _ in KLEENE}
+DISJUNCTION = {(a, b): d for a, b, _, d in KLEENE}
+SETS = [frozenset(s) for k in (1, 2, 3) for s in itertools.combinations((T, F, N), k)]
+MEANING = {Want.T: {T}, Want.F: {F}, Want.N: {N}, Want.U: {F, N}, Want.V: {T, N}}
+
+
+@pytest.mark.parametrize("a, b, conjunction, disjunction", KLEENE)
+def test_single_outcomes(a, b, conjunction, disjunction):
+    p, q = ({T: TRUE, F: FALSE, N: NULL}[o] for o in (a, b))
+    assert oracle.outcomes(Node(Op.AND, (p, q)), {}) == {conjunction}
+    assert oracle.outcomes(Node(Op.OR, (p, q)), {}) == {disjunction}
+
+
+#    outcomes   verdict
+VERDICTS = [
+    ({T}, Verdict.ALWAYS),
+    ({F}, Verdict.NEVER),
+    ({N}, Verdict.NEVER),
+    ({F, N}, Verdict.NEVER),
+    ({T, F}, Verdict.MAYBE),
+    ({T, N}, Verdict.MAYBE),
+    ({T, F, N}, Verdict.MAYBE),
+]
+
+
+@pytest.mark.parametrize("outcomes, verdict", VERDICTS)
+def test_verdicts(outcomes, verdict):
+    assert verdict_of(outcomes) is verdict
+
+
+# Operands: boolean columns, whose statistics can leave any set of outcomes.
+
+
+def operand(i):
+    column = Node(Op.COLUMN, value=(f"b{i}",), dtype=ty.BOOL)
+    return Node(Op.EQ, (column, literal(1, ty.BOOL)))
+
+
+def facts_of(outcomes):
+    return ColumnFacts(0 if F in outcomes else 1, 1 if T in outcomes else 0, bool(outcomes - {N}), N in outcomes)
+
+
+def holds(n, facts):
+    """A program's condition on one container, read plainly."""
+    match n.op:
+        case Op.AND | Op.OR:
+            return (all if n.op is Op.AND else any)(holds(a, facts) for a in n.args)
+        case Op.LITERAL:
+            return n.value == 1
+        case Op.ROWS | Op.HOLDS | Op.OTHERS:
+            return True
+        case Op.REAL:
+            return facts[n.value].may_hold_values
+        case Op.NULLS:
+            return facts[n.value].may_hold_null
+    slot, lit = n.args
+    bound = facts[slot.value].low if slot.op is Op.MIN else facts[slot.value].high
+    return {Op.LT: bound < lit.value, Op.LE: bound <= lit.value, Op.GT: bound > lit.value, Op.GE: bound >= lit.value}[n.op]
+
+
+def product(n, sets):
+    """Outcomes by the definition: every combination of the operands' outcomes."""
+    match n.op:
+        case Op.LITERAL:
+            return {None if n.value is None else bool(n.value)}
+        case Op.UNKNOWN:
+            return {T, F, N}
+        case Op.NOT:
+            return {None if o is None else not o for o in product(n.args[0], sets)}
+        case Op.IS_TRUE:
+            return {o is True for o in product(n.args[0], sets)}
+        case Op.IS_NULL:
+            return {o is None for o in product(n.args[0], sets)}
+        case Op.AND | Op.OR:
+            table, (first, *rest) = CONJUNCTION if n.op is Op.AND else DISJUNCTION, [product(a, sets) for a in n.args]
+            for other in rest:
+                first = {table[pair] for pair in itertools.product(first, other)}
+            return first
+    return sets[n.args[0].value]
+
+
+A, B, C = (operand(i) for i in range(3))
+AND, OR = (lambda *a: Node(Op.AND, a)), (lambda *a: Node(Op.OR, a))
+NOT, IS_TRUE, IS_NULL = (lambda a: Node(Op.NOT, (a,))), (lambda a: Node(Op.IS_TRUE, (a,))), (lambda a: Node(Op.IS_NULL, (a,)))
+UNKNOWN = unknown("f(x)", "a test")
+SHAPES = [
+    A, NOT(A), IS_TRUE(A), IS_NULL(A), NOT(IS_TRUE(A)), NOT(IS_NULL(A)), IS_TRUE(NOT(A)), IS_NULL(NOT(A)), IS_TRUE(IS_NULL(A)), IS_NULL(IS_TRUE(A)),
+    AND(A, B), OR(A, B), NOT(AND(A, B)), NOT(OR(A, B)), AND(NOT(A), B), OR(A, NOT(B)),
+    IS_TRUE(AND(A, B)), IS_TRUE(OR(A, NOT(B))), IS_NULL(AND(A, B)), IS_NULL(OR(A, B)), NOT(IS_NULL(AND(NOT(A), B))), NOT(IS_TRUE(OR(A, B))),
+    AND(IS_NULL(A), B), OR(IS_NULL(A), IS_TRUE(B)), AND(A, TRUE), AND(A, FALSE), AND(A, NULL), OR(A, NULL),
+    AND(A, UNKNOWN), OR(A, UNKNOWN), NOT(UNKNOWN), IS_NULL(UNKNOWN),
+    AND(A, B, C), OR(A, B, C), NOT(AND(A, B, C)), IS_NULL(AND(A, B, C)), IS_NULL(OR(A, B, C)),
+    AND(A, OR(B, C)), OR(A, AND(B, C)), NOT(AND(A, NOT(OR(B, C)))), IS_TRUE(AND(OR(A, B), NOT(C))), IS_NULL(OR(AND(A, B), C)), IS_NULL(NOT(AND(OR(A, B), C))),
+    OR(IS_NULL(AND(A, B)), NOT(C)), AND(IS_TRUE(OR(A, B)), IS_NULL(C)), IS_NULL(AND(IS_TRUE(A), OR(B, C))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+def test_lowering_equals_the_set_product(shape):
+    used = sorted({n.value for n in shape.walk() if n.op is Op.COLUMN})
+    for chosen in itertools.product(SETS, repeat=len(used)):
+        sets = dict(zip(used, chosen, strict=True))
+        facts = {path: facts_of(s) for path, s in sets.items()}
+        expected = product(shape, sets)
+        assert oracle.outcomes(shape, facts) == expected
+        for want, outcomes in MEANING.items():
+            assert holds(_bit(shape, want), facts) == bool(expected & outcomes), (want, sets)
+        program = lower(shape)
+        assert (holds(program.can_match, facts), holds(program.can_miss, facts)) == (T in expected, bool(expected - {T}))
+
+
+def test_every_set_of_outcomes_is_tried():
+    assert len(SETS) == 7
+    assert all(oracle.outcomes(A, {("b0",): facts_of(s)}) == s for s in SETS)
+
+
+def test_pruning_asks_for_one_bit():
+    assert lower(AND(A, B), both=False).can_miss is None

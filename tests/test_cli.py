@@ -1,0 +1,65 @@
+"""The command line, run as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "k=1").mkdir()
+    pq.write_table(pa.table({"x": range(100), "s": ["a", "b"] * 50}), tmp_path / "k=1" / "p.parquet", row_group_size=10)
+    return str(tmp_path)
+
+
+def run(*args):
+    return subprocess.run([sys.executable, "-m", "skipstone.bindings.main", *args], capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_plan(data):
+    done = run("plan", data, "--where", "x >= 95 AND k = 1", "--files")
+    assert done.returncode == 0, done.stderr
+    assert "row groups" in done.stdout
+    assert "row groups [9]" in done.stdout
+
+
+def test_plan_json(data):
+    done = run("plan", data, "-w", "x >= 95", "--json")
+    found = json.loads(done.stdout)
+    assert (found["row_groups_kept"], found["row_groups_total"], found["skipping"]) == (1, 10, "data")
+    assert found["sizes"]["scan"]["rows"] == 10
+    assert list(found["row_groups"].values()) == [[9]]
+
+
+def test_explain(data):
+    text = run("explain", data, "--where", "x > 50 AND s = 'zz' AND x % 2 = 0").stdout
+    for part in ("prunes 5 alone", "x_null_count = x_row_count", "guarantee   s IN ('zz')", "kept for", "10 pruned"):
+        assert part in text
+
+
+def test_stats(data):
+    found = json.loads(run("stats", data, "--json").stdout)
+    by_name = {c["column"]: c for c in found["columns"]}
+    assert by_name["x"] == {"column": "x", "type": "BIGINT", "min": 10, "max": 10, "null_count": 10, "partition": False}
+    assert by_name["k"]["partition"]
+    assert "k (partition)" in run("stats", data).stdout
+
+
+@pytest.mark.parametrize(
+    "where, message",
+    [("nope = 1", "UnknownColumn: predicate names 'nope'"), ("x = = 1", "PredicateSyntaxError"), ("x = 1; DROP TABLE t", "2 statements")],
+)
+def test_errors_are_one_message(data, where, message):
+    done = run("plan", data, "--where", where)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_path():
+    done = run("plan", "/no/such/place", "--where", "x = 1")
+    assert (done.returncode, "is not there" in done.stderr) == (2, True)

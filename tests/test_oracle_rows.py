@@ -1,0 +1,47 @@
+"""The oracle against rows: every outcome that a row gives was predicted from the statistics."""
+
+import random
+
+import pytest
+from hypothesis import given
+
+import skipstone as ss
+from skipstone.ir import oracle
+from skipstone.ir.node import Op
+from skipstone.ir.rows import evaluate_rows
+from tests.predicates import predicate
+from tests.strategies import randoms, table
+from tests.zonemaps import zone_map
+
+
+def judge(r, *, containers=3, predicates=3):
+    """Check random predicates over one random table; return how many outcomes were seen."""
+    t = table(r, containers=containers)
+    z = zone_map(r, t, told=r.random() < 0.3)
+    seen = 0
+    for _ in range(predicates):
+        q = predicate(r, t.fields, plain=True)
+        p = ss.PruningPredicate(q.sql, t.schema)
+        if any(n.op is Op.UNKNOWN for n in p.node.walk()):
+            continue
+        for j, rows in enumerate(t.containers):
+            facts = z.facts(j)
+            predicted = oracle.outcomes(p.node, facts)
+            found = set(evaluate_rows(p.node, t.batch(j)).to_pylist())
+            assert found <= predicted, (q.sql, p.expr, t.containers[j], z.stats[j], found, predicted)
+            verdict = oracle.verdict(p.node, facts, z.rows[j])
+            assert not (verdict == ss.Verdict.NEVER and True in found), (q.sql, t.containers[j], z.stats[j])
+            assert not (verdict == ss.Verdict.ALWAYS and found - {True}), (q.sql, t.containers[j], z.stats[j])
+            seen += len(rows)
+    return seen
+
+
+@given(randoms)
+def test_outcomes_are_predicted(r):
+    judge(r, containers=1, predicates=2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outcomes_are_predicted_in_bulk(seed):
+    r = random.Random(seed)
+    assert sum(judge(r, containers=12, predicates=6) for _ in range(40)) > 5000

@@ -1,0 +1,63 @@
+"""What is shipped: the wheel holds the three floors, the sdist builds it again, nothing names a machine or an index."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def build(source, target, what):
+    subprocess.run([sys.executable, "-m", "build", "--no-isolation", what, "-o", target, source], check=True, capture_output=True, timeout=300)
+    return next(target.iterdir())
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    return build(ROOT, tmp_path_factory.mktemp("sdist"), "--sdist")
+
+
+def modules(floor):
+    return {f"skipstone/{p.relative_to(ROOT)}" for p in (ROOT / floor).rglob("*.py")}
+
+
+def test_wheel_from_sdist_holds_every_module(sdist, tmp_path):
+    with tarfile.open(sdist) as tar:
+        tar.extractall(tmp_path / "source", filter="data")
+    wheel = build(next((tmp_path / "source").iterdir()), tmp_path / "wheel", "--wheel")
+    with zipfile.ZipFile(wheel) as z:
+        names = set(z.namelist())
+    assert modules("ir") | modules("kernels") | modules("bindings") | {"skipstone/__init__.py", "skipstone/py.typed"} <= names
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / p for p in listed.stdout.splitlines() if (ROOT / p).is_file()]
+
+
+# Assembled, so that this file does not find itself.
+FORBIDDEN = re.compile("|".join(["pypi" + r"\.org", "files" + r"\.pythonhosted", "--index" + "-url", "/ho" + "me/", "/wo" + "rk/", "/ro" + "ot/"]))
+
+
+def test_no_addresses_or_machine_paths():
+    found = [f"{p}: {m[0]}" for p in tracked() if p.suffix not in (".parquet", ".png") for m in [FORBIDDEN.search(p.read_text(errors="ignore"))] if m]
+    assert not found
+
+
+def test_links_mirror_the_folders():
+    for floor in ("ir", "kernels", "bindings"):
+        link = ROOT / "src" / "skipstone" / floor
+        assert link.is_symlink()
+        assert link.resolve() == ROOT / floor
+
+
+def test_constraints_name_exact_versions():
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", line) for line in lines)

@@ -1,0 +1,267 @@
+"""Parquet data sets: what footers say, in all the forms that writers give them."""
+
+import datetime as dt
+import decimal
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+
+D = decimal.Decimal
+WIDE = pa.table(
+    {
+        "i": pa.array([3, None, 7, 9], pa.int32()),
+        "u": pa.array([0, 2**64 - 1, 5, 5], pa.uint64()),
+        "f": pa.array([1.5, float("nan"), -0.0, 2.0], pa.float32()),
+        "s": pa.array(["b", "a", None, "é"]),
+        "v": pa.array(["b", "a", None, "é"], pa.string_view()),
+        "c": pa.array(["b", "a", None, "é"]).dictionary_encode(),
+        "b": pa.array([b"\xff", b"", b"a", None]),
+        "d": pa.array([dt.date(1, 1, 1), dt.date(9999, 12, 31), None, None]),
+        "n": pa.array([1, 2, 3, 4], pa.timestamp("ns")),
+        "t": pa.array([dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1), None, None], pa.timestamp("us", "UTC")),
+        "m": pa.array([D("1.50"), D("-2.25"), None, D("0")], pa.decimal128(9, 2)),
+        "big": pa.array([D(10) ** 30, -(D(10) ** 30), None, D("0")], pa.decimal128(38, 2)),
+        "o": pa.array([True, False, None, True]),
+        "a": pa.array([{"x": 1, "y": {"z": "p"}}, None, {"x": None, "y": None}, {"x": 4, "y": {"z": "q"}}]),
+        "l": pa.array([[1], None, [], [2, 3]]),
+        "h": pa.array([1, 2, 3, 4], pa.float16()),
+        "e": pa.array([dt.time(1), None, None, None]),
+    }
+)
+
+
+@pytest.fixture
+def wide(tmp_path):
+    path = tmp_path / "wide.parquet"
+    pq.write_table(WIDE, path, row_group_size=2)
+    return ss.scan_parquet(path)
+
+
+#     predicate                                       row groups   rows
+CASES = [
+    ("i > 8", [1], 1),
+    ("i IS NULL", [0], 1),
+    ("u = 18446744073709551615", [0], 1),
+    ("f > 100", [0, 1], 1),  # NaN is greater, and footers do not count it
+    ("f = 0.0", [1], 1),
+    ("s = 'é'", [1], 1),
+    ("v LIKE 'a%'", [0], 1),
+    ("c < 'b'", [0], 1),
+    ("b >= X'FE'", [0], 1),
+    ("d = DATE '9999-12-31'", [0], 1),
+    ("n >= TIMESTAMP_NTZ '1970-01-01 00:00:00.000001'", [], 0),
+    ("t < TIMESTAMP '0100-01-01 00:00:00'", [0], 1),
+    ("m = -2.25", [0], 1),
+    ("big > 1000000000000000000000000000", [0], 1),
+    ("o", [0, 1], 2),
+    ("NOT o", [0], 1),
+    ("a.x = 4", [1], 1),
+    ("a.x IS NULL", [0, 1], 2),
+    ("a.y.z = 'q'", [1], 1),
+    ("l IS NULL", [0, 1], 1),  # a list's leaf counts other things than its NULLs
+    ("h IS NOT NULL", [0, 1], 4),
+    ("i > 5 OR s = 'a'", [0, 1], 3),
+    ("1 = 2", [], 0),
+]
+
+
+@pytest.mark.parametrize("where, groups, rows", CASES, ids=[c[0] for c in CASES])
+def test_types(wide, where, groups, rows):
+    plan = wide.plan(where=where)
+    assert plan.row_groups == ({wide.files[0]: groups} if groups else {})
+    assert plan.to_arrow().num_rows == rows
+    assert repr(plan.to_arrow().to_pydict()) == repr(plan.unpruned().to_arrow().to_pydict())  # by text: NaN equals NaN
+
+
+def test_columns_come_in_the_given_order(wide):
+    assert wide.plan(where="i > 8", columns=["s", "m"]).to_arrow().to_pydict() == {"s": ["é"], "m": [D("0")]}
+    with pytest.raises(ss.PredicateError, match="columns names 'zz'"):
+        wide.plan(columns=["zz"])
+
+
+def test_always_needs_no_filter(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2, 3, 4]}), tmp_path / "t.parquet", row_group_size=2)
+    plan = ss.scan_parquet(tmp_path).plan(where="x >= 2 OR x + 1 = 0")
+    with pytest.raises(ss.UnsupportedForm, match="x \\+ 1 = 0"):
+        plan.to_arrow()
+    # The form is never needed where the other branch settles every row.
+    assert ss.scan_parquet(tmp_path).plan(where="x >= 3 AND x < 9").verdicts.tolist() == [0, 2]
+    assert ss.scan_parquet(tmp_path).plan(where="x >= 1 OR x + 1 = 0").to_arrow().num_rows == 4
+
+
+def test_int96_is_unknown(tmp_path):
+    table = pa.table({"t": pa.array([1, 2], pa.timestamp("ns"))})
+    pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
+    assert ss.scan_parquet(tmp_path).plan(where="t > TIMESTAMP_NTZ '2020-01-01 00:00:00'").verdicts.tolist() == [1]
+
+
+def test_no_statistics_keeps(tmp_path):
+    pq.write_table(pa.table({"x": [1, None], "y": [1, 2]}), tmp_path / "t.parquet", write_statistics=["y"])
+    table = ss.scan_parquet(tmp_path)
+    assert [int(table.plan(where=w).verdicts[0]) for w in ("x = 9", "x IS NULL", "y = 9", "x = 9 AND y = 9")] == [1, 1, 0, 0]
+
+
+LEGACY = {b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""}
+
+
+@pytest.mark.parametrize("notes, kept", [(LEGACY, True), ({b"org.apache.spark.version": b"2.4.8"}, True), ({b"org.apache.spark.version": b"3.5.0"}, False)])
+def test_julian_dates_are_unknown(tmp_path, notes, kept):
+    days = pa.array([dt.date(1500, 1, 1), dt.date(1500, 1, 2)])
+    stamps = pa.array([dt.datetime(1850, 1, 1), dt.datetime(1850, 1, 2)], pa.timestamp("us"))
+    table = pa.table({"d": days, "t": stamps})
+    with pq.ParquetWriter(tmp_path / "t.parquet", table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(notes)
+    found = ss.scan_parquet(tmp_path)
+    assert bool(found.plan(where="d = DATE '1500-01-09'").verdicts[0]) is kept
+    assert bool(found.plan(where="t > TIMESTAMP_NTZ '1850-01-11 00:00:00'").verdicts[0]) is kept
+
+
+def test_truncated_bounds_of_real_writers(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    pl = pytest.importorskip("polars")
+    table = pa.table({"s": ["x" * 500, "z" * 300]})
+    pq.write_table(table, tmp_path / "arrow.parquet")
+    pl.from_arrow(table).write_parquet(tmp_path / "polars.parquet")
+    duckdb.register("long_strings", table)
+    duckdb.sql(f"COPY long_strings TO '{tmp_path}/duckdb.parquet'")
+    found = ss.scan_parquet(tmp_path)
+    for value in table["s"].to_pylist():
+        assert found.plan(where=ss.col("s") == value).to_arrow().num_rows == 3
+    assert found.plan(where=ss.col("s") > "z" * 300).to_arrow().num_rows == 0
+    exact = {f.rsplit("/", 1)[1]: flag for f, flag in zip(found.files, found.statistics.get("s", "max_exact").to_pylist(), strict=True)}
+    assert exact == {"arrow.parquet": True, "duckdb.parquet": False, "polars.parquet": None}
+
+
+# Data sets of several files.
+
+
+@pytest.fixture
+def evolving(tmp_path):
+    """A column widens, one appears, one is REQUIRED at first."""
+    old = pa.schema([pa.field("x", pa.int32(), False), ("y", pa.float32())])
+    pq.write_table(pa.table({"x": [1, 2], "y": [0.5, None]}, schema=old), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": pa.array([2**40, None]), "z": ["p", "q"]}), tmp_path / "b.parquet")
+    return ss.scan_parquet(tmp_path)
+
+
+def test_schemas_are_united(evolving):
+    assert str(evolving.schema.field("x").type) == "int64"
+    assert all(evolving.schema.field(n).nullable for n in ("x", "y", "z"))
+
+
+@pytest.mark.parametrize(
+    "where, files, rows",
+    [("x > 5", "b", 1), ("z IS NULL", "a", 2), ("z = 'p'", "b", 1), ("y IS NULL", "ab", 3), ("y = 0.5", "a", 1), ("x IS NULL", "b", 1), ("x < 5", "a", 2)],
+)
+def test_absent_and_widened_columns(evolving, where, files, rows):
+    plan = evolving.plan(where=where)
+    assert "".join(f[-9] for f in plan.files) == files
+    assert plan.to_arrow().num_rows == rows
+    assert plan.to_arrow().schema.equals(evolving.schema)
+
+
+def test_types_that_do_not_fit_are_an_error(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": ["1"]}), tmp_path / "b.parquet")
+    with pytest.raises(ss.SourceError, match=r"b\.parquet: its columns do not fit"):
+        ss.scan_parquet(tmp_path)
+
+
+# Files that cannot be read.
+
+
+@pytest.fixture
+def broken(tmp_path):
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "good.parquet")
+    data = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(data[: len(data) // 2])
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
+    (tmp_path / "encrypted.parquet").write_bytes(data[:-4] + b"PARE")
+    noise = bytearray(data)
+    noise[-60:-20] = np.random.default_rng(1).bytes(40)
+    (tmp_path / "noise.parquet").write_bytes(noise)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name, why", [("cut", "not a whole Parquet file"), ("empty", "not a whole"), ("text", "not a whole"), ("encrypted", "encrypted"), ("noise", "footer")]
+)
+def test_unreadable_file(broken, name, why):
+    with pytest.raises(ss.SourceError, match=rf"{name}\.parquet: .*{why}"):
+        ss.scan_parquet(broken / f"{name}.parquet")
+
+
+def test_keep_reports(broken):
+    table = ss.scan_parquet([broken / f for f in ("good.parquet", "cut.parquet", "text.parquet")], on_error="keep")
+    assert [p.rsplit("/", 1)[1] for p in table.unreadable] == ["cut.parquet", "text.parquet"]
+    plan = table.plan(where="x > 9")
+    assert [f.rsplit("/", 1)[1] for f in plan.files] == ["cut.parquet", "text.parquet"]
+    assert plan.sizes.scan.rows is None
+    with pytest.raises(ss.SourceError, match=r"cut\.parquet"):
+        plan.to_arrow()
+
+
+def test_missing(tmp_path):
+    with pytest.raises(ss.SourceError, match="is not there"):
+        ss.scan_parquet(tmp_path / "nothing")
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(ss.SourceError, match="holds no files"):
+        ss.scan_parquet(tmp_path)
+    with pytest.raises(ss.SourceError, match="list of paths is empty"):
+        ss.scan_parquet([])
+
+
+def test_file_gone_after_planning(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "t.parquet")
+    plan = ss.scan_parquet(tmp_path).plan()
+    (tmp_path / "t.parquet").unlink()
+    with pytest.raises(ss.SourceError, match=r"t\.parquet: reading row groups"):
+        plan.to_arrow()
+
+
+# Where tables come from.
+
+
+def test_every_way_to_name_files(tmp_path):
+    for day in (1, 2):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(pa.table({"x": [day]}), tmp_path / f"day={day}" / "p.parquet")
+    (tmp_path / "day=1" / "_metadata").touch()
+    (tmp_path / ".hidden").touch()
+    files = [tmp_path / f"day={d}" / "p.parquet" for d in (1, 2)]
+    local = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
+    ways = {
+        "folder": ss.scan_parquet(tmp_path),
+        "glob": ss.scan_parquet(f"{tmp_path}/day=*"),
+        "deep glob": ss.scan_parquet(f"{tmp_path}/**/*.parquet"),
+        "uri": ss.scan_parquet(tmp_path.as_uri()),
+        "list": ss.scan_parquet(files, base_path=str(tmp_path)),
+        "file system": ss.scan_parquet("", filesystem=local),
+    }
+    for name, table in ways.items():
+        assert table.plan(where="day = 2").to_arrow().to_pydict() == {"x": [2], "day": [2]}, name
+    assert ss.scan_parquet(files).schema.names == ["x"]  # named one by one, as in Spark
+
+
+def test_progress(tmp_path):
+    for i in range(5):
+        pq.write_table(pa.table({"x": [i]}), tmp_path / f"{i}.parquet")
+    seen = []
+    ss.scan_parquet(tmp_path, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 5) for i in range(1, 6)]
+
+
+def test_table_and_plan_are_values(wide):
+    again = pickle.loads(pickle.dumps(wide.statistics))
+    p = ss.PruningPredicate("i > 8", wide.schema)
+    assert p.prune(again).tolist() == p.prune(wide.statistics).tolist() == [False, True]
+    assert "1 files, 2 row groups" in repr(wide)
+    assert repr(wide.plan(where="i > 8")) == "Plan(1 of 1 files, 1 of 2 row groups, skipping='data')"
