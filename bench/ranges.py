@@ -15,7 +15,6 @@ from bench.measure import Bandwidth, Run, Timing, interleave
 from bench.peers import PEERS, Peer, Ranges
 from bench.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
-from skipstone.ir.types import leaves_of
 from skipstone.kernels.run import run
 
 PRUNE, PACKED = "Numba, prune", "Numba, packed bits only"
@@ -80,9 +79,8 @@ class Own:
     def __init__(self, given: Ranges) -> None:
         self.stats = statistics_of(given)
         self.predicate = ss.PruningPredicate(f"x >= {given.lo} AND x < {given.hi} AND y = {given.v}", self.stats.schema)
-        dtypes = {path: leaf.dtype for path, leaf in leaves_of(self.stats.schema).items()}
-        self.launch = self.stats.launch(Program(self.predicate.program.can_match), dtypes)
-        self.both = self.stats.launch(self.predicate.program, dtypes)
+        self.launch = self.stats.launch(Program(self.predicate.program.can_match))
+        self.both = self.stats.launch(self.predicate.program)
 
     def answer(self) -> npt.NDArray[np.bool_]:
         """What is kept, once every way to compute it gave the same."""

@@ -18,11 +18,12 @@ from skipstone.ir.bind import bind
 from skipstone.ir.errors import PredicateError, PredicateTooDeep, clip
 from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
 from skipstone.ir.lower import Program, lower
-from skipstone.ir.node import Node, Op, Path, columns_of, show_path
+from skipstone.ir.merge import merge
+from skipstone.ir.node import Node, Op, columns_of, show_path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
-from skipstone.ir.types import DType, leaves_of
+from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
 from skipstone.kernels.planes import Mask, Verdicts, positions
 from skipstone.kernels.run import Backend, Result, run
@@ -69,15 +70,14 @@ class PruningPredicate:
         try:
             self._bound = spec.check_bound(_bind(predicate, self._leaves, self._session))
             held = guarantees(self._bound)
-            self._both = lower(self._bound, held)
+            self._both = lower(merge(self._bound), held)
         except RecursionError:
             raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
         self._guarantees = held or ()
         self._prune = Program(self._both.can_match)
         for root in self._both.roots:
             spec.check_program(root)
-        self._dtypes: dict[Path, DType] = {p: self._leaves[p].dtype for p in columns_of(self._bound)}
-        self._columns = tuple(show_path(p) for p in self._dtypes)
+        self._columns = tuple(map(show_path, columns_of(self._bound)))
         self._ran: dict[str, int] = {}
 
     # Judging.
@@ -137,7 +137,7 @@ class PruningPredicate:
     def _run(self, program: Program, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> tuple[Result, int]:
         if not isinstance(stats, Statistics):
             stats = Statistics.from_provider(stats, self._schema, self._columns)
-        result = run(stats.launch(program, self._dtypes), backend, verdicts=verdicts)
+        result = run(stats.launch(program), backend, verdicts=verdicts)
         self._ran[result.backend] = self._ran.get(result.backend, 0) + 1
         return result, stats.num_containers
 

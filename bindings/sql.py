@@ -25,6 +25,13 @@ DEEPEST: Final = 200  # nested parentheses or brackets
 SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
 FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
 
+# The parts of a date or time that EXTRACT names, and the functions that give them.
+FIELDS: Final = {
+    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
+    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
+    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
+}  # fmt: skip
+
 # Where in the text each name stands: node identity is by structure, so the first place is kept.
 Positions = dict[Name, int]
 
@@ -59,7 +66,7 @@ def _parse(text: str) -> tuple[Node, Positions]:
         tokens = _joined(_tokens(dialect, text), text)
         depth = _depth(tokens, text)
         with _deep if depth > SHALLOW else contextlib.nullcontext():
-            trees = dialect.parser().parse(tokens, text)
+            trees = _parser()(dialect=dialect).parse(tokens, text)
     except SqlglotError as e:
         raise _syntax_error(e, text) from None
     except RecursionError:
@@ -76,6 +83,16 @@ def _parse(text: str) -> tuple[Node, Positions]:
         return _Reader(positions).node(tree), positions
     except RecursionError:
         raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+
+
+@functools.cache
+def _parser() -> type[Any]:
+    """sqlglot's Spark parser without its own table of functions: they stay names with arguments, as they were written."""
+    from sqlglot.dialects.spark import Spark
+
+    base = type(Spark().parser())
+    kept = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
+    return type("Plain", (base,), {"FUNCTIONS": {}, "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept}})
 
 
 class _Deep:
@@ -179,9 +196,15 @@ class _Reader:
             exp.GT: Op.GT,
             exp.GTE: Op.GE,
             exp.NullSafeEQ: Op.SAME,
-            exp.Add: Op.ADD,
-            exp.Sub: Op.SUB,
-            exp.Mul: Op.MUL,
+        }
+        self.calls: dict[type[Any], str] = {
+            exp.Add: "+",
+            exp.Sub: "-",
+            exp.Mul: "*",
+            exp.Div: "/",
+            exp.IntDiv: "div",
+            exp.Mod: "%",
+            exp.DPipe: "||",
         }
 
         # Spark's grammar takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
@@ -194,6 +217,8 @@ class _Reader:
             return self.opaque(e, "Spark groups tests beside a comparison in another way; write parentheses")
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
+        if type(e) in self.calls:
+            return self.arithmetic(e)
         match e:
             case exp.Paren():
                 return self.node(e.this)
@@ -219,7 +244,24 @@ class _Reader:
             case exp.Cast() if isinstance(e.to, exp.DataType):
                 return self.cast(e)
             case exp.Neg():
-                return Node(Op.NEG, (self.node(e.this),))
+                return Node(Op.CALL, (self.node(e.this),), "negative")
+            case exp.Anonymous() if isinstance(e.this, str):
+                return Node(Op.CALL, tuple(map(self.node, e.expressions)), e.this.lower())
+            case exp.Dot() if isinstance(e.expression, exp.Anonymous) and isinstance(e.this, exp.Identifier):
+                return Node(Op.CALL, tuple(map(self.node, e.expression.expressions)), f"{e.this.name}.{e.expression.this}".lower())
+            case exp.Substring() if e.args.get("start") is not None:
+                parts = (e.this, e.args["start"], *filter(None, (e.args.get("length"),)))
+                return Node(Op.CALL, tuple(map(self.node, parts)), "substring")
+            case exp.Trim() if e.args.get("expression") is None:
+                return Node(Op.CALL, (self.node(e.this),), {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(e.args.get("position") or "").upper(), "trim"))
+            case exp.Case() | exp.If():
+                return self.choice(e)
+            case exp.ILike():
+                return Node(Op.CALL, (self.node(e.this), self.node(e.expression)), "ilike")
+            case exp.RegexpLike():
+                return Node(Op.CALL, (self.node(e.this), self.node(e.expression)), "rlike")
+            case exp.Extract():
+                return Node(Op.CALL, (self.node(e.expression),), FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"))
         found = self.literal(e)
         return found if found is not None else self.opaque(e, "the form is not understood")
 
@@ -272,7 +314,39 @@ class _Reader:
         to = self.type_of(e.to)
         if to is None:
             return self.opaque(e, f"the type {e.to.sql(dialect='spark')} is not understood")
-        return Node(Op.CAST, (self.node(e.this),), None, to)
+        return Node(Op.CAST, (self.node(e.this),), "try_cast" if e.args.get("safe") else "cast", to)
+
+    def choice(self, e: sg.Expression) -> Node:
+        """CASE and IF as one list: condition, value, ..., and the value for none."""
+        exp = self.exp
+        arms = [e] if isinstance(e, exp.If) else e.args["ifs"]
+        parts: list[Node] = []
+        for arm in arms:
+            condition, value = self.node(arm.this), self.node(arm.args["true"])
+            if e.key == "case" and e.this is not None:
+                condition = Node(Op.EQ, (self.node(e.this), condition))
+            parts += [condition, value]
+        last = e.args.get("false") or e.args.get("default")
+        return Node(Op.CALL, (*parts, literal(None, ty.NULL) if last is None else self.node(last)), "case")
+
+    def arithmetic(self, e: sg.Expression) -> Node:
+        """Operators; an INTERVAL literal moves a date by days or months, a timestamp by a time."""
+        name = self.calls[type(e)]
+        a, b = e.this, e.expression
+        if isinstance(a, self.exp.Interval) and name == "+":
+            a, b = b, a
+        if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
+            return Node(Op.CALL, (self.node(a), self.node(b)), name)
+        moved = self.moved(a, b, -1 if name == "-" else 1)
+        return moved if moved is not None else self.opaque(e, "the interval is not understood")
+
+    def moved(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
+        unit, count = interval.args.get("unit"), interval.this
+        text = count.name if isinstance(count, self.exp.Literal) else ""
+        if unit is None or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
+            return None
+        n, word = int(text) * sign, unit.name.lower().removesuffix("s")
+        return Node(Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move")
 
     def type_of(self, t: sg.DataType) -> ty.DType | None:
         name = t.this.name if hasattr(t.this, "name") else str(t.this)

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from skipstone.ir.errors import StatisticsError, unknown_column
 from skipstone.ir.lower import Program
-from skipstone.ir.node import Path, show_path
+from skipstone.ir.node import Node, Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_axis, to_python
 from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
-from skipstone.kernels.launch import Launch, prepare
+from skipstone.kernels.derive import derive
+from skipstone.kernels.launch import Key, Launch, prepare
 from skipstone.kernels.planes import Plane
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
 PREPARED: Final = 256  # launches kept for one set of statistics
+DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
 
 
 @runtime_checkable
@@ -90,7 +92,8 @@ class Statistics:
 
     def _reset(self) -> None:
         self._packed: dict[tuple[Path, DType], Column] = {}
-        self._prepared: OrderedDict[Program, Launch] = OrderedDict()
+        self._derived: OrderedDict[Node, Column] = OrderedDict()
+        self._prepared: tuple[OrderedDict[Program, Launch], ...] = (OrderedDict(), OrderedDict())
         self._lock = threading.Lock()
 
     # Construction.
@@ -212,7 +215,7 @@ class Statistics:
     @property
     def nbytes(self) -> int:
         """Bytes of the packed columns made so far, host memory."""
-        return sum(c.nbytes for c in self._packed.values())
+        return sum(c.nbytes for c in (*self._packed.values(), *self._derived.values()))
 
     def get(self, column: str, statistic: str) -> pa.Array | None:
         """One statistic of one column as it came: length n, null is unknown. None: nothing is known.
@@ -258,18 +261,31 @@ class Statistics:
 
     # What kernels ask (kernels/launch.py, Source).
 
-    def column(self, path: Path, dtype: DType) -> Column:
-        """Packed statistics of a column whose bounds are read as `dtype`."""
-        key = (path, dtype)
-        found = self._packed.get(key)
+    def column(self, key: Key, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
+        if isinstance(key, Node):
+            return self._derive(key)
+        found = self._packed.get((key, dtype))
         if found is None:
-            leaf = self._leaves.get(path)
-            nullable = leaf.nullable if leaf is not None else True
-            struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
-            above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
-            found = pack_column(self._raw.get(path, Raw()), dtype, self._n, nullable=nullable, above=above, rows=self._rows)
-            self._packed[key] = found
+            found = self._packed[key, dtype] = self._pack(key, dtype)
         return found
+
+    def _derive(self, call: Node) -> Column:
+        found = self._derived.get(call)
+        if found is None:
+            found = derive(call, self)
+            with self._lock:
+                self._derived[call] = found
+                while len(self._derived) > DERIVED:
+                    self._derived.popitem(last=False)
+        return found
+
+    def _pack(self, path: Path, dtype: DType) -> Column:
+        leaf = self._leaves.get(path)
+        nullable = leaf.nullable if leaf is not None else True
+        struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
+        above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
+        return pack_column(self._raw.get(path, Raw()), dtype, self._n, nullable=nullable, above=above, rows=self._rows)
 
     def rows_plane(self) -> Plane:
         """Whether each container may hold rows."""
@@ -286,15 +302,16 @@ class Statistics:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
         return _plain(answer).cast(pa.bool_())
 
-    def launch(self, program: Program, dtypes: dict[Path, DType]) -> Launch:
+    def launch(self, program: Program) -> Launch:
         """The program's launch over these statistics, prepared once."""
-        found = self._prepared.get(program)
+        kept, most = self._prepared[program.derived], DERIVED if program.derived else PREPARED
+        found = kept.get(program)
         if found is None:
-            found = prepare(program, self, dtypes)
+            found = prepare(program, self)
             with self._lock:
-                self._prepared[program] = found
-                while len(self._prepared) > PREPARED:
-                    self._prepared.popitem(last=False)
+                kept[program] = found
+                while len(kept) > most:
+                    kept.popitem(last=False)
         return found
 
 

@@ -1,8 +1,8 @@
 """Binding: names become columns of a schema, literals move onto the columns' axes, forms become few.
 
 A bound predicate holds only: literals TRUE, FALSE, NULL; AND, OR, NOT, IS_NULL, IS_TRUE; UNKNOWN; and
-leaves that test one column against axis values of its own type (LT, LE, GT, GE, EQ, IN, LIKE, NAN,
-DEFINED). Whatever is not understood becomes UNKNOWN and costs its own branch.
+leaves that test one column, or one call of a function, against axis values of its own type (LT, LE,
+GT, GE, EQ, IN, LIKE, NAN, DEFINED). Whatever is not understood becomes UNKNOWN and costs its own branch.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.coerce import INTEGER, cast_literal, common_type, in_spark
-from skipstone.ir.constants import cast_literal_node, fold_arithmetic
+from skipstone.ir.coerce import DIGITS, INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
+from skipstone.ir.forms import CONDITIONS, SCALARS
+from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
-from skipstone.ir.node import Name, Node, Op, Path, Reason, show_path, unknown
+from skipstone.ir.node import Name, Node, Op, Path, Reason, literal, show_path, unknown
 from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
@@ -83,11 +84,15 @@ class _Binder:
             case Op.UNKNOWN:
                 self.resolve_inside(n)
                 return Node(n.op, (), n.value)
+            case Op.CALL if n.value in CONDITIONS:
+                return self.predicate(self.form(n))
             case _ if n.op in FLIP:
                 return self.compare(n.op, *n.args)
         scalar = self.scalar(n)
         match scalar:
-            case Node(Op.COLUMN, dtype=DType(Kind.BOOL)):
+            case Node(Op.CALL, (condition,), (name, _)) if name == TRUTH:
+                return condition
+            case Node(Op.COLUMN | Op.CALL, dtype=DType(Kind.BOOL)):
                 return Node(Op.EQ, (scalar, TRUE))
             case Node(Op.LITERAL, dtype=DType(Kind.BOOL)):
                 return scalar
@@ -97,14 +102,27 @@ class _Binder:
                 return scalar
         return unknown(show(scalar), f"a condition is BOOLEAN, and this is {scalar.dtype}")
 
+    def form(self, n: Node) -> Node:
+        """What a function in disguise is, unbound; UNKNOWN with its columns where it is not understood."""
+        name = str(n.value)
+        try:
+            return (CONDITIONS.get(name) or SCALARS[name])(n.args)
+        except Incomparable as e:
+            inside = tuple(c for c in n.walk() if c.op is Op.COLUMN)
+            return Node(Op.UNKNOWN, inside, unknown(show(n), str(e)).value)
+
     def is_null(self, arg: Node) -> Node:
-        if arg.op in LOGICAL:
+        if is_condition(arg):
             return Node(Op.IS_NULL, (self.predicate(arg),))
         return self.is_null_scalar(self.scalar(arg))
 
     def is_null_scalar(self, scalar: Node) -> Node:
         if scalar.op is Op.UNKNOWN:
             return scalar
+        if scalar.op is Op.CALL and isinstance(scalar.value, tuple) and scalar.value[0] == TRUTH:
+            return Node(Op.IS_NULL, scalar.args)
+        while (inner := uncast(scalar)) is not None:
+            scalar = inner
         if scalar.dtype == ty.NULL:
             return TRUE
         if scalar.op is Op.LITERAL:
@@ -114,34 +132,46 @@ class _Binder:
     def compare(self, op: Op, a: Node, b: Node) -> Node:
         if op is Op.NE:
             return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
-        if a.op in LOGICAL or b.op in LOGICAL:
+        if is_condition(a) or is_condition(b):
             return self.compare_truth(op, a, b)
-        bare = Op.LITERAL in (a.op, b.op)
-        a, b = self.scalar(a), self.scalar(b)
+        return self.compare_scalars(op, self.scalar(a), self.scalar(b), bare=Op.LITERAL in (a.op, b.op))
+
+    def compare_scalars(self, op: Op, a: Node, b: Node, *, bare: bool = True) -> Node:
+        """The same for what is bound already; `bare`: a literal stands there by itself."""
         for side in (a, b):
             if side.op is Op.UNKNOWN:
                 assert isinstance(side.value, Reason)
                 return unknown(show(Node(op, (a, b))), side.value.why)
-        if a.op is Op.LITERAL and b.op is Op.COLUMN:
+        if a.op is Op.LITERAL and b.op in TERMS:
             a, b, op = b, a, FLIP[op]
         if a.dtype == ty.NULL or b.dtype == ty.NULL or (b.op is Op.LITERAL and b.value is None):
             other = b if a.dtype == ty.NULL else a
             return self.is_null_scalar(other) if op is Op.SAME else NULL
-        if a.op is Op.COLUMN and a == b:
+        if a.op in TERMS and a == b:
             same = Node(Op.DEFINED, (a,))
             return TRUE if op is Op.SAME else same if op in (Op.EQ, Op.LE, Op.GE) else Node(Op.NOT, (same,))
-        if b.op is Op.COLUMN:
-            return unknown(show(Node(op, (a, b))), "two columns are compared")
-        if a.op is Op.COLUMN and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
+        if b.op in TERMS:
+            return self.compare_terms(op, a, b)
+        if a.op in TERMS and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
             # Spark answers for every row, NULL or not, but only where the literal stands there by itself.
             # Source: Spark, `DecimalPrecision`, integralAndDecimalLiteral; seen in 4.3.
             if not bare:
                 return unknown(show(Node(op, (a, b))), "the decimal lies beyond BIGINT, and what Spark says of NULL depends on its form")
             return TRUE if (op in (Op.LT, Op.LE)) == (beyond > 0) else FALSE
-        test = self.compare_literal if a.op is Op.COLUMN else self.compare_literals
+        test = self.compare_literal if a.op in TERMS else self.compare_literals
         if op is Op.SAME:
             return Node(Op.IS_TRUE, (test(Op.EQ, a, b),))
         return test(op, a, b)
+
+    def compare_terms(self, op: Op, a: Node, b: Node) -> Node:
+        """Two columns or expressions: the sign of their difference against 0."""
+        sign = build("compare", (a, b), self.session)
+        if sign.op is not Op.CALL:
+            return sign if sign.op is Op.UNKNOWN else self.compare_scalars(op, sign, literal(0, ty.INT8))
+        if op is not Op.SAME:
+            return against_span(op, sign, Span(0, 0))
+        both = Node(Op.AND, (self.is_null_scalar(a), self.is_null_scalar(b)))
+        return Node(Op.OR, (Node(Op.IS_TRUE, (against_span(Op.EQ, sign, Span(0, 0)),)), both))
 
     def compare_truth(self, op: Op, a: Node, b: Node) -> Node:
         """`(x > 3) = TRUE` and its like: a condition compared with a literal."""
@@ -153,7 +183,7 @@ class _Binder:
                 return NULL if op is Op.EQ else Node(Op.IS_NULL, (p,))
             same = p if q.value else Node(Op.NOT, (p,))
             return same if op is Op.EQ else Node(Op.IS_TRUE, (same,))
-        return unknown(show(Node(op, (a, b))), "two conditions are compared")
+        return self.compare_scalars(op, truth(simplify(p), self.session), truth(simplify(q), self.session))
 
     def compare_literals(self, op: Op, a: Node, b: Node) -> Node:
         assert a.dtype and b.dtype
@@ -182,20 +212,37 @@ class _Binder:
                 return NULL
             if isinstance(value, float) and math.isnan(value):
                 return against_nan(op, column)
-            return against_span(op, column, pullback(dtype, to, value, self.session))
         except Incomparable as e:
             return unknown(show(Node(op, (column, lit))), str(e))
+        try:
+            return self.threshold(op, column, pullback(dtype, to, value, self.session))
+        except Incomparable:  # order is lost around the literal: the column is cast instead
+            return self.compare_terms(op, column, lit)
+
+    def threshold(self, op: Op, term: Node, span: Span) -> Node:
+        """A comparison with what falls on `span`; a cast that keeps order and never fails moves it on to what is cast."""
+        while (inner := uncast(term)) is not None:
+            assert inner.dtype and term.dtype
+            try:
+                low = None if span.low is None else pullback(inner.dtype, term.dtype, span.low, self.session).low
+                high = None if span.high is None else pullback(inner.dtype, term.dtype, span.high, self.session).high
+            except Incomparable:
+                break
+            term, span = inner, Span(low, high)
+        return against_span(op, term, span)
 
     def is_in(self, n: Node) -> Node:
         """x IN (...): NULL members make every FALSE a NULL; members that are not literals are unknown."""
         assert isinstance(n.value, tuple)
-        column = self.scalar(n.args[0]) if n.args[0].op not in LOGICAL else unknown(show(n.args[0]), "IN over a condition")
+        column = self.scalar(n.args[0])
         members = list(n.value)
         rest: list[Node] = []
         for other in n.args[1:]:
-            s = self.scalar(other) if other.op not in LOGICAL else unknown(show(other), "a member of IN is a condition")
+            s = self.scalar(other)
             if s.op is Op.LITERAL:
                 members.append((s.dtype, s.value))
+            elif s.op in TERMS and s.dtype == column.dtype:
+                rest.append(self.compare_scalars(Op.EQ, column, s))
             else:
                 rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))
         if column.op is Op.UNKNOWN:
@@ -214,7 +261,7 @@ class _Binder:
         try:
             return Node(Op.OR, (*self.members(column, members), *rest))
         except Incomparable as e:
-            return unknown(f"{show_path(column.value)} IN (...)", str(e))  # type: ignore[arg-type]
+            return unknown(f"{show(column)} IN (...)", str(e))
 
     def members(self, column: Node, members: list[tuple[DType, object]]) -> list[Node]:
         dtype = column.dtype
@@ -240,10 +287,10 @@ class _Binder:
                 out.append(against_nan(Op.EQ, column))
                 continue
             span = pullback(dtype, to, value, self.session)
-            if span.low is not None and span.low == span.high:
+            if span.low is not None and span.low == span.high and uncast(column) is None:
                 exact.append(_plus_zero(span.low))
             else:
-                out.append(against_span(Op.EQ, column, span))
+                out.append(self.threshold(Op.EQ, column, span))
         return [*([is_in(column, exact)] if exact else []), *out]
 
     def list_type(self, column: DType, literals: Mapping[DType, None]) -> DType:
@@ -256,12 +303,12 @@ class _Binder:
         return functools.reduce(lambda a, b: step(a, b), ordered, in_spark(column))
 
     def like(self, n: Node) -> Node:
-        subject, pattern = (self.scalar(a) if a.op not in LOGICAL else unknown(show(a), "LIKE over a condition") for a in n.args)
+        subject, pattern = map(self.scalar, n.args)
         for side in (subject, pattern):
             if side.op is Op.UNKNOWN:
                 return side
-        if pattern.op is not Op.LITERAL or subject.op is not Op.COLUMN:
-            return unknown(show(n), "LIKE is understood between a column and a literal")
+        if pattern.op is not Op.LITERAL:
+            return unknown(show(n), "a pattern of LIKE must be a literal")
         if pattern.value is None or subject.dtype == ty.NULL:
             return NULL
         if pattern.dtype != ty.STRING or subject.dtype != ty.STRING:
@@ -275,21 +322,28 @@ class _Binder:
             return against_span(Op.EQ, subject, Span(text, text))
         if decoded.is_prefix and not decoded.prefix:
             return Node(Op.DEFINED, (subject,))
+        if subject.op is Op.LITERAL:
+            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
         return Node(Op.LIKE, (subject, pattern), n.value)
 
     # Scalars.
 
     def scalar(self, n: Node) -> Node:
-        """A bound column, a folded literal, or UNKNOWN."""
+        """A bound column, call, folded literal, or UNKNOWN."""
         match n.op:
             case Op.COLUMN:
                 return self.column(n)
             case Op.LITERAL:
                 return n
+            case Op.CALL if n.value in SCALARS:
+                return self.scalar(self.form(n))
+            case _ if is_condition(n):
+                return truth(simplify(self.predicate(n)), self.session)
             case Op.CAST:
-                return self.cast(n)
-            case Op.NEG | Op.ADD | Op.SUB | Op.MUL:
-                return self.arithmetic(n)
+                assert n.dtype
+                return cast(self.scalar(n.args[0]), n.dtype, self.session, str(n.value or "cast"))
+            case Op.CALL:
+                return build(str(n.value), tuple(map(self.scalar, n.args)), self.session)
         self.resolve_inside(n)
         if n.op is Op.UNKNOWN:
             return Node(n.op, (), n.value)
@@ -318,17 +372,32 @@ class _Binder:
                 shown = ", ".join(map(show_path, several))
                 raise AmbiguousColumn(f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart.")
 
-    def cast(self, n: Node) -> Node:
-        inner = self.scalar(n.args[0])
-        assert n.dtype
-        if inner.op is Op.LITERAL:
-            return cast_literal_node(inner, n.dtype, self.session)
-        return inner if inner.op is Op.UNKNOWN else unknown(show(n), "a cast of a column")
 
-    def arithmetic(self, n: Node) -> Node:
-        args = tuple(self.scalar(a) for a in n.args)
-        refused = next((a for a in args if a.op is Op.UNKNOWN), None)
-        return refused or fold_arithmetic(Node(n.op, args))
+TERMS: Final = (Op.COLUMN, Op.CALL)
+# Pairs of a cast that keeps order and never fails, NULL aside: its literals are thresholds of what is cast.
+WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
+    Kind.INT: lambda a, b: b.kind is Kind.FLOAT or (b.kind is Kind.INT and b.bits >= a.bits) or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits]),
+    Kind.DECIMAL: lambda a, b: b.kind is Kind.FLOAT or (b.kind is Kind.DECIMAL and b.scale >= a.scale and b.precision - b.scale >= a.precision - a.scale),
+    Kind.FLOAT: lambda a, b: b == ty.DOUBLE,
+    Kind.DATE: lambda a, b: b == ty.TIMESTAMP_NTZ,
+}  # fmt: skip
+
+
+def uncast(n: Node) -> Node | None:
+    """What a widening cast is of; None for anything else."""
+    if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] not in ("cast", "try_cast", "widen"):
+        return None
+    (inner,) = n.args
+    assert inner.dtype and n.dtype
+    if n.value[0] == "widen":
+        return inner
+    widens = WIDENING.get(inner.dtype.kind)
+    return inner if widens is not None and widens(inner.dtype, n.dtype) else None
+
+
+def is_condition(n: Node) -> bool:
+    """Whether an unbound node is a condition by its form."""
+    return n.op in LOGICAL or (n.op is Op.CALL and n.value in CONDITIONS)
 
 
 def _beyond_bigint(column: Node, lit: Node) -> int:

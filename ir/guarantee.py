@@ -25,6 +25,7 @@ class LiteralGuarantee:
         literals: Python values.
         path: The column's place in the schema.
         values: The literals as axis values.
+        dtype: The column's type.
     """
 
     column: str
@@ -32,6 +33,7 @@ class LiteralGuarantee:
     literals: frozenset[object]
     path: Path
     values: Values
+    dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,14 @@ def _public(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
     path, dtype = column.value, column.dtype
     assert isinstance(path, tuple) and isinstance(dtype, DType)
     literals = frozenset(to_python(v, dtype) for v in values)
-    return LiteralGuarantee(show_path(path), "in" if positive else "not_in", literals, path, values)
+    return LiteralGuarantee(show_path(path), "in" if positive else "not_in", literals, path, values, dtype)
 
 
 def _term(n: Node) -> _Term | None:
     match n:
-        case Node(Op.EQ, (c, v)):
+        case Node(Op.EQ, (c, v)) if c.op is Op.COLUMN:
             return _Term(c, True, frozenset((v.value,)))
-        case Node(Op.IN, (c,)):
+        case Node(Op.IN, (c,)) if c.op is Op.COLUMN:
             assert isinstance(n.value, tuple)
             return _Term(c, True, frozenset(n.value))
         case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
@@ -103,5 +105,5 @@ def _conjunct(n: Node) -> Iterable[_Term]:
 
 def membership_paths(n: Node) -> tuple[Path, ...]:
     """The columns with an `=` or IN leaf anywhere, in the order of first mention: those `contained` is asked of."""
-    seen = {leaf.args[0].value: None for leaf in n.walk() if leaf.op in (Op.EQ, Op.IN)}
+    seen = {leaf.args[0].value: None for leaf in n.walk() if leaf.op in (Op.EQ, Op.IN) and leaf.args[0].op is Op.COLUMN}
     return tuple(seen)  # type: ignore[arg-type]

@@ -64,6 +64,16 @@ def decode(pattern: str, escape: str) -> Pattern | None:
     return Pattern(tuple(tokens))
 
 
+def quoted(text: str) -> str:
+    """Text as a pattern that matches just it, with the backslash as escape.
+
+    Example:
+        >>> quoted("50%")
+        '50\\\\%'
+    """
+    return "".join("\\" + c if c in "\\%_" else c for c in text)
+
+
 def pattern_of(node: Node) -> Pattern:
     """The pattern of a bound LIKE node."""
     raw = node.args[1].value

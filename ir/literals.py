@@ -122,6 +122,7 @@ def micros_to(micros: int | None, to: DType) -> int:
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+NAMED = {"nan": math.nan, "infinity": math.inf, "+infinity": math.inf, "inf": math.inf, "+inf": math.inf, "-infinity": -math.inf, "-inf": -math.inf}
 _NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?", re.ASCII)
 
 
@@ -132,6 +133,8 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
     match to.kind:
         case Kind.INT if _INTEGER.fullmatch(text) and to.lowest <= int(text) <= (to.highest or 0):  # type: ignore[operator]
             return int(text)
+        case Kind.FLOAT if text.lower() in NAMED:
+            return NAMED[text.lower()]
         case Kind.FLOAT if _NUMBER.fullmatch(text):
             return float(text)
         case Kind.DECIMAL if re.fullmatch(r"[+-]?\d{1,38}(\.\d{0,38})?", text, re.ASCII):

@@ -15,6 +15,7 @@ and OR is the mirror image (swap T with F, U with V, & with |); NOT swaps T with
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +42,7 @@ class Want(enum.Enum):
 NEGATED: Final = {Want.T: Want.F, Want.F: Want.T, Want.N: Want.N, Want.U: Want.V, Want.V: Want.U}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Conditions over the statistics of one container, in single static assignment.
 
@@ -57,6 +58,11 @@ class Program:
     def roots(self) -> tuple[Node, ...]:
         """The conditions that are there, `can_match` first."""
         return (self.can_match,) if self.can_miss is None else (self.can_match, self.can_miss)
+
+    @functools.cached_property
+    def derived(self) -> bool:
+        """Whether it reads statistics that are derived for calls."""
+        return any(isinstance(n.value, Node) for _, n, _ in self.steps())
 
     def steps(self) -> Iterator[tuple[int, Node, tuple[int, ...]]]:
         """Each distinct operation once, inputs before use: (number, node, numbers of its inputs)."""
@@ -82,8 +88,8 @@ class Program:
         for i, n, args in self.steps():
             if n.op is Op.LITERAL:
                 what = show(n)
-            elif n.op in (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS):
-                what = f"{n.op.value} {show_path(n.value)}"  # type: ignore[arg-type]
+            elif n.op in SLOTS:
+                what = f"{n.op.value} {show(n.value) if isinstance(n.value, Node) else show_path(n.value)}"  # type: ignore[arg-type]
             else:
                 what = " ".join([n.op.value, *(f"%{a}" for a in args)])
             lines.append(f"%{i} = {what}")
@@ -106,8 +112,8 @@ def lower(n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both
     rows = Node(Op.ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
-    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, _sorted(g.values))) for g in guarantees]
-    program = Program(_and(rows, _bit(n, Want.T), *held), _bit(n, Want.U) if both else None)
+    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, _sorted(g.values)), dtype=g.dtype) for g in guarantees]
+    program = Program(_and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.U) if both else None)
     if _depth(program) > DEEPEST:
         raise PredicateTooDeep("predicate is nested too deeply; expected at most 50 levels of AND and OR in turn")
     return program
@@ -125,7 +131,8 @@ def _sorted(values: Iterable[object]) -> tuple[object, ...]:
     return tuple(sorted(values))  # type: ignore[type-var]
 
 
-def _bit(n: Node, want: Want) -> Node:
+def condition_of(n: Node, want: Want) -> Node:
+    """When an outcome is possible: one bit of a bound predicate, as a condition over slots."""
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
@@ -134,19 +141,29 @@ def _bit(n: Node, want: Want) -> Node:
         case Op.UNKNOWN:
             return TRUE
         case Op.NOT:
-            return _bit(n.args[0], NEGATED[want])
+            return condition_of(n.args[0], NEGATED[want])
         case Op.AND | Op.OR:
             return _combine(n, want)
         case Op.IS_TRUE:
             return {
-                Want.T: lambda: _bit(n.args[0], Want.T),
-                Want.V: lambda: _bit(n.args[0], Want.T),
-                Want.F: lambda: _bit(n.args[0], Want.U),
-                Want.U: lambda: _bit(n.args[0], Want.U),
+                Want.T: lambda: condition_of(n.args[0], Want.T),
+                Want.V: lambda: condition_of(n.args[0], Want.T),
+                Want.F: lambda: condition_of(n.args[0], Want.U),
+                Want.U: lambda: condition_of(n.args[0], Want.U),
                 Want.N: lambda: FALSE,
             }[want]()
-        case Op.IS_NULL:
-            return _is_null(n.args[0], want)
+        case Op.IS_NULL if n.args[0].op not in TERMS:
+            arg, can_be = n.args[0], want in (Want.T, Want.V)
+            return FALSE if want is Want.N else condition_of(arg, Want.N) if can_be else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
+    term = n.args[0]
+    lost = (_slot(Op.LOST, term),) if term.op is Op.CALL else ()
+    return _or(_test(n, want), *lost)
+
+
+def _test(n: Node, want: Want) -> Node:
+    """A test on one column or call, whose rows are not lost."""
+    if n.op is Op.IS_NULL:
+        return FALSE if want is Want.N else _slot(Op.NULLS, n.args[0]) if want in (Want.T, Want.V) else _some(n.args[0])
     match want:
         case Want.N:
             return _slot(Op.NULLS, n.args[0])
@@ -161,22 +178,22 @@ def _combine(n: Node, want: Want) -> Node:
     if want is Want.N:
         # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
         avoid = Want.V if n.op is Op.AND else Want.U
-        return _and(*(_bit(a, avoid) for a in n.args), _or(*(_bit(a, Want.N) for a in n.args)))
+        return _and(*(condition_of(a, avoid) for a in n.args), _or(*(condition_of(a, Want.N) for a in n.args)))
     all_must = want in ((Want.T, Want.V) if n.op is Op.AND else (Want.F, Want.U))
-    return (_and if all_must else _or)(*(_bit(a, want) for a in n.args))
+    return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
 
-def _is_null(arg: Node, want: Want) -> Node:
-    if want is Want.N:
-        return FALSE
-    can_be = want in (Want.T, Want.V)
-    if arg.op is Op.COLUMN:
-        return _slot(Op.NULLS, arg) if can_be else _some(arg)
-    return _bit(arg, Want.N) if can_be else _or(_bit(arg, Want.T), _bit(arg, Want.F))
+TERMS: Final = (Op.COLUMN, Op.CALL)
+SLOTS: Final = (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS, Op.LOST)
 
 
-def _slot(op: Op, column: Node) -> Node:
-    return Node(op, value=column.value, dtype=column.dtype)
+def _slot(op: Op, term: Node) -> Node:
+    return Node(op, value=term.value if term.op is Op.COLUMN else term, dtype=term.dtype)
+
+
+def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
+    """What a provider says of a set; of calls it knows nothing."""
+    return Node(op, value=(column.value, values), dtype=column.dtype) if column.op is Op.COLUMN else TRUE
 
 
 def _some(column: Node) -> Node:
@@ -214,16 +231,15 @@ def _leaf(n: Node, want: Want) -> Node:
         case Op.EQ:
             # x = v can be true if v lies in [min, max]; false unless every value is v: min = v = max.
             v = n.args[1]
-            member = (column.value, (v.value,))
             if true:
-                return _and(real, Node(Op.LE, (low, v)), Node(Op.GE, (high, v)), Node(Op.HOLDS, value=member))
-            apart = _and(real, _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))), Node(Op.OTHERS, value=member))
+                return _and(real, Node(Op.LE, (low, v)), Node(Op.GE, (high, v)), _member(Op.HOLDS, column, (v.value,)))
+            apart = _and(real, _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))), _member(Op.OTHERS, column, (v.value,)))
             return _or(apart, *nans)
         case Op.IN:
-            member = (column.value, n.value)  # type: ignore[assignment]
+            assert isinstance(n.value, tuple)
             if true:
-                return _and(real, Node(Op.ANY_IN, (low, high), n.value, column.dtype), Node(Op.HOLDS, value=member))
-            apart = _and(real, Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype), Node(Op.OTHERS, value=member))
+                return _and(real, Node(Op.ANY_IN, (low, high), n.value, column.dtype), _member(Op.HOLDS, column, n.value))
+            apart = _and(real, Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype), _member(Op.OTHERS, column, n.value))
             return _or(apart, *nans)
         case Op.LIKE:
             return _prefix(n, true)
@@ -231,7 +247,7 @@ def _leaf(n: Node, want: Want) -> Node:
 
 
 def _prefix(n: Node, true: bool) -> Node:
-    """LIKE 'p...' lies within [p, after p). It fills that range when nothing but % follows the prefix."""
+    """LIKE 'p%' is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
     low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.REAL, column)
     assert column.dtype
@@ -242,8 +258,6 @@ def _prefix(n: Node, true: bool) -> Node:
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
         return _and(real, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
-    if not pattern.is_prefix:
-        return real
     return _and(real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])))
 
 

@@ -39,19 +39,17 @@ class Op(enum.Enum):
     DEFINED = "defined"  # what x = x means: TRUE, or NULL where x is NULL
     NAN = "nan"  # what x = NaN means in Spark
 
-    # Scalars, before binding.
-    CAST = "cast"
-    NEG = "neg"
-    ADD = "+"
-    SUB = "-"
-    MUL = "*"
+    # Scalars.
+    CAST = "cast"  # before binding; value: the function, cast or try_cast
+    CALL = "call"  # value: the function's name; after binding (name, Session)
 
-    # Statistics slots of a program; value: a Path.
+    # Statistics slots of a program; value: the column's Path, or the call that they are derived from.
     MIN = "min"  # scalar: no value of the column lies below
     MAX = "max"  # scalar: no value of the column lies above
     REAL = "real"  # flag: may hold a value that is neither NULL nor NaN
     NULLS = "nulls"  # flag: may hold NULL
     NANS = "nans"  # flag: may hold NaN
+    LOST = "lost"  # flag: Spark may raise an error, or give what is not known here
     HOLDS = "holds"  # flag; value: (Path, values): may hold one of the values
     OTHERS = "others"  # flag; value: (Path, values): may hold a value besides them
     ROWS = "rows"  # flag: the container may hold rows

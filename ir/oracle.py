@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from skipstone.ir.guarantee import guarantees
 from skipstone.ir.like import after_prefix, pattern_of
+from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.outcome import Outcome, Verdict, verdict_of
 from skipstone.ir.types import DType, Kind
@@ -32,6 +33,7 @@ class ColumnFacts:
     may_hold_values: bool = True
     may_hold_null: bool = True
     may_hold_nan: bool = False
+    may_be_lost: bool = False
     contained: Callable[[tuple[object, ...]], bool | None] = lambda values: None
 
 
@@ -83,7 +85,7 @@ def column_facts(
     return ColumnFacts(low, high, not (all_null or all_nan), may_hold_null, may_hold_nan)
 
 
-def outcomes(n: Node, facts: Mapping[Path, ColumnFacts]) -> frozenset[Outcome]:
+def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Outcome]:
     """Every outcome that some row of the container may give a bound predicate."""
     match n.op:
         case Op.LITERAL:
@@ -100,17 +102,23 @@ def outcomes(n: Node, facts: Mapping[Path, ColumnFacts]) -> frozenset[Outcome]:
             return result
         case Op.IS_TRUE:
             return frozenset(o is True for o in outcomes(n.args[0], facts))
-        case Op.IS_NULL if n.args[0].op is not Op.COLUMN:
+        case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
             return frozenset(o is None for o in outcomes(n.args[0], facts))
-    return frozenset(_leaf(n, facts[n.args[0].value]))  # type: ignore[index]
+    f = facts[key_of(n.args[0])]
+    return frozenset((True, False, None)) if f.may_be_lost else frozenset(_leaf(n, f))
 
 
-def verdict(n: Node, facts: Mapping[Path, ColumnFacts], container_rows: int | None = None) -> Verdict:
+def key_of(term: Node) -> Path | Node:
+    """What facts are filed under: a column's path, or the call itself."""
+    return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
+
+
+def verdict(n: Node, facts: Mapping[Path | Node, ColumnFacts], container_rows: int | None = None) -> Verdict:
     """The verdict of a bound predicate on one container.
 
     Args:
         n: The bound predicate.
-        facts: For each of its columns, what it may hold.
+        facts: For each column and call that it tests (`key_of`), what it may hold.
         container_rows: Rows of the container; 0 makes it NEVER.
     """
     if container_rows == 0:
@@ -122,7 +130,7 @@ def verdict(n: Node, facts: Mapping[Path, ColumnFacts], container_rows: int | No
         values = tuple(sorted(g.values))  # type: ignore[type-var]
         if facts[g.path].contained(values) is (g.kind == "not_in"):
             return Verdict.NEVER
-    return verdict_of(outcomes(n, facts))
+    return verdict_of(outcomes(merge(n), facts))
 
 
 def _sql_and(a: Outcome, b: Outcome) -> Outcome:
@@ -199,7 +207,7 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
             after = after_prefix(prefix) if prefix else None
             inside = reaches(prefix, False) and (after is None or starts(after, True))
             outside = starts(prefix, True) or (after is not None and reaches(after, False))
-            return _pair(inside, outside or not pattern.is_prefix)
+            return _pair(inside, outside)
     raise AssertionError(n.op)
 
 

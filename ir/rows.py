@@ -8,26 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import Node, Op, Path, Reason, show_path
+from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
+from skipstone.ir.values import NO, Values, constant, from_array, to_array
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Which rows are TRUE and which are FALSE; the rest are NULL. Two masks of shape (rows,)."""
+    """Which rows are TRUE, which are FALSE, which Spark may raise an error for; the rest are NULL. Masks of shape (rows,)."""
 
     true: Mask
     false: Mask
+    lost: Mask
 
 
 def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
@@ -41,22 +47,38 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
         Boolean array of length n: true, false or null, as Spark SQL says.
 
     Raises:
-        UnsupportedForm: the predicate holds a form that only planning understands.
+        UnsupportedForm: the predicate holds a form that only planning understands, or a row for which Spark
+            raises an error.
     """
     truth = _judge(predicate, batch, {})
+    _refuse_lost(predicate, truth)
     return pa.array(truth.true, mask=~(truth.true | truth.false))
 
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a batch for which the predicate is TRUE."""
-    return batch.filter(pa.array(_judge(predicate, batch, {}).true))
+    truth = _judge(predicate, batch, {})
+    _refuse_lost(predicate, truth)
+    return batch.filter(pa.array(truth.true))
 
 
-def _judge(n: Node, batch: pa.RecordBatch, cache: dict[Path, pa.Array]) -> Truth:
+def _refuse_lost(predicate: Node, truth: Truth) -> None:
+    if truth.lost.any():
+        raise UnsupportedForm(
+            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: Spark raises an error for them in ANSI mode "
+            "(overflow, division by zero, a cast that fails), or what it gives is not known here. Guard it (TRY_CAST, nullif), or filter with another engine."
+        )
+
+
+Cache: TypeAlias = dict[Path | Node, pa.Array]
+
+
+def _judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
     size = batch.num_rows
+    none = np.zeros(size, np.bool_)
     match n.op:
         case Op.LITERAL:
-            return Truth(np.full(size, n.value == 1), np.full(size, n.value == 0))
+            return Truth(np.full(size, n.value == 1), np.full(size, n.value == 0), none)
         case Op.UNKNOWN:
             assert isinstance(n.value, Reason)
             raise UnsupportedForm(
@@ -65,28 +87,61 @@ def _judge(n: Node, batch: pa.RecordBatch, cache: dict[Path, pa.Array]) -> Truth
             )
         case Op.NOT:
             p = _judge(n.args[0], batch, cache)
-            return Truth(p.false, p.true)
+            return Truth(p.false, p.true, p.lost)
         case Op.AND | Op.OR:
             parts = [_judge(a, batch, cache) for a in n.args]
             trues, falses = [p.true for p in parts], [p.false for p in parts]
             every, some = np.logical_and.reduce, np.logical_or.reduce
-            return Truth(every(trues), some(falses)) if n.op is Op.AND else Truth(some(trues), every(falses))
+            true, false = (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
+            # What another input decides need not be computed, so no order of them matters.
+            lost = some([p.lost for p in parts]) & ~(false if n.op is Op.AND else true)
+            return Truth(true & ~lost, false & ~lost, lost)
         case Op.IS_TRUE:
             p = _judge(n.args[0], batch, cache)
-            return Truth(p.true, ~p.true)
-        case Op.IS_NULL if n.args[0].op is not Op.COLUMN:
+            return Truth(p.true, ~p.true & ~p.lost, p.lost)
+        case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
             p = _judge(n.args[0], batch, cache)
-            return Truth(~(p.true | p.false), p.true | p.false)
-    path = n.args[0].value
+            return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
+    values, lost = _tested(n.args[0], batch, cache)
+    valid = _mask(pc.is_valid(values)) & ~lost
+    if n.op is Op.IS_NULL:
+        return Truth(~valid & ~lost, valid, lost)
+    true = valid & _test(n, values)
+    return Truth(true, valid & ~true, lost)
+
+
+def _tested(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
+    """A column's or call's values, and which of them are lost."""
+    if term.op is Op.COLUMN:
+        return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)
+    found = values_of(term, batch, cache)
+    return to_array(found, batch.num_rows), np.array(np.broadcast_to(found.lost, batch.num_rows))
+
+
+def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:
+    path = n.value
     assert isinstance(path, tuple)
     if path not in cache:
         cache[path] = column_at(batch, path)
-    values = cache[path]
-    valid = _mask(pc.is_valid(values))
-    if n.op is Op.IS_NULL:
-        return Truth(~valid, valid)
-    true = valid & _test(n, values)
-    return Truth(true, valid & ~true)
+    return cache[path]
+
+
+def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
+    """A bound scalar on rows."""
+    match n.op:
+        case Op.LITERAL:
+            assert n.dtype is not None
+            return constant(n.value, n.dtype)
+        case Op.COLUMN:
+            array = _column(n, batch, cache)
+            if n.dtype is None or not n.dtype.ordered:
+                return Values(ty.NULL, np.zeros(1, np.int64), _mask(pc.is_valid(array)), NO)
+            return from_array(array)
+    call = call_of(n)
+    if call.name == TRUTH:
+        truth = _judge(n.args[0], batch, cache)
+        return Values(ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.lost)
+    return evaluate(n, tuple(values_of(a, batch, cache) for a in n.args))
 
 
 def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:

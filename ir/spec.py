@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from skipstone.ir import types as ty
+from skipstone.ir.lower import TERMS
 from skipstone.ir.node import Node, Op, Reason
 from skipstone.ir.types import DType, Kind
 
 COMPARISONS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ)
 LEAVES: Final = (*COMPARISONS, Op.IN, Op.LIKE, Op.NAN, Op.DEFINED)
-FLAGS: Final = (Op.REAL, Op.NULLS, Op.NANS, Op.ROWS, Op.HOLDS, Op.OTHERS)
+FLAGS: Final = (Op.REAL, Op.NULLS, Op.NANS, Op.LOST, Op.ROWS, Op.HOLDS, Op.OTHERS)
 
 
 class SpecError(AssertionError):
@@ -30,7 +31,7 @@ def check_program(root: Node) -> Node:
         if node.op in (Op.AND, Op.OR):
             _require(len(node.args) > 1 and all(_is_condition(a) for a in node.args), node, "program")
         elif node.op in FLAGS:
-            _require(not node.args and (node.op is Op.ROWS or isinstance(node.value, tuple)), node, "program")
+            _require(not node.args and (node.op is Op.ROWS or isinstance(node.value, tuple | Node)), node, "program")
         elif node.op in COMPARISONS:
             slot, lit = node.args
             side = Op.MIN if node.op in (Op.LT, Op.LE) else Op.MAX
@@ -49,7 +50,7 @@ def _is_condition(n: Node) -> bool:
 
 def _conditions(n: Node) -> list[Node]:
     inner = n.args if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE) else ()
-    if n.op is Op.IS_NULL and n.args and n.args[0].op is not Op.COLUMN:
+    if n.op is Op.IS_NULL and n.args and n.args[0].op not in TERMS:
         inner = n.args
     return [n, *(c for a in inner for c in _conditions(a))]
 
@@ -67,7 +68,7 @@ def _bound_ok(n: Node) -> bool:
     if n.op not in LEAVES or not n.args:
         return False
     column = n.args[0]
-    if column.op is not Op.COLUMN or not isinstance(column.value, tuple) or not isinstance(column.dtype, DType):
+    if column.op not in TERMS or not isinstance(column.value, tuple) or not isinstance(column.dtype, DType):
         return False
     match n.op:
         case Op.DEFINED | Op.NAN:

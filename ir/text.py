@@ -53,7 +53,7 @@ def show(n: Node) -> str:
     return _show(n, 0)
 
 
-_INFIX: Final = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>", Op.SAME: "<=>", Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
+_INFIX: Final = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>", Op.SAME: "<=>"}
 
 
 def _show(n: Node, tight: int) -> str:
@@ -76,7 +76,7 @@ def _show(n: Node, tight: int) -> str:
                 text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[0], 2)}"
             elif inner.op is Op.IS_NULL:
                 text = f"{_show(inner.args[0], 2)} IS NOT NULL"
-            elif inner.op is Op.EQ:
+            elif inner.op is Op.EQ and not _is_flag(inner):
                 text = f"{_show(inner.args[0], 2)} <> {_show(inner.args[1], 2)}"
             else:
                 text = f"NOT {_show(inner, 2)}"
@@ -96,14 +96,46 @@ def _show(n: Node, tight: int) -> str:
         case Op.NAN:
             text = f"{_show(n.args[0], 2)} = CAST('NaN' AS DOUBLE)"
         case Op.CAST:
-            return f"CAST({_show(n.args[0], 0)} AS {n.dtype})"
-        case Op.NEG:
-            return f"-{_show(n.args[0], 2)}"
+            return f"{str(n.value or 'cast').upper()}({_show(n.args[0], 0)} AS {n.dtype})"
+        case Op.CALL:
+            return _call(n, tight)
+        case Op.EQ if _is_flag(n):
+            return _show(n.args[0], tight)
         case _ if n.op in _INFIX:
             text = f"{_show(n.args[0], 2)} {_INFIX[n.op]} {_show(n.args[1], 2)}"
         case _:
             return rewritten(n)
     return f"({text})" if tight > 1 else text
+
+
+_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "div": "div"} | {s: s for s in "+-*/%"}
+
+
+def _is_flag(n: Node) -> bool:
+    """A BOOLEAN call as a condition: it stands for itself."""
+    call, lit = n.args
+    return call.op is Op.CALL and lit.dtype is not None and lit.dtype.kind is Kind.BOOL and lit.value == 1
+
+
+def _call(n: Node, tight: int) -> str:
+    name = n.value[0] if isinstance(n.value, tuple) else n.value
+    if name in ("cast", "try_cast", "widen"):
+        return f"{'TRY_CAST' if name == 'try_cast' else 'CAST'}({_show(n.args[0], 0)} AS {n.dtype})"
+    if name in _SIGNS and len(n.args) == 2:
+        return f"({_show(n.args[0], 2)} {_SIGNS[name]} {_show(n.args[1], 2)})"
+    if name == "negative":
+        return f"(-{_show(n.args[0], 2)})"
+    if name == "truth":
+        return f"({_show(n.args[0], 0)})"
+    if name in ("fits", "matches"):
+        word, escape = ("LIKE", n.args[2].value) if name == "fits" else ("RLIKE", b"\\")
+        clause = "" if escape == b"\\" else f" ESCAPE {_show(n.args[2], 0)}"
+        text = f"{_show(n.args[0], 2)} {word} {_show(n.args[1], 2)}{clause}"
+        return f"({text})" if tight > 1 else text
+    if name == "case":
+        arms = "".join(f" WHEN {_show(c, 0)} THEN {_show(v, 0)}" for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False))
+        return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
+    return f"{name}({', '.join(_show(a, 0) for a in n.args)})"
 
 
 # The rewritten predicate, in DataFusion's form.
@@ -131,7 +163,7 @@ def rewritten(n: Node) -> str:
 
 def _plain(n: Node) -> Node:
     """The condition without what no column of statistics holds; only AND holds such inputs."""
-    if n.op in (Op.ROWS, Op.HOLDS, Op.OTHERS):
+    if n.op in (Op.ROWS, Op.HOLDS, Op.OTHERS, Op.LOST):
         return TRUE
     args = [_plain(a) for a in n.args]
     if n.op is Op.AND:
@@ -142,7 +174,8 @@ def _plain(n: Node) -> Node:
 
 
 def _rewrite(n: Node, tight: bool) -> str:
-    path: Path = n.value if isinstance(n.value, tuple) else ()
+    # Statistics of a call are named by its text.
+    path: Path = n.value if isinstance(n.value, tuple) else (show(n.value),) if isinstance(n.value, Node) else ()
     match n.op:
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
@@ -193,11 +226,11 @@ def _guarded(n: Node, tight: bool) -> str:
 
 
 def _all_null(real: Node) -> str:
-    assert isinstance(real.value, tuple)
-    nulls, rows = (column_name(real.value, s) for s in ("null_count", "row_count"))
+    path: Path = real.value if isinstance(real.value, tuple) else (show(real.value),)  # type: ignore[arg-type]
+    nulls, rows = (column_name(path, s) for s in ("null_count", "row_count"))
     plain = f"{nulls} = {rows}"
     if real.dtype is not None and real.dtype.kind is Kind.FLOAT:
-        return f"{plain} OR {nulls} + {column_name(real.value, 'nan_count')} = {rows}"
+        return f"{plain} OR {nulls} + {column_name(path, 'nan_count')} = {rows}"
     return plain
 
 

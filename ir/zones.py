@@ -6,9 +6,15 @@ import datetime as dt
 import functools
 import re
 import zoneinfo
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from skipstone.ir.types import EPOCH, NAIVE_EPOCH
+
+Ticks: TypeAlias = npt.NDArray[np.int64]
 
 FARTHEST: Final = dt.timedelta(hours=18)  # Java's limit of an offset
 DAY: Final = 86_400_000_000  # microseconds
@@ -88,3 +94,73 @@ def is_calm(instant: int, zone: dt.tzinfo) -> bool:
         return True
     days = range(instant - 3 * DAY, instant + 3 * DAY + 1, DAY // 4)
     return len({offset_at(t, zone, local=False) for t in days}) == 1 and offset_at(instant, zone, local=False) is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift:
+    """A clock against another: what to add to its readings, constant between switches.
+
+    Attributes:
+        switches: Readings at which the shift changes, ascending, microseconds, shape (k,).
+        shifts: Before, between and after them, shape (k + 1,).
+        first, last: Outside of them nothing is certain.
+    """
+
+    switches: Ticks
+    shifts: Ticks
+    first: int
+    last: int
+
+    def certain(self, readings: Ticks) -> npt.NDArray[np.bool_]:
+        """Which readings the other clock is certain for."""
+        return (readings >= self.first) & (readings <= self.last)
+
+    def __call__(self, readings: Ticks) -> Ticks:
+        """Readings of the other clock."""
+        return readings + self.shifts[np.searchsorted(self.switches, readings, "right")]
+
+    def around(self, low: Ticks, high: Ticks) -> tuple[Ticks, Ticks]:
+        """The least and the greatest reading of the other clock while this one goes from low to high.
+
+        Where the shift falls, the other clock goes back, by a day at most: of all switches only the
+        two after `low` and the two before `high` can matter.
+        """
+        least, most = self(low), self(high)
+        if not len(self.switches):
+            return least, most
+        after, before = np.searchsorted(self.switches, low, "right"), np.searchsorted(self.switches, high, "right") - 1
+        end = len(self.switches) - 1
+        for step in range(2):
+            s = self.switches[np.minimum(after + step, end)]
+            inside = (after + step <= end) & (s <= high)
+            least = np.where(inside, np.minimum(least, self(s)), least)
+            s = self.switches[np.maximum(before - step, 0)]
+            inside = (before - step >= 0) & (s > low)
+            most = np.where(inside, np.maximum(most, self(s - 1)), most)
+        return least, most
+
+
+@functools.lru_cache(maxsize=16)
+def shifts_of(name: str) -> tuple[Shift, Shift]:
+    """A zone's clocks: from instants to wall readings, and back."""
+    zone = zone_of(name)
+    offsets = [offset_at(FIRST, zone, local=False) or 0]
+    switches: list[int] = []
+    if not is_fixed(zone):
+        moment = FIRST
+        while moment < LAST:
+            ahead = min(moment + DAY, LAST)
+            if offset_at(ahead, zone, local=False) != offsets[-1]:
+                low, high = moment, ahead
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    low, high = (middle, high) if offset_at(middle, zone, local=False) == offsets[-1] else (low, middle)
+                switches.append(high)
+                offsets.append(offset_at(high, zone, local=False) or 0)
+                ahead = high
+            moment = ahead
+    # A wall reading that occurs twice is the earlier instant, one that never occurs takes the offset before.
+    walls = [t + max(a, b) for t, a, b in zip(switches, offsets, offsets[1:], strict=False)]
+    ends = (-(2**62), 2**62) if is_fixed(zone) else (FIRST, LAST)
+    at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
+    return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

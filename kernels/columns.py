@@ -33,6 +33,7 @@ class Column:
         nulls: May hold NULL.
         nans: May hold NaN.
         codes: The dictionary, when bounds are codes.
+        lost: Of calls: on some row Spark may raise an error, or give what is not known here.
     """
 
     dtype: DType
@@ -43,11 +44,12 @@ class Column:
     nulls: Plane
     nans: Plane
     codes: Dictionary | None = None
+    lost: Plane = False
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays and planes; the dictionary's included."""
-        arrays = (self.low, self.high, self.real, self.nulls, self.nans)
+        arrays = (self.low, self.high, self.real, self.nulls, self.nans, self.lost)
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
         return own + (self.codes.keys.nbytes if self.codes else 0)
 
@@ -95,7 +97,11 @@ def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above:
     high = None if raw.max is None else bounds_of(raw.max, dtype, "max")
     low, high = _in_order(low, high, dtype)
     real, nulls, nans = _planes(raw, dtype, n, nullable, rows)
-    nulls = above or nulls
+    return column_of(dtype, low, high, real, above or nulls, nans)
+
+
+def column_of(dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane) -> Column:
+    """A column from its bounds, in order, and planes."""
     codes = None
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)

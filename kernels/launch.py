@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
 }
 
 
+Key: TypeAlias = Path | Node
+
+
 class Source(Protocol):
     """Statistics of n containers, as kernels want them."""
 
@@ -40,8 +43,8 @@ class Source(Protocol):
         """Containers."""
         ...
 
-    def column(self, path: Path, dtype: DType) -> Column:
-        """Packed statistics of a column, its bounds read as `dtype`."""
+    def column(self, key: Key, dtype: DType) -> Column:
+        """Packed statistics of a column, its bounds read as `dtype`; or those derived for a call."""
         ...
 
     def rows_plane(self) -> Plane:
@@ -84,9 +87,9 @@ class Launch:
         return sum(a.nbytes for a in (*self.arrays, *self.planes, *self.sets))
 
 
-def prepare(program: Program, source: Source, dtypes: dict[Path, DType]) -> Launch:
+def prepare(program: Program, source: Source) -> Launch:
     """Fold a program over the statistics it will run on, and gather what is left to read."""
-    builder = _Builder(source, dtypes)
+    builder = _Builder(source)
     roots = tuple(builder.words(builder.fold(root)) for root in program.roots)
     return _compact(roots, builder.launch)
 
@@ -121,8 +124,8 @@ TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
 class _Builder:
-    def __init__(self, source: Source, dtypes: dict[Path, DType]) -> None:
-        self.source, self.dtypes = source, dtypes
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.launch = Launch(source.num_containers)
         self.inputs: dict[object, Node] = {}
         self.folded: dict[Node, Node] = {}
@@ -141,9 +144,9 @@ class _Builder:
                 return self.combine(n.op, [self.fold(a) for a in n.args])
             case Op.ROWS:
                 return self.plane(Op.ROWS, self.source.rows_plane())
-            case Op.REAL | Op.NULLS | Op.NANS:
+            case Op.REAL | Op.NULLS | Op.NANS | Op.LOST:
                 c = self.column(n)
-                return self.plane((n.op, n.value), {Op.REAL: c.real, Op.NULLS: c.nulls, Op.NANS: c.nans}[n.op])
+                return self.plane((n.op, n.value), {Op.REAL: c.real, Op.NULLS: c.nulls, Op.NANS: c.nans, Op.LOST: c.lost}[n.op])
             case Op.HOLDS | Op.OTHERS:
                 return self.membership(n)
             case Op.ANY_IN | Op.NOT_ALL_IN:
@@ -170,9 +173,8 @@ class _Builder:
         return Node(Op.PACK, (n,)) if is_lane(n) else n
 
     def column(self, n: Node) -> Column:
-        path = n.value
-        assert isinstance(path, tuple)
-        return self.source.column(path, self.dtypes[path])
+        assert isinstance(n.value, tuple | Node) and n.dtype is not None
+        return self.source.column(n.value, n.dtype)
 
     def plane(self, key: object, plane: Plane) -> Node:
         if isinstance(plane, bool):
@@ -254,9 +256,9 @@ class _Builder:
         return FALSE if full else TRUE
 
     def membership(self, n: Node) -> Node:
-        assert isinstance(n.value, tuple)
+        assert isinstance(n.value, tuple) and n.dtype is not None
         path, values = n.value
-        answer = self.source.contained_in(path, values, self.dtypes[path])
+        answer = self.source.contained_in(path, values, n.dtype)
         if answer is None:
             return TRUE
         decided = n.op is Op.OTHERS  # only these values: no others; none of them: not held

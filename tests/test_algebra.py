@@ -6,7 +6,7 @@ import pytest
 
 from skipstone.ir import oracle
 from skipstone.ir import types as ty
-from skipstone.ir.lower import Want, _bit, lower
+from skipstone.ir.lower import Want, condition_of, lower
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.oracle import ColumnFacts
 from skipstone.ir.outcome import Verdict, verdict_of
@@ -132,7 +132,7 @@ def test_lowering_equals_the_set_product(shape):
         expected = product(shape, sets)
         assert oracle.outcomes(shape, facts) == expected
         for want, outcomes in MEANING.items():
-            assert holds(_bit(shape, want), facts) == bool(expected & outcomes), (want, sets)
+            assert holds(condition_of(shape, want), facts) == bool(expected & outcomes), (want, sets)
         program = lower(shape)
         assert (holds(program.can_match, facts), holds(program.can_miss, facts)) == (T in expected, bool(expected - {T}))
 
@@ -142,5 +142,5 @@ def test_every_set_of_outcomes_is_tried():
     assert all(oracle.outcomes(A, {("b0",): facts_of(s)}) == s for s in SETS)
 
 
-def test_pruning_asks_for_one_bit():
+def test_pruning_asks_for_onecondition_of():
     assert lower(AND(A, B), both=False).can_miss is None

@@ -111,7 +111,7 @@ def numba_shapes(seed, wanted):
         for _ in range(8):
             p = ss.PruningPredicate(predicate(r, z.fields, depth=r.choice((0, 1))).sql, schema)
             for call, program in (("evaluate", p._both), ("prune", p._prune)):
-                shape = stats.launch(program, p._dtypes).shape
+                shape = stats.launch(program).shape
                 if any(root.args for root in shape) and owner(shape) == part and shape not in shapes:
                     agree(p, z, stats, facts, "numba", (call,))
                     shapes.add(shape)

@@ -174,22 +174,17 @@ DECLINED = [
     ("t = '2024-01-01 00:00:00+18:01'",         "is not a plain TIMESTAMP"),
     ("t = '2024-01-01 00:00:00+99:00'",         "is not a plain TIMESTAMP"),
     ("n = '2024-01-01 00:00:00+01:00'",         "is not a plain TIMESTAMP_NTZ"),
-    ("i = CAST(300 AS TINYINT)",                "may round or overflow"),
-    ("i = CAST(1.5 AS INT)",                    "does not cast"),
-    ("m = CAST('1.555' AS DECIMAL(9,2))",       "may round or overflow"),
+    ("i = CAST(300 AS TINYINT)",                "Spark raises an error"),
+    ("m = CAST('1.555' AS DECIMAL(9,2))",       "its value is not certain"),
     ("l = 1",                                   "null tests only"),
     ("l[0] = 1",                                "the form is not understood"),
     ("a = 1",                                   "null tests only"),
-    ("i = x",                                   "two columns are compared"),
-    ("(i = 1) = (x = 1)",                       "two conditions are compared"),
-    ("CAST(i AS INT) = 1",                      "a cast of a column"),
-    ("i + 1 = 2",                               "arithmetic"),
-    ("i = 2147483647 + 1",                      "arithmetic"),                     # overflows INT
+    ("hash(i) = 1",                             "the function hash is not understood"),
+    ("i = 2147483647 + 1",                      "Spark raises an error"),           # overflows INT
     ("i",                                       "a condition is BOOLEAN"),
     ("i LIKE 'a%'",                             "LIKE is understood on STRING"),
     ("w = 99999999999999999999999999999999999999", "Spark rounds beyond 38"),
     ("t = TIMESTAMP_NTZ '1850-01-01'",          "offset is not certain"),
-    ("n = TIMESTAMP '2024-03-31 12:00:00'",     "offset changes around that time"),
 ]  # fmt: skip
 
 

@@ -2,8 +2,7 @@
 
 `tests/data/datafusion.json`: what `PruningPredicate` keeps, and its literal guarantees.
 `tests/data/iceberg.json`: one container a case; `expect` is Iceberg's answer, `spark_exact` that of Spark SQL with
-sound bounds. Where the two differ, Spark is right. Cases of forms that are not understood yet are named below,
-and must be kept.
+sound bounds. Where the two differ, Spark is right.
 """
 
 import datetime as dt
@@ -19,8 +18,6 @@ import skipstone as ss
 DATA = Path(__file__).parent / "data"
 DATAFUSION = json.loads((DATA / "datafusion.json").read_text())
 ICEBERG = json.loads((DATA / "iceberg.json").read_text())
-# Casts of columns, arithmetic and isnan() come with a later version. Until then: kept, and named by explain().
-LATER = ("CAST(s1 AS DEC", "CAST(c1 AS DEC", "CAST(s2 AS BIG", "TRY_CAST(i AS BIG", "CAST(i AS STR", "CAST(-i AS STR", "-i >= 0", "isnan(", "system.")
 TYPES = {
     "int": pa.int32(),
     "int32": pa.int32(),
@@ -87,17 +84,10 @@ class Provider:
         return next((pa.array(a["result"], pa.bool_()) for a in answers if {str(v) for v in a["values"]} == {str(v) for v in values}), None)
 
 
-def is_later(case):
-    return any(form in case["predicate_sql"] for form in LATER)
-
-
 @pytest.mark.parametrize("case", DATAFUSION["prune"], ids=lambda c: c["id"])
 def test_datafusion_prune(case, backend):
     schema = schema_of(case["schema"])
     kept = ss.PruningPredicate(case["predicate_sql"], schema).prune(Provider(case, schema), backend).tolist()
-    if is_later(case):
-        assert all(kept)
-        return
     loose = case.get("conservative_containers", [])
     assert [k for i, k in enumerate(kept) if i not in loose] == [k for i, k in enumerate(case["keep"]) if i not in loose]
 
@@ -137,8 +127,6 @@ def test_iceberg_inclusive(case):
     kept = iceberg_verdict(case) != ss.Verdict.NEVER
     if case["spark_exact"]:
         assert kept
-    elif is_later(case):
-        assert kept or case["row_count"] == 0
     elif case["id"] == "inc-0151":
         assert kept  # a required field of a struct that may itself be NULL, and no null count says otherwise
     elif not case["expect"]:
@@ -152,5 +140,5 @@ def test_iceberg_strict(case):
     every = iceberg_verdict(case) == ss.Verdict.ALWAYS
     if not case["spark_exact"]:
         assert not every
-    elif case["expect"] and not is_later(case):
+    elif case["expect"]:
         assert every or case.get("row_count") == 0  # an empty container is NEVER

@@ -27,7 +27,7 @@ REWRITES = [
     ("x IS NULL", "x_null_count > 0"),
     ("x IS NOT NULL", guarded("x", "true")),
     ("TRUE", "true"),
-    ("x / 2 = 4", "true"),
+    ("hash(x) = 4", "true"),
 ]
 
 
@@ -79,10 +79,9 @@ def test_slips(predicate, x, verdict, backend):
     assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats(x=x), backend).tolist() == [verdict]
 
 
-def test_cast_belongs_to_a_later_version():
+def test_cast():
     p = ss.PruningPredicate("CAST(x AS int) = 5", SCHEMA)
-    assert p.evaluate(stats(x={"min": 6, "max": 9})).tolist() == [1]
-    assert "a cast of a column" in p.explain()
+    assert p.evaluate(stats(x={"min": 6, "max": 9})).tolist() == [0]
 
 
 # The page's tables of three-valued logic: NULL = NULL, NULL AND ..., NULL OR ...

@@ -153,7 +153,7 @@ def test_rewritten_is_false_where_prune_drops(seed):
     checked = 0
     for _ in range(60):
         p = ss.PruningPredicate(predicate(r, FIELDS, others=False).sql, t.schema)
-        if not of_interest(p):
+        if not of_interest(p) or p.program.derived:  # statistics of a call are no columns of the table
             continue
         try:
             dropped = [d for (d,) in con.execute(f"SELECT ({in_duckdb(p.rewritten)}) IS FALSE FROM statistics").fetchall()]

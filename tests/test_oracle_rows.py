@@ -7,6 +7,8 @@ from hypothesis import given
 
 import skipstone as ss
 from skipstone.ir import oracle
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.merge import merge
 from skipstone.ir.node import Op
 from skipstone.ir.rows import evaluate_rows
 from tests.predicates import predicate
@@ -26,8 +28,13 @@ def judge(r, *, containers=3, predicates=3):
             continue
         for j, rows in enumerate(t.containers):
             facts = z.facts(j)
-            predicted = oracle.outcomes(p.node, facts)
-            found = set(evaluate_rows(p.node, t.batch(j)).to_pylist())
+            predicted = oracle.outcomes(merge(p.node), facts)
+            try:
+                found = set(evaluate_rows(p.node, t.batch(j)).to_pylist())
+            except UnsupportedForm:  # a row for which Spark raises
+                found = {True, False, None}
+                assert found <= predicted or not rows, (q.sql, p.expr, t.containers[j], z.stats[j])
+                continue
             assert found <= predicted, (q.sql, p.expr, t.containers[j], z.stats[j], found, predicted)
             verdict = oracle.verdict(p.node, facts, z.rows[j])
             assert not (verdict == ss.Verdict.NEVER and True in found), (q.sql, t.containers[j], z.stats[j])

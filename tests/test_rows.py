@@ -91,5 +91,5 @@ def test_matching_rows_are_the_true_ones():
 
 def test_what_is_not_understood_is_named():
     schema = pa.schema([("x", pa.int64())])
-    with pytest.raises(ss.UnsupportedForm, match=r"rows cannot be judged by 'x \+ 1 = 2': arithmetic"):
-        evaluate_rows(ss.PruningPredicate("x = 3 OR x + 1 = 2", schema).node, pa.record_batch([pa.array([1])], schema=schema))
+    with pytest.raises(ss.UnsupportedForm, match=r"rows cannot be judged by 'hash\(x\) = 2': the function hash"):
+        evaluate_rows(ss.PruningPredicate("x = 3 OR hash(x) = 2", schema).node, pa.record_batch([pa.array([1])], schema=schema))

@@ -170,6 +170,17 @@ def test_what_may_raise_is_declined(judge: Judge) -> None:
                 judge.sparks([text])
 
 
+def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
+    texts = cases("overflowing")
+    if not judge.ansi:
+        assert judge.disagreements(texts) == []
+        return
+    assert [t for t in texts if judge.ours(t) is not None] == []
+    for text in texts if judge.zone == "UTC" else ():
+        with pytest.raises(Exception, match=r"OVERFLOW|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"):
+            judge.sparks([text])
+
+
 def test_what_spark_refuses_is_declined(judge: Judge) -> None:
     assert [t for t in cases("refused") if judge.ours(t) is not None] == []
     if judge.ansi and judge.zone == "UTC":

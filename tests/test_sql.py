@@ -90,10 +90,10 @@ def test_read(text, read):
 # Forms that are kept, and the columns in them checked. In the second group the engines group words in other ways.
 UNKNOWN = [
     "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)", "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p",
-    "x = {p}", "CASE WHEN x = 1 THEN true END", "if(x = 1, true, false)", "coalesce(x, 1) = 1", "x IN (1, y)", "x IN ((1, 2))", "(x, y) = (1, 2)",
-    "x % 2 = 0", "x DIV 2 = 1", "x & 1 = 1", "~x = 1", "s RLIKE 'a'", "s ILIKE 'a%'", "s LIKE ANY ('a%', 'b%')", "s LIKE ALL ('a%')", "s LIKE 'a' || '%'",
-    "s = 'a' 'b'", "s COLLATE UNICODE_CI = 'a'", "x = 1 + y", "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
-    "x = INTERVAL 1 DAY", "CAST(x AS STRING) = '1'", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''", "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2",
+    "x = {p}", "x IN ((1, 2))", "(x, y) = (1, 2)",
+    "x & 1 = 1", "~x = 1", "s LIKE ANY ('a%', 'b%')", "s LIKE ALL ('a%')",
+    "s = 'a' 'b'", "s COLLATE UNICODE_CI = 'a'", "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
+    "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''", "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2",
     "x = 9999999999999999999999999999999999999999", "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE", "b = NOT b",
     "b = x IS NOT DISTINCT FROM 1 = TRUE",
 ]  # fmt: skip

@@ -2,15 +2,19 @@
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
+from skipstone.ir.interval import Interval
 from skipstone.ir.like import after_prefix
+from skipstone.ir.node import Node
 from skipstone.ir.oracle import ColumnFacts, column_facts
 from skipstone.ir.types import Kind, to_python
-from tests.strategies import WILD, Field, Table, array_of, point
+from skipstone.kernels.derive import interval_of
+from tests.strategies import WILD, Field, Table, array_of, point, schema_of
 
 COUNTS = ("null_count", "row_count", "nan_count")
 
@@ -33,11 +37,20 @@ class ZoneMap:
     fields: tuple[Field, ...]
     stats: tuple[dict, ...]  # per container: path to Stat
     rows: tuple[int | None, ...]
+    intervals: dict = field(default_factory=dict)
     told: object = None  # (path, frozenset of Python values, container) -> True, False or None
 
-    def facts(self, container: int) -> dict:
+    def facts(self, container: int) -> "Facts":
         """What the oracle reads."""
-        return {f.path: self._facts(f, container) for f in self.fields}
+        return Facts(self, container)
+
+    def interval(self, call: Node) -> Interval:
+        """What a call can be in all containers, before it is packed for kernels."""
+        if call not in self.intervals:
+            if not self.intervals:
+                self.intervals[None] = self.statistics(schema_of(self.fields))
+            self.intervals[call] = interval_of(call, self.intervals[None])
+        return self.intervals[call]
 
     def _facts(self, f: Field, j: int) -> ColumnFacts:
         s = self.stats[j][f.path]
@@ -48,7 +61,7 @@ class ZoneMap:
         if self.told is None:
             return found
         told = lambda values: self.told(f.path, frozenset(to_python(v, f.dtype) for v in values), j)
-        return ColumnFacts(found.low, found.high, found.may_hold_values, found.may_hold_null, found.may_hold_nan, told)
+        return ColumnFacts(found.low, found.high, found.may_hold_values, found.may_hold_null, found.may_hold_nan, contained=told)
 
     def statistics(self, schema: pa.Schema, dress=lambda array: array) -> ss.Statistics:
         """The same as `Statistics`; `dress` may change how an array is laid out."""
@@ -65,11 +78,30 @@ class ZoneMap:
         return made
 
 
+class Facts(dict):
+    """One container's facts by column; those of calls are made when they are asked for."""
+
+    def __init__(self, z: ZoneMap, container: int):
+        super().__init__({f.path: z._facts(f, container) for f in z.fields})
+        self.z, self.container = z, container
+
+    def __missing__(self, call: Node) -> ColumnFacts:
+        v = self.z.interval(call)
+        at = lambda a: a[self.container if len(a) > 1 else 0]
+        plain = lambda x: x.item() if isinstance(x, np.generic) else x
+        real, low, high = bool(at(v.real)), plain(at(v.low)), plain(at(v.high))
+        if not real:
+            low, high = v.dtype.lowest, v.dtype.highest
+        found = ColumnFacts(low, None if at(v.above) else high, real, bool(at(v.nulls)), bool(at(v.nans)), bool(at(v.lost)))
+        self[call] = found
+        return found
+
+
 def zone_map(r, table: Table, *, told: bool = False) -> ZoneMap:
     """Sound statistics of a table's rows."""
     stats = tuple({f.path: stat_of(r, f, rows) for f in table.fields} for rows in table.containers)
     rows = tuple(len(c) if r.random() < 0.5 else None for c in table.containers)
-    return ZoneMap(table.fields, stats, rows, _told(table, r.random()) if told else None)
+    return ZoneMap(table.fields, stats, rows, told=_told(table, r.random()) if told else None)
 
 
 def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:

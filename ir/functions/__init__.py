@@ -1,0 +1,17 @@
+"""The table of functions, by Spark's names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skipstone.ir.function import Function
+from skipstone.ir.functions import arithmetic, casts, choice, dates, numbers, text
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    **casts.FUNCTIONS,
+    **arithmetic.FUNCTIONS,
+    **numbers.FUNCTIONS,
+    **dates.FUNCTIONS,
+    **text.FUNCTIONS,
+    **choice.FUNCTIONS,
+}

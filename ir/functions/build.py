@@ -1,0 +1,239 @@
+"""Building calls: a function's name and bound arguments become a bound scalar, with Spark's implicit casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.coerce import in_spark
+from skipstone.ir.function import Call, Function, arity, text_of, whole_of
+from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions.casts import check_cast, steps
+from skipstone.ir.functions.dates import STEPS, UNITS
+from skipstone.ir.interval import evaluate_rows
+from skipstone.ir.node import Node, Op, literal, unknown
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.text import show
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import Values, constant
+from skipstone.ir.zones import is_fixed
+
+Build = Callable[[tuple[Node, ...], Session], Node]
+REGISTERED: Final[dict[str, Function]] = {}  # the user's own (bindings/register.py)
+TRUTH: Final = "truth"  # a condition as a BOOLEAN value
+
+
+def function_of(name: str) -> Function | None:
+    """The description of a function, ours or the user's."""
+    return FUNCTIONS.get(name) or REGISTERED.get(name)
+
+
+def call_of(n: Node) -> Call:
+    """What a bound call means."""
+    assert isinstance(n.value, tuple) and n.dtype is not None
+    return Call(n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1])
+
+
+def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
+    """A call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
+    refused = next((a for a in args if a.op is Op.UNKNOWN), None)
+    if refused is not None:
+        return refused
+    try:
+        if name in ALIASES:
+            return ALIASES[name](args, session)
+        return plain_call(name, args, session)
+    except Incomparable as e:
+        return unknown(_shown(name, args), str(e))
+
+
+def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
+    """A call of a function of the table."""
+    try:
+        found = function_of(name)
+        if found is None:
+            raise Incomparable(f"the function {name} is not understood")
+        if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
+            raise Incomparable(f"{next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)} allows null tests only")
+        types, dtype = found.signature(args, session)
+        cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
+    except Incomparable as e:
+        return unknown(_shown(name, args), str(e))
+    refused = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
+    return refused or folded(Node(Op.CALL, cast_args, (name, _plain(session)), dtype))
+
+
+def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
+    """A scalar in another type; the casts that lie between are spelled out."""
+    if n.dtype == to or n.op is Op.UNKNOWN:
+        return n
+    if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
+        return Node(Op.LITERAL, value=None, dtype=to)
+    try:
+        check_cast((n,), to, session)
+        assert n.dtype is not None
+        wide = in_spark(n.dtype)
+        if wide != n.dtype:  # unsigned integers are wider ones to Spark
+            n = Node(Op.CALL, (n,), ("widen", _plain(session)), wide)
+        for step in steps(wide, to):
+            if n.dtype != step:
+                n = folded(Node(Op.CALL, (n,), (name, _plain(session)), step))
+            if n.op is Op.UNKNOWN:
+                break
+    except Incomparable as e:
+        return unknown(f"CAST({show(n)} AS {to})", str(e))
+    return n
+
+
+def _plain(session: Session) -> Session:
+    return Session(session.timezone, session.ansi)
+
+
+def _shown(name: str, args: tuple[Node, ...]) -> str:
+    return show(Node(Op.CALL, args, (name, None)))
+
+
+def folded(n: Node) -> Node:
+    """A call of literals as a literal; UNKNOWN where Spark raises or the value is not known here."""
+    if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
+        return n
+    v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
+    if v.lost.any():
+        return unknown(show(n), "Spark raises an error for it, or its value is not certain here")
+    assert n.dtype is not None
+    value = v.data[0]
+    return literal(None if not v.valid[0] else value.item() if isinstance(value, np.generic) else value, n.dtype)
+
+
+def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
+    """A bound call's values on rows."""
+    found = function_of(call_of(n).name)
+    if found is None:  # a user's function that this process has not registered
+        return Values(call_of(n).dtype, constant(None, call_of(n).dtype).data, np.ones(1, np.bool_), np.ones(1, np.bool_))
+    return evaluate_rows(call_of(n), found, args)
+
+
+# Functions that are others in disguise. Each takes bound arguments and gives a bound scalar.
+
+
+def _alias(name: str) -> Build:
+    return lambda args, session: build(name, args, session)
+
+
+def _cast_to(to: DType) -> Build:
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        arity(args, 1)
+        return cast(args[0], to, session)
+
+    return make
+
+
+def _if(args: tuple[Node, ...], session: Session) -> Node:
+    arity(args, 3)
+    return build("case", args, session)
+
+
+def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
+    """On the wall clock; a zoned timestamp is brought back to it, if that is certain."""
+    arity(args, 2)
+    unit, at = args
+    source = at.dtype
+    if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise Incomparable(f"date_trunc is understood on dates and timestamps, and this is {source}")
+    zoned = source.kind is Kind.DATE or source.zoned
+    if zoned and not is_fixed(session.zone) and UNITS.get(text_of(unit).lower()) in STEPS and UNITS[text_of(unit).lower()] != "day":
+        raise Incomparable("what is cut from a clock where the zone's offset changes depends on which of two equal readings it is")
+    wall = build("wall_trunc", (unit, cast(at, ty.TIMESTAMP_NTZ, session)), session)
+    return cast(wall, ty.TIMESTAMP, session) if zoned else wall
+
+
+def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
+    arity(args, 1)
+    if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise Incomparable(f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}")
+    return build("unix_seconds", (cast(args[0], ty.TIMESTAMP, session),), session)
+
+
+def _move(args: tuple[Node, ...], session: Session) -> Node:
+    """A date or timestamp, a number and a unit: what `x + INTERVAL n unit` means."""
+    at, count, unit = args[0], whole_of(args[1]), text_of(args[2])
+    source = at.dtype
+    days, micros = {"day": 1, "week": 7}.get(unit), {"hour": 3600, "minute": 60, "second": 1}.get(unit)
+    if source == ty.DATE and days:
+        return build("date_add", (at, literal(count * days, ty.INT32)), session)
+    if source == ty.DATE and unit in ("month", "year"):
+        return build("add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session)
+    steady = source is not None and source.kind is Kind.TIMESTAMP and (not source.zoned or is_fixed(session.zone))
+    if source is not None and source.kind is Kind.TIMESTAMP and (micros or (days and steady)):
+        return build("later", (at, literal(count * (micros or (days or 0) * 86400) * 10**6, ty.INT64)), session)
+    raise Incomparable(f"{source} is not moved by {unit}s here")
+
+
+def _left(args: tuple[Node, ...], session: Session) -> Node:
+    arity(args, 2)
+    return build("substring", (args[0], literal(1, ty.INT32), args[1]), session)
+
+
+def _plus(sign: str) -> Build:
+    """+ and - also move dates by days."""
+
+    def make(args: tuple[Node, ...], session: Session) -> Node:
+        arity(args, 2)
+        a, b = args
+        days = "date_add" if sign == "+" else "date_sub"
+        if a.dtype == ty.DATE and b.dtype is not None and b.dtype.kind is Kind.INT and b.dtype.bits <= 32:
+            return build(days, (a, b), session)
+        if sign == "+" and b.dtype == ty.DATE:
+            return make((b, a), session)
+        return build("add" if sign == "+" else "subtract", args, session)
+
+    return make
+
+
+def _negative(args: tuple[Node, ...], session: Session) -> Node:
+    arity(args, 1)
+    (a,) = args
+    if a.op is Op.LITERAL and isinstance(a.value, int) and a.dtype is not None:
+        # The least BIGINT and INT are parsed as negations of literals of the next wider type.
+        if a.dtype.kind is Kind.DECIMAL and a.dtype.scale == 0 and a.value == 2**63:
+            return literal(-a.value, ty.INT64)
+        if a.dtype == ty.INT64 and a.value == 2**31:
+            return literal(-a.value, ty.INT32)
+    return plain_call("negative", args, session)
+
+
+def truth(condition: Node, session: Session) -> Node:
+    """A bound condition as a BOOLEAN scalar."""
+    if condition.op in (Op.LITERAL, Op.UNKNOWN):
+        return condition if condition.op is Op.UNKNOWN else literal(condition.value, ty.BOOL)
+    return Node(Op.CALL, (condition,), (TRUTH, _plain(session)), ty.BOOL)
+
+
+_SAME: Final = {
+    "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length", "ucase": "upper", "lcase": "lower",
+    "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff", "nvl": "coalesce", "ifnull": "coalesce",
+    "signum": "sign", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+}  # fmt: skip
+ALIASES: Final[dict[str, Build]] = {
+    **{alias: _alias(name) for alias, name in _SAME.items()},
+    "to_date": _cast_to(ty.DATE),
+    "date": _cast_to(ty.DATE),
+    "to_timestamp": _cast_to(ty.TIMESTAMP),
+    "timestamp": _cast_to(ty.TIMESTAMP),
+    "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16), "tinyint": _cast_to(ty.INT8),
+    "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING), "boolean": _cast_to(ty.BOOL),
+    "binary": _cast_to(ty.BINARY),
+    "if": _if,
+    "date_trunc": _date_trunc,
+    "unix_timestamp": _unix_timestamp,
+    "to_unix_timestamp": _unix_timestamp,
+    "left": _left,
+    "move": _move,
+    "negative": lambda args, session: _negative(args, session),
+    "positive": lambda args, session: args[0],
+    "+": _plus("+"),
+    "-": _plus("-"),
+}  # fmt: skip

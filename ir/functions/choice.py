@@ -1,0 +1,187 @@
+"""Functions that choose among their arguments: coalesce, if, case, greatest, least; and comparison as a function."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.coerce import common_type, in_spark
+from skipstone.ir.function import Call, Function, Signature, arity
+from skipstone.ir.interval import Interval, hull, less
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
+
+
+def common(args: tuple[Node, ...], session: Session) -> DType:
+    """The type that Spark brings all arguments to."""
+    found = ty.NULL
+    for a in args:
+        assert a.dtype is not None
+        t = in_spark(a.dtype)
+        if t.kind is Kind.OTHER:
+            raise Incomparable(f"{t} allows null tests only")
+        if t.kind is Kind.NULL or t == found:
+            continue
+        if found.kind is not Kind.NULL and Kind.STRING in (t.kind, found.kind):
+            raise Incomparable(f"which of {found} and {t} Spark takes depends on its version")
+        found = t if found.kind is Kind.NULL else common_type(found, t, session)
+    return found
+
+
+def _alike(least: int, most: int) -> Any:
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        arity(args, least, most)
+        to = common(args, session)
+        return (to,) * len(args), to
+
+    return signature
+
+
+def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    """condition, value, condition, value, ..., and the value for no condition."""
+    values = (*args[1::2], *args[-1:])
+    to = common(values, session)
+    for condition in args[:-1:2]:
+        if condition.dtype != ty.BOOL:
+            raise Incomparable(f"a condition is BOOLEAN, and this is {condition.dtype}")
+    types = [ty.BOOL if i % 2 == 0 and i < len(args) - 1 else to for i in range(len(args))]
+    return types, to
+
+
+def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Around the values whose condition may hold while none before it surely does."""
+    open_, lost, parts = YES, NO, []
+    for condition, value in zip(args[:-1:2], args[1::2], strict=False):
+        may_hold = condition.real & (condition.high != 0)
+        lost = lost | (open_ & condition.lost)
+        parts.append((value, open_ & may_hold))
+        open_ = open_ & (condition.nulls | (condition.real & (condition.low == 0)))
+    parts.append((args[-1], open_))
+    found = hull(call.dtype, parts)
+    return Interval(found.dtype, found.low, found.high, found.above, found.real, found.nulls, found.nans, found.lost | lost)
+
+
+def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
+    picks, open_, lost = [], YES, NO
+    for condition, value in zip(args[:-1:2], args[1::2], strict=False):
+        lost = lost | (open_ & condition.lost)
+        holds = open_ & condition.valid & (condition.data != 0)
+        picks.append((value, holds))
+        open_ = open_ & ~holds
+    picks.append((args[-1], open_))
+    return _pick(call.dtype, picks, lost)
+
+
+def _pick(dtype: DType, picks: list[tuple[Values, Mask]], lost: Mask) -> Values:
+    """Each row from the one value whose mask is set."""
+    n = max(max(len(v.data), len(v.valid), len(v.lost), len(m)) for v, m in picks)
+    data = np.empty(n, lane_of(dtype))
+    data[:] = b"" if dtype.kind in TEXT else 0
+    valid, gone = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
+    for v, mask in picks:
+        m = np.broadcast_to(mask, n)
+        data[m] = np.broadcast_to(v.data, n)[m]
+        valid[m] = np.broadcast_to(v.valid, n)[m]
+        gone[m] |= np.broadcast_to(v.lost, n)[m]
+    return Values(dtype, data, valid, gone)
+
+
+def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    reach, parts = YES, []
+    for a in args:
+        parts.append((a, reach))
+        reach = reach & a.nulls
+    found = hull(call.dtype, parts)
+    return Interval(found.dtype, found.low, found.high, found.above, found.real, reach, found.nans, found.lost)
+
+
+def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
+    open_, picks = YES, []
+    for a in args:
+        picks.append((a, open_ & (a.valid | a.lost)))
+        open_ = open_ & ~a.valid & ~a.lost
+    return _pick(call.dtype, [*picks, (args[-1], open_)], NO)
+
+
+def _extreme(greatest: bool) -> Function:
+    """NULLs are passed over; NaN is the greatest."""
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        every = hull(call.dtype, [(a, YES) for a in args])
+        # A value that is always there bounds the result on one side.
+        low, high, above = every.low, every.high, every.above
+        nulls, nans = YES, YES
+        for a in args:
+            there = ~a.nulls & ~a.lost
+            if greatest:
+                better = there & ~a.nans & a.real & less(low, a.low)
+                low = np.where(better, a.low, low)
+            else:
+                better = there & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
+                high, above = np.where(better, a.high, high), above & ~better
+            nulls, nans = nulls & a.nulls, nans & (a.nans | a.nulls)
+        some_nan = every.nans if greatest else every.nans & nans
+        return Interval(call.dtype, low, high, above, every.real, nulls, some_nan, every.lost)
+
+    def rows(call: Call, args: tuple[Values, ...]) -> Values:
+        best = args[0]
+        for a in args[1:]:
+            wins = beyond(a, best) if greatest else beyond(best, a)
+            best = _pick(call.dtype, [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))], best.lost | a.lost)
+        return best
+
+    return Function(_alike(2, 100), interval=interval, rows=rows)
+
+
+def beyond(a: Values, b: Values) -> Mask:
+    """a > b where both are valid, NaN being the greatest."""
+    found = less(b.data, a.data)
+    if a.dtype.kind is Kind.FLOAT:
+        found = found | (np.isnan(a.data) & ~np.isnan(b.data))
+    return found
+
+
+def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """-1, 0 or 1: which of them are possible. NaN is the greatest, and equal to itself."""
+    a, b = args
+    both = a.real & b.real
+    lesser = (both & (b.above | less(a.low, b.high))) | (a.real & b.nans)
+    greater = (both & (a.above | less(b.low, a.high))) | (a.nans & b.real)
+    apart = (~a.above & less(a.high, b.low)) | (~b.above & less(b.high, a.low))
+    equal = (both & ~apart) | (a.nans & b.nans)
+    low = np.where(lesser, -1, np.where(equal, 0, 1))
+    high = np.where(greater, 1, np.where(equal, 0, -1))
+    alive = lesser | equal | greater
+    return Interval(ty.INT8, low, high, NO, alive, a.nulls | b.nulls, NO, a.lost | b.lost)
+
+
+def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
+    a, b = args
+    data = beyond(a, b).astype(np.int64) - beyond(b, a).astype(np.int64)
+    return Values(ty.INT8, data, a.valid & b.valid, a.lost | b.lost)
+
+
+def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    a, b = (in_spark(n.dtype) for n in args if n.dtype is not None)
+    if Kind.STRING in (a.kind, b.kind) and a.kind is not b.kind:
+        first, second = (b, a) if a.kind is Kind.STRING else (a, b)
+        to = common_type(first, second, session)
+    else:
+        to = common_type(a, b, session)
+    if not to.ordered:
+        raise Incomparable(f"columns of type {to} allow null tests only")
+    return (to, to), ty.INT8
+
+
+FUNCTIONS: Final = {
+    "coalesce": Function(_alike(1, 1000), interval=_coalesce_interval, rows=_coalesce_rows),
+    "case": Function(_case_signature, interval=_case_interval, rows=_case_rows),
+    "greatest": _extreme(True),
+    "least": _extreme(False),
+    "compare": Function(_compare_signature, interval=_compare_interval, rows=_compare_rows),
+}

@@ -1,0 +1,179 @@
+"""Functions of dates and timestamps.
+
+They are defined on dates (days) and on wall clocks (TIMESTAMP_NTZ, microseconds); a zoned timestamp is
+cast to one of them first, in the session's time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.functions.arithmetic import exact
+from skipstone.ir.interval import Interval, corners, merge
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import NO, Data
+from skipstone.ir.zones import DAY
+
+SECOND: Final = 10**6
+HOUR: Final = 3600 * SECOND
+# Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.
+UNITS: Final = {
+    "microsecond": "microsecond", "millisecond": "millisecond", "second": "second", "minute": "minute", "hour": "hour",
+    "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month", "quarter": "quarter",
+    "year": "year", "yyyy": "year", "yy": "year",
+}  # fmt: skip
+STEPS: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": 60 * SECOND, "hour": HOUR, "day": DAY}
+
+
+def months(days: Data) -> Data:
+    """Months since January 1970."""
+    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
+def month_start(month: Data) -> Data:
+    """The first day of a month, in days since 1970."""
+    return month.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def truncate_days(days: Data, unit: str) -> Data:
+    """The first day of the week, month, quarter or year of a day."""
+    if unit == "week":
+        return np.asarray(days - (days + 3) % 7)
+    m = months(days)
+    return month_start(m - m % {"month": 1, "quarter": 3, "year": 12}[unit])
+
+
+def _iso_year(days: Data) -> Data:
+    """The year that the day's week belongs to: that of its Thursday."""
+    return np.asarray(months(days - (days + 3) % 7 + 3) // 12)
+
+
+def _field(source: DType, first: int, last: int, value: Callable[[Data], Data], period: Callable[[Data], Data]) -> Function:
+    """A part of a date or clock, which rises within a period and starts anew with the next."""
+    base = Function(fixed(source, returns=ty.INT32), lambda call, a: value(a), monotone=True)
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        within = np.asarray(period(a.low) == period(a.high), np.bool_) | ~a.real
+        whole = Interval(ty.INT32, np.full(1, first), np.full(1, last), NO, a.real, a.nulls, NO, a.lost)
+        if within.all():
+            return corners(call, base, args)
+        where = np.broadcast_to(within, len(a))
+        return merge(where, corners(call, base, (a.take(where),)), whole)
+
+    return Function(base.signature, base.point, interval=interval)
+
+
+def _month_of(days: Data) -> Data:
+    return np.asarray(months(days) % 12 + 1)
+
+
+def _unit(n: Node, known: tuple[str, ...]) -> str:
+    unit = UNITS.get(text_of(n).lower(), "")
+    if unit not in known:
+        raise Incomparable(f"the unit {text_of(n)!r} is not understood; expected one of {', '.join(known)}")
+    return unit
+
+
+def _trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    _unit(args[1], ("week", "month", "quarter", "year"))
+    return (ty.DATE, ty.STRING), ty.DATE
+
+
+def _trunc(call: Call, a: Data, unit: Data) -> Any:
+    return truncate_days(a, UNITS[one(unit).decode().lower()])
+
+
+def _wall_trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    _unit(args[0], (*STEPS, "week", "month", "quarter", "year"))
+    return (ty.STRING, ty.TIMESTAMP_NTZ), ty.TIMESTAMP_NTZ
+
+
+def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
+    name = UNITS[one(unit).decode().lower()]
+    if name in STEPS:
+        low = np.iinfo(np.int64).min + STEPS[name]
+        return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, LOST, 0)
+    return truncate_days(a // DAY, name) * DAY, np.where(a < np.iinfo(np.int64).min + 366 * DAY, LOST, 0)
+
+
+def _in_days(values: Data) -> Any:
+    """Days as a date, which is 32 bits wide; what Spark makes of others is not looked into."""
+    low, high = ty.DATE.lowest, ty.DATE.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
+
+
+def _add_months(call: Call, days: Data, count: Data) -> Any:
+    m = months(days)
+    first = month_start(m + count)
+    length = month_start(m + count + 1) - first
+    return _in_days(first + np.minimum(days - month_start(m), length - 1))
+
+
+def _micros(step: int) -> Function:
+    """Whole numbers of some unit as an instant."""
+    return Function(fixed(ty.INT64, returns=ty.TIMESTAMP), lambda call, a: _instant(exact(np.multiply, a, np.full(1, step), 64)), monotone=True, bad="raise")
+
+
+def _instant(values: Data) -> Any:
+    low, high = -(2**63), 2**63 - 1
+    return np.clip(values, low, high).astype(np.int64), np.asarray((values < low) | (values > high), np.bool_)
+
+
+def _units_since(step: int) -> Function:
+    return Function(fixed(ty.TIMESTAMP, returns=ty.INT64), lambda call, a: a // step, monotone=True)
+
+
+def _later(call: Call, a: Data, micros: Data) -> Any:
+    return _instant(exact(np.add, a, micros, 64))
+
+
+def _later_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    t = args[0].dtype
+    if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
+        raise Incomparable(f"an interval is added to timestamps, and this is {t}")
+    return (t, ty.INT64), t
+
+
+FUNCTIONS: Final = {
+    "year": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: months(a) // 12 + 1970, monotone=True),
+    "quarter": _field(ty.DATE, 1, 4, lambda d: (_month_of(d) + 2) // 3, lambda d: months(d) // 12),
+    "month": _field(ty.DATE, 1, 12, _month_of, lambda d: months(d) // 12),
+    "day": _field(ty.DATE, 1, 31, lambda d: d - month_start(months(d)) + 1, months),
+    "dayofyear": _field(ty.DATE, 1, 366, lambda d: d - truncate_days(d, "year") + 1, lambda d: months(d) // 12),
+    "dayofweek": _field(ty.DATE, 1, 7, lambda d: (d + 4) % 7 + 1, lambda d: (d + 4) // 7),
+    "weekday": _field(ty.DATE, 0, 6, lambda d: (d + 3) % 7, lambda d: (d + 3) // 7),
+    "weekofyear": _field(ty.DATE, 1, 53, lambda d: (d - (d + 3) % 7 + 3 - month_start(_iso_year(d) * 12)) // 7 + 1, _iso_year),
+    "hour": _field(ty.TIMESTAMP_NTZ, 0, 23, lambda t: t // HOUR % 24, lambda t: t // DAY),
+    "minute": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // (60 * SECOND) % 60, lambda t: t // HOUR),
+    "second": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // SECOND % 60, lambda t: t // (60 * SECOND)),
+    "last_day": Function(fixed(ty.DATE, returns=ty.DATE), lambda call, a: _in_days(month_start(months(a) + 1) - 1), monotone=True, bad="lost"),
+    "trunc": Function(_trunc_signature, _trunc, monotone=True),
+    "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="lost"),
+    "date_add": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a + n), monotone=True, bad="lost"),
+    "date_sub": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a - n), monotone=True, bad="lost"),
+    "add_months": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="lost"),
+    "datediff": Function(
+        fixed(ty.DATE, ty.DATE, returns=ty.INT32), lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, LOST, 0)), monotone=True, bad="lost"
+    ),
+    "unix_date": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: a, monotone=True),
+    "date_from_unix_date": Function(fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True),
+    "unix_seconds": _units_since(SECOND),
+    "unix_millis": _units_since(1000),
+    "unix_micros": _units_since(1),
+    "timestamp_seconds": _micros(SECOND),
+    "timestamp_millis": _micros(1000),
+    "timestamp_micros": _micros(1),
+    "later": Function(_later_signature, _later, monotone=True, bad="raise"),
+}

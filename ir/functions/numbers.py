@@ -1,0 +1,90 @@
+"""Functions of numbers besides arithmetic: floor, ceil, round, sign, sqrt."""
+
+from __future__ import annotations
+
+import decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.functions.arithmetic import number
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import Kind
+from skipstone.ir.values import Data, lane_of
+
+
+def _whole(args: tuple[Node, ...], session: Session) -> Signature:
+    """floor and ceil: decimals stay decimals, all else becomes BIGINT."""
+    arity(args, 1)
+    t = number(args[0].dtype)
+    if t.kind is Kind.DECIMAL:
+        return (t,), ty.decimal_type(min(38, t.precision - t.scale + 1), 0)
+    return (ty.INT64 if t.kind is Kind.INT else ty.DOUBLE,), ty.INT64
+
+
+def _saturated(x: Data) -> Data:
+    """Java's conversion to long: NaN is 0, and what lies beyond ends at the ends."""
+    inside = np.clip(np.where(np.isnan(x), 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    return np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
+
+
+def _floor(call: Call, a: Data) -> Any:
+    if call.types[0].kind is Kind.FLOAT:
+        return _saturated(np.floor(a))
+    return a // 10 ** call.types[0].scale
+
+
+def _ceil(call: Call, a: Data) -> Any:
+    if call.types[0].kind is Kind.FLOAT:
+        return _saturated(np.ceil(a))
+    return -(-a // 10 ** call.types[0].scale)
+
+
+def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 1, 2)
+    t = number(args[0].dtype)
+    digits = whole_of(args[1]) if len(args) > 1 else 0
+    if digits < 0 or digits > 300:
+        raise Incomparable("rounding is understood from the unit down to 300 digits")
+    tail = (ty.INT32,) * (len(args) - 1)
+    if t.kind is not Kind.DECIMAL:
+        return (t, *tail), t
+    scale = min(t.scale, digits)
+    return (t, *tail), ty.decimal_type(min(38, t.precision - t.scale + 1 + scale), scale)
+
+
+def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
+    places = 0 if digits is None else int(one(digits))
+    if call.dtype.kind is Kind.INT:
+        return a
+    if call.dtype.kind is Kind.DECIMAL:
+        unit = 10 ** (call.types[0].scale - call.dtype.scale)
+        size = (np.abs(a) + unit // 2) // unit
+        return np.where(np.asarray(a < 0, np.bool_), -size, size)
+    # Spark rounds the number's shortest text half up; where its exact value rounds elsewhere nothing is certain.
+    out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
+    for i, x in enumerate(np.asarray(a, np.float64).tolist()):
+        if np.isfinite(x):
+            sizes = {int(abs(Fraction(v)) * 10**places + Fraction(1, 2)) for v in (decimal.Decimal(repr(x)), x)}
+            bad[i] = LOST * (len(sizes) > 1)
+            out[i] = np.copysign(float(Fraction(max(sizes), 10**places)), x)
+    return out, bad
+
+
+def _double(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 1)
+    number(args[0].dtype)
+    return (ty.DOUBLE,), ty.DOUBLE
+
+
+FUNCTIONS: Final = {
+    "floor": Function(_whole, _floor, monotone=True),
+    "ceil": Function(_whole, _ceil, monotone=True),
+    "round": Function(_round_signature, _round, monotone=True, bad="lost"),
+    "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
+    "sqrt": Function(_double, lambda call, a: np.sqrt(a), monotone=True),
+}

@@ -1,0 +1,262 @@
+"""Functions of text: lengths, prefixes, case, concatenation, patterns.
+
+Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share a
+prefix has it too, which is all that most functions can carry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.interval import Interval, apply, merge
+from skipstone.ir.like import after_prefix, decode
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import Kind
+from skipstone.ir.values import NO, TEXT, Data
+
+LONGEST: Final = 2**31 - 1
+
+
+def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
+    """A Python function applied to each element; arguments of one element serve all."""
+    n = max(map(len, data))
+    rows = zip(*((d.tolist() * n if len(d) == 1 else d.tolist()) for d in data), strict=True)
+    out = np.empty(n, to)
+    out[:] = [fn(*row) for row in rows]
+    return out
+
+
+def _characters(raw: bytes) -> int:
+    return sum(b & 0xC0 != 0x80 for b in raw)
+
+
+def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 1)
+    t = args[0].dtype
+    if t is None or t.kind not in TEXT:
+        raise Incomparable(f"length is understood on text, and this is {t}")
+    return (t,), ty.INT32
+
+
+def _length(call: Call, a: Data) -> Any:
+    return each(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
+
+
+def _ranged(f: Function, low: int, high: int) -> Function:
+    """A function whose results lie in a range; single values are computed."""
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        found = apply(call, f, args)
+        return Interval(
+            found.dtype, np.maximum(found.low, low), np.minimum(found.high, high), found.above, found.real, found.nulls, found.nans, found.lost
+        )  # fmt: skip
+
+    return Function(f.signature, f.point, bad=f.bad, interval=interval)
+
+
+def _part(raw: bytes, at: int, count: int) -> bytes:
+    """Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
+    text = raw.decode("utf-8", "surrogateescape")
+    start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
+    stop = start + count
+    return text[max(start, 0) : max(stop, 0)].encode("utf-8", "surrogateescape")
+
+
+def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2, 3)
+    if args[0].dtype != ty.STRING:
+        raise Incomparable(f"substring is understood on STRING, and this is {args[0].dtype}")
+    for a in args[1:]:
+        if a.dtype is None or a.dtype.kind is not Kind.INT:
+            raise Incomparable("positions and lengths must be integers")
+    return (ty.STRING, *(ty.INT32,) * (len(args) - 1)), ty.STRING
+
+
+def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
+    return each(_part, a, at, np.full(1, LONGEST) if count is None else count)
+
+
+def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """From the first character on, order is kept: both ends are cut."""
+    text, at, *count = args
+    literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
+    if not literals or at.low[0] not in (0, 1):
+        return apply(call, Function(_part_signature, _substring), args)
+    low, high = (_substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high))
+    return Interval(ty.STRING, low, high, text.above, text.real, text.nulls, NO, text.lost)
+
+
+# ASCII, Latin, Greek and Cyrillic without the letters of several or contextual forms; scripts without case.
+_STEADY_CASE: Final = re.compile(
+    "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
+)
+
+
+def _case(upper: bool) -> Function:
+    """Characters whose other case is one character in every version of Unicode; others are not known here."""
+    turn = str.upper if upper else str.lower
+
+    def change(raw: bytes) -> bytes:
+        return turn(raw.decode("utf-8", "replace")).encode()
+
+    def point(call: Call, a: Data) -> Any:
+        return each(change, a), each(lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST, a, to=np.uint8)
+
+    base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
+
+    def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
+        shared = 0
+        if not above:
+            while shared < min(len(low), len(high)) and low[shared] == high[shared] < 128:
+                shared += 1
+        start = change(low[:shared])
+        end = after_prefix(start) if start else None
+        return start, end or b"", end is None
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        (a,) = args
+        exact = a.single & ~a.above
+        n = len(a)
+        rows = [prefixes(*row) for row in zip(*(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)), strict=True)]
+        low, high = np.empty(n, object), np.empty(n, object)
+        low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
+        near = Interval(ty.STRING, low, high, np.array([r[2] for r in rows]), a.real, a.nulls, NO, a.lost)
+        where = np.broadcast_to(exact, n)
+        return merge(where, apply(call, base, (a.take(where),)), near) if where.any() else near
+
+    return Function(base.signature, base.point, bad="lost", interval=interval)
+
+
+def _texts(args: tuple[Node, ...], session: Session) -> Signature:
+    if not args:
+        raise Incomparable("it takes an argument at least")
+    for a in args:
+        if a.dtype != ty.STRING:
+            raise Incomparable(f"text is expected, and this is {a.dtype}")
+    return (ty.STRING,) * len(args), ty.STRING
+
+
+def _concat(call: Call, *data: Data) -> Any:
+    return each(lambda *parts: b"".join(parts), *data)
+
+
+def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Parts that are one value each make a prefix; the first part that is not ends it with its own bounds."""
+    nulls, lost, alive = NO, NO, np.ones(1, np.bool_)
+    for a in args:
+        nulls, lost, alive = nulls | a.nulls, lost | a.lost, alive & a.real
+    n = max(map(len, args))
+    columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
+    rows = [_chain([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns]) for i in range(n)]
+    low, high = np.empty(n, object), np.empty(n, object)
+    low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
+    return Interval(ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, lost)
+
+
+def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
+    """Bounds of texts that are put together; None: there is no upper one."""
+    prefix = b""
+    for low, high, above in parts:
+        if above or low != high:
+            # A text at most `high`, whatever follows it, sorts before the first text past all that start with `high`.
+            end = prefix if above else prefix + high
+            return prefix + low, after_prefix(end) if end else None
+        prefix += low
+    return prefix, prefix
+
+
+def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
+    return Function(_text_to_text, lambda call, a: each(strip, a))
+
+
+def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 1)
+    return _texts(args, session)
+
+
+def _found(test: Callable[[bytes, bytes], bool]) -> Function:
+    return Function(fixed(ty.STRING, ty.STRING, returns=ty.BOOL), lambda call, a, b: each(test, a, b, to=np.int64))
+
+
+def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 3)
+    if args[0].dtype != ty.STRING or decode(text_of(args[1]), text_of(args[2])) is None:
+        raise Incomparable("LIKE is understood on STRING, with a pattern that Spark takes")
+    return (ty.STRING,) * 3, ty.BOOL
+
+
+def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
+    decoded = decode(one(pattern).decode(), one(escape).decode())
+    assert decoded is not None
+    test = re.compile(decoded.regex)
+    return each(lambda raw: test.fullmatch(raw.decode("utf-8", "replace")) is not None, a, to=np.int64)
+
+
+# What Java and Python read alike: no classes of letters, groups with options, references or lookaround.
+_SAFE_REGEX: Final = re.compile(
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:)?|\)|[|.^]|[?*+]\??(?![?*+])|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\]|\$)*"
+)
+_LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
+
+
+def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    if args[0].dtype != ty.STRING:
+        raise Incomparable("RLIKE is understood on STRING")
+    text_of(args[1])
+    return (ty.STRING, ty.STRING), ty.BOOL
+
+
+def _rlike(call: Call, a: Data, pattern: Data) -> Any:
+    text = one(pattern).decode()
+    try:
+        test = re.compile(text) if _SAFE_REGEX.fullmatch(text) and text.isascii() else None
+    except (re.error, RecursionError):
+        test = None
+    if test is None or len(text) > 1000:
+        return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
+    shown = [raw.decode("utf-8", "replace") for raw in a.tolist()]
+    return np.array([test.search(s) is not None for s in shown], np.int64), np.array([LOST if _LINE_ENDS.search(s) else 0 for s in shown], np.uint8)
+
+
+def regex_prefix(pattern: str) -> tuple[str, bool]:
+    """The literal text that every match of an anchored Java pattern starts with; and whether any such text matches.
+
+    Example:
+        >>> regex_prefix("^ab+c"), regex_prefix("^ab"), regex_prefix("^ab.*"), regex_prefix("ab")
+        (('ab', False), ('ab', True), ('ab', True), ('', False))
+    """
+    if not pattern.startswith("^") or "|" in pattern or "\\Q" in pattern:
+        return "", False
+    plain = re.match(r"[A-Za-z0-9 _/:;,@#%&=~<>'\"!-]*", pattern[1:])
+    assert plain is not None
+    text, rest = plain[0], pattern[1 + plain.end() :]
+    if rest[:1] in ("*", "?", "{"):
+        return text[:-1], False
+    return text, rest in ("", ".*")
+
+
+FUNCTIONS: Final = {
+    "length": _ranged(Function(_length_signature, _length), 0, LONGEST),
+    "octet_length": _ranged(Function(_length_signature, lambda call, a: each(len, a, to=np.int64)), 0, LONGEST),
+    "substring": Function(_part_signature, _substring, interval=_substring_interval),
+    "upper": _case(True),
+    "lower": _case(False),
+    "concat": Function(_texts, _concat, interval=_concat_interval),
+    "trim": _trimmed(lambda raw: raw.strip(b" ")),
+    "ltrim": _trimmed(lambda raw: raw.lstrip(b" ")),
+    "rtrim": _trimmed(lambda raw: raw.rstrip(b" ")),
+    "reverse": _trimmed(lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")),
+    "has_prefix": _found(bytes.startswith),
+    "has_suffix": _found(bytes.endswith),
+    "has_part": _found(lambda a, b: b in a),
+    "fits": Function(_like_signature, _like),
+    "matches": Function(_rlike_signature, _rlike, bad="lost"),
+}
