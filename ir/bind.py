@@ -59,6 +59,11 @@ def bind(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
         raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
 
 
+def bind_scalar(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
+    """Bind a scalar expression: a column, literal, call, or UNKNOWN. Raises as `bind` does."""
+    return _Binder(leaves, session).scalar(node)
+
+
 class _Binder:
     def __init__(self, leaves: Mapping[Path, Leaf], session: Session) -> None:
         self.leaves, self.session = leaves, session
@@ -241,7 +246,7 @@ class _Binder:
             s = self.scalar(other)
             if s.op is Op.LITERAL:
                 members.append((s.dtype, s.value))
-            elif s.op in TERMS and s.dtype == column.dtype:
+            elif s.op in TERMS and s.dtype and column.dtype and (s.dtype == column.dtype or {s.dtype.kind, column.dtype.kind} == {Kind.INT}):
                 rest.append(self.compare_scalars(Op.EQ, column, s))
             else:
                 rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))

@@ -107,9 +107,9 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
 
 
 def to_array(values: Values, n: int) -> pa.Array:
-    """The values as an Arrow array of length n; NULL where not valid."""
+    """The values as an Arrow array of length n; NULL where not valid, and where lost."""
     dtype = values.dtype
-    data, mask = np.broadcast_to(values.data, n), ~np.broadcast_to(values.valid, n)
+    data, mask = np.broadcast_to(values.data, n), np.broadcast_to(~values.valid | values.lost, n)
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
             raw = pa.array(data, pa.large_binary(), mask=mask)

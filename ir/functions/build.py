@@ -137,17 +137,16 @@ def _if(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
-    """On the wall clock; a zoned timestamp is brought back to it, if that is certain."""
+    """Spark takes all for instants, and cuts them on the session's wall clock."""
     arity(args, 2)
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise Incomparable(f"date_trunc is understood on dates and timestamps, and this is {source}")
-    zoned = source.kind is Kind.DATE or source.zoned
-    if zoned and not is_fixed(session.zone) and UNITS.get(text_of(unit).lower()) in STEPS and UNITS[text_of(unit).lower()] != "day":
+    if not is_fixed(session.zone) and UNITS.get(text_of(unit).lower()) in STEPS and UNITS[text_of(unit).lower()] != "day":
         raise Incomparable("what is cut from a clock where the zone's offset changes depends on which of two equal readings it is")
-    wall = build("wall_trunc", (unit, cast(at, ty.TIMESTAMP_NTZ, session)), session)
-    return cast(wall, ty.TIMESTAMP, session) if zoned else wall
+    wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
+    return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
 
 
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:

@@ -26,21 +26,23 @@ def _whole(args: tuple[Node, ...], session: Session) -> Signature:
     return (ty.INT64 if t.kind is Kind.INT else ty.DOUBLE,), ty.INT64
 
 
-def _saturated(x: Data) -> Data:
-    """Java's conversion to long: NaN is 0, and what lies beyond ends at the ends."""
-    inside = np.clip(np.where(np.isnan(x), 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
-    return np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
+def _saturated(call: Call, x: Data) -> Any:
+    """Java's conversion to long: NaN is 0, and what lies beyond ends at the ends; an error in ANSI mode."""
+    nan = np.isnan(x)
+    inside = np.clip(np.where(nan, 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    whole = np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
+    return (whole, nan | (x > 2.0**63) | (x < -(2.0**63))) if call.session.ansi else whole
 
 
 def _floor(call: Call, a: Data) -> Any:
     if call.types[0].kind is Kind.FLOAT:
-        return _saturated(np.floor(a))
+        return _saturated(call, np.floor(a))
     return a // 10 ** call.types[0].scale
 
 
 def _ceil(call: Call, a: Data) -> Any:
     if call.types[0].kind is Kind.FLOAT:
-        return _saturated(np.ceil(a))
+        return _saturated(call, np.ceil(a))
     return -(-a // 10 ** call.types[0].scale)
 
 
@@ -82,8 +84,8 @@ def _double(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 FUNCTIONS: Final = {
-    "floor": Function(_whole, _floor, monotone=True),
-    "ceil": Function(_whole, _ceil, monotone=True),
+    "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
+    "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="lost"),
     "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
     "sqrt": Function(_double, lambda call, a: np.sqrt(a), monotone=True),

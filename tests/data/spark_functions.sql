@@ -1,0 +1,280 @@
+-- Scalar expressions over the columns of tests/test_spark_coercion.py, one a line: every function, with its odd arguments.
+i + 1
+i8 + i8
+i8 + 1
+i - l
+l * 2
+l * l
+i * i
+-i
+-l
+-i8
+-g
+abs(i)
+abs(l)
+abs(i8)
+abs(g)
+abs(m)
+i / 2
+l / 3
+i / i
+l / 0
+g / 2
+g / g
+f / 2
+f + 1
+f + f
+f + g
+f * f
+g * g
+g - g
+f + l
+m + m
+m + 1
+m - 0.5
+m * m
+m * 2
+m / 3
+m / m
+m / i
+m % 3
+m + g
+i % 3
+i % -3
+l % i
+l % 7
+g % 3
+f % 2
+pmod(i, 3)
+pmod(i, -3)
+pmod(l, 7)
+pmod(m, 3)
+i div 2
+l div -1
+l div i
+m div 2
+-m
+mod(i, 5)
+CAST(i AS TINYINT)
+CAST(l AS INT)
+CAST(l AS SMALLINT)
+CAST(i AS BIGINT)
+CAST(i AS FLOAT)
+CAST(l AS FLOAT)
+CAST(l AS DOUBLE)
+CAST(i AS DECIMAL(12,2))
+CAST(i AS DECIMAL(5,2))
+CAST(l AS DECIMAL(38,10))
+CAST(l AS DECIMAL(10,0))
+CAST(g AS INT)
+CAST(g AS BIGINT)
+CAST(g AS TINYINT)
+CAST(f AS INT)
+CAST(f AS BIGINT)
+CAST(f AS DOUBLE)
+CAST(g AS FLOAT)
+CAST(g AS DECIMAL(10,2))
+CAST(f AS DECIMAL(10,2))
+CAST(g AS DECIMAL(38,18))
+CAST(m AS INT)
+CAST(m AS TINYINT)
+CAST(m AS DOUBLE)
+CAST(m AS FLOAT)
+CAST(m AS DECIMAL(4,1))
+CAST(m AS DECIMAL(20,5))
+CAST(w AS DECIMAL(20,2))
+CAST(w AS DOUBLE)
+CAST(w AS BIGINT)
+CAST(i AS BOOLEAN)
+CAST(g AS BOOLEAN)
+CAST(m AS BOOLEAN)
+CAST(b AS INT)
+CAST(b AS DOUBLE)
+CAST(b AS DECIMAL(5,2))
+CAST(b AS STRING)
+CAST(i AS STRING)
+CAST(l AS STRING)
+CAST(m AS STRING)
+CAST(d AS STRING)
+CAST(t AS STRING)
+CAST(n AS STRING)
+CAST(y AS STRING)
+CAST(s AS BINARY)
+CAST(d AS TIMESTAMP)
+CAST(d AS TIMESTAMP_NTZ)
+CAST(t AS DATE)
+CAST(n AS DATE)
+CAST(t AS TIMESTAMP_NTZ)
+CAST(n AS TIMESTAMP)
+CAST(t AS BIGINT)
+CAST(t AS INT)
+CAST(i AS TIMESTAMP)
+CAST(l AS TIMESTAMP)
+TRY_CAST(l AS INT)
+TRY_CAST(l AS TINYINT)
+TRY_CAST(g AS INT)
+TRY_CAST(m AS DECIMAL(4,1))
+TRY_CAST(m AS TINYINT)
+TRY_CAST(i AS DECIMAL(5,2))
+TRY_CAST(s AS INT)
+TRY_CAST(s AS DATE)
+CAST(s AS BOOLEAN)
+year(d)
+year(t)
+year(n)
+quarter(d)
+month(d)
+month(t)
+day(d)
+dayofmonth(n)
+dayofyear(d)
+dayofweek(d)
+weekday(d)
+weekofyear(d)
+hour(t)
+hour(n)
+minute(t)
+second(n)
+last_day(d)
+date_add(d, 3)
+date_sub(d, i8)
+add_months(d, 1)
+add_months(d, -13)
+datediff(d, DATE'2024-02-29')
+d + 1
+d - 1
+d + INTERVAL 3 DAYS
+d - INTERVAL '1' MONTH
+t + INTERVAL 5 HOURS
+n - INTERVAL 90 SECOND
+n + INTERVAL 2 DAYS
+trunc(d, 'MONTH')
+trunc(d, 'year')
+trunc(d, 'week')
+trunc(d, 'quarter')
+trunc(t, 'mm')
+date_trunc('MONTH', t)
+date_trunc('day', t)
+date_trunc('week', t)
+date_trunc('hour', n)
+date_trunc('minute', t)
+date_trunc('year', d)
+date_trunc('quarter', n)
+date_trunc('millisecond', n)
+to_date(t)
+to_date(d)
+unix_timestamp(t)
+unix_timestamp(d)
+unix_date(d)
+unix_seconds(t)
+unix_millis(t)
+unix_micros(t)
+date_from_unix_date(i8)
+timestamp_seconds(i8)
+timestamp_millis(l)
+timestamp_micros(l)
+extract(year FROM t)
+extract(month FROM d)
+extract(dow FROM d)
+extract(hour FROM n)
+floor(i)
+floor(g)
+floor(f)
+floor(m)
+ceil(g)
+ceil(m)
+ceiling(l)
+round(i)
+round(g)
+round(g, 1)
+round(f, 1)
+round(m)
+round(m, 1)
+round(m, 5)
+sign(i)
+signum(g)
+sqrt(g)
+sqrt(i)
+length(s)
+length(y)
+char_length(s)
+octet_length(s)
+upper(s)
+lower(s)
+substr(s, 1, 2)
+substring(s, 2)
+substring(s, -2, 1)
+substring(s, 0, 2)
+substring(s FROM 2 FOR 1)
+left(s, 1)
+left(s, 0)
+left(s, -1)
+concat(s, 'x')
+s || s
+concat('a', s, 'b')
+trim(s)
+ltrim(s)
+rtrim(s)
+reverse(s)
+startswith(s, 'a')
+endswith(s, 'c')
+contains(s, '%')
+startswith(s, s)
+s LIKE 'a%'
+s LIKE '%5%'
+s ILIKE 'A_%'
+s RLIKE '^a'
+s RLIKE '^ab?c'
+s RLIKE 'b|5'
+s RLIKE '[a-c]+'
+s RLIKE '^a.*'
+coalesce(i, 0)
+coalesce(i8, l)
+coalesce(i, g)
+coalesce(m, 1)
+coalesce(NULL, s, 'x')
+nvl(d, DATE'2024-01-01')
+ifnull(g, 0)
+nvl2(i, 1, 2)
+nullif(i, 1)
+nullif(s, 'a')
+nullif(g, 'NaN')
+if(i > 1, 'a', 'b')
+if(b, i, l)
+if(b, 1, NULL)
+CASE WHEN i > 1 THEN 1 WHEN i < 0 THEN -1 ELSE 0 END
+CASE WHEN i > 1 THEN s END
+CASE s WHEN 'a' THEN 1 WHEN 'ab' THEN 2 ELSE NULL END
+CASE WHEN i = 0 THEN 0 ELSE 10 / i END
+greatest(i, l)
+greatest(i, 3, i8)
+greatest(g, f)
+greatest(g, 1.5D)
+greatest(d, DATE'2024-02-29')
+greatest(s, 'ab')
+least(i, l)
+least(g, f)
+least(g, 0)
+least(m, 1)
+isnan(g)
+isnan(f)
+isnull(i)
+isnotnull(s)
+equal_null(i, NULL)
+i = i8
+i < l
+i <=> l
+g >= f
+g = g
+m > i
+m <= w
+d < t
+d = n
+t > n
+f < g
+s < 'b'
+y = y
+(i > 1) = (l > 1)
+i IN (i8, 5)
+(i > 1) IS NULL
+NOT (g > f)
