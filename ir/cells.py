@@ -146,14 +146,14 @@ class _Places:
         if v < self.first:
             return never(self.column)
         place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_most(max(self.late(place), self.low)), self.wraps_low, self.wraps_high if place > self.high else never(self.column))
+        return _either(self.column, self.at_most(max(self.late(place), self.low)), self.wraps_low)
 
     def since(self, v: int) -> Node:
         """Rows with values >= v. Places above the type may have been cut to its highest."""
         if v > self.last:
             return never(self.column)
         place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_least(min(place, self.high)), self.wraps_high, self.wraps_low if place < self.low else never(self.column))
+        return _either(self.column, self.at_least(min(place, self.high)), self.wraps_high)
 
     def among(self, values: list[int]) -> Node:
         """Rows with one of the values."""

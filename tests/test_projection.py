@@ -335,6 +335,26 @@ def transform_of(transform, v, dtype):
     return written(transform, v, dtype)[-1]
 
 
+# Three-valued logic: where partitions are named by the values themselves, projections are exact.
+
+WRAPS = (lambda p: p, lambda p: Node(Op.NOT, (p,)), lambda p: Node(Op.IS_NULL, (p,)), lambda p: Node(Op.IS_TRUE, (p,)))
+
+
+def test_logic_is_exact():
+    x, y = (Node(Op.EQ, (Node(Op.COLUMN, value=(name,), dtype=ty.BOOL), TRUE)) for name in "xy")
+    spec = fields(("x", "identity", "x"), ("y", "identity", "y"))
+    rows = [{("x",): a, ("y",): b} for a, b in itertools.product((0, 1, None), repeat=2)]
+    pairs = [Node(op, (f(x), g(b))) for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2) for b in (y, NULL)]
+    trees = [f(Node(op, (g(p), y))) for p in pairs for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2)]
+    for node in (*pairs, *(f(p) for p in pairs for f in WRAPS), *trees):
+        expected = [outcome(node, row) for row in rows]
+        for mode in MODES:
+            found = project(node, spec, mode)
+            assert [outcome(found, row) is True for row in rows] == [e is True for e in expected], (show(node), mode, show(found))
+        left = [residual(node, spec, {"x": row[("x",)], "y": row[("y",)]}) for row in rows]
+        assert left == [NULL if e is None else TRUE if e else FALSE for e in expected]
+
+
 # Small cells, all of them: the answer is not only sound but as sharp as a partition value allows.
 
 COLUMN = {ty.STRING: Node(Op.COLUMN, value=("x",), dtype=ty.STRING), ty.BINARY: Node(Op.COLUMN, value=("x",), dtype=ty.BINARY)}
