@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from skipstone.ir.cells import negated, some
+from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.simplify import FALSE, TRUE, simplify
@@ -54,13 +55,17 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
 
     Args:
         bound: A bound predicate over rows.
-        fields: The partition spec under which the partitions were written. A column may have several fields.
+        fields: The partition spec under which the partitions were written, over columns of the types they had
+            then. A column may have several fields.
         mode: "inclusive": TRUE wherever a row of the partition may make `bound` TRUE. "strict": TRUE only
             where every row of the partition does.
 
     Returns:
         A bound predicate. Its columns have paths of one name, that of a field, and the result types of the
         transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
+
+    Raises:
+        PredicateTooDeep: the nesting exceeds what Python can follow.
 
     Example:
         >>> from skipstone.ir.node import literal
@@ -73,7 +78,10 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
         ('d_month <= 635', 'd_month < 636')
     """
     leaf = functools.partial(told, fields=tuple(fields), strict=mode == "strict")
-    return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
+    try:
+        return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
+    except RecursionError:
+        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
 
 
 Leaf = Callable[[Node, Wanted], Node]
@@ -118,7 +126,7 @@ def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
     return (if_true if True in wanted else frozenset()) | (if_false if False in wanted else frozenset())
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def told(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
     """What partition values tell of a leaf: that a row may have a wanted outcome, or (strict) that every row has one.
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import pattern_of
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.outcome import Outcome
@@ -32,6 +33,9 @@ def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[s
     Returns:
         A bound predicate: each leaf that the partition decides is gone, the others stay as they are.
 
+    Raises:
+        PredicateTooDeep: the nesting exceeds what Python can follow.
+
     Example:
         >>> from skipstone.ir.node import literal
         >>> from skipstone.ir.text import show
@@ -45,7 +49,10 @@ def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[s
     """
     known = tuple(f for f in fields if f.name in partition)
     row: dict[Path, object] = {(name,): value for name, value in partition.items()}
-    return check_bound(simplify(_left(bound, known, row)))
+    try:
+        return check_bound(simplify(_left(bound, known, row)))
+    except RecursionError:
+        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
 
 
 def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
@@ -98,7 +105,7 @@ def _test(n: Node, value: object) -> bool:
     return COMPARE[n.op](value, n.args[1].value)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)
 def _set(n: Node) -> frozenset[object]:
     assert isinstance(n.value, tuple)
     return frozenset(n.value)

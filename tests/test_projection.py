@@ -14,10 +14,14 @@ from hypothesis import given
 
 import skipstone as ss
 from skipstone.ir import types as ty
+from skipstone.ir.lower import lower
 from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.oracle import column_facts, verdict
+from skipstone.ir.outcome import Verdict
 from skipstone.ir.projection import PartitionField, project
 from skipstone.ir.residual import outcome, residual
 from skipstone.ir.rows import evaluate_rows
+from skipstone.ir.session import Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in
 from skipstone.ir.spec import LEAVES
 from skipstone.ir.text import show
@@ -328,7 +332,35 @@ def test_partitions_are_rows_too(r):
         return
     for mode in MODES:
         found = project(node, (PartitionField(("x",), transform, "p"),), mode)
-        assert evaluate_rows(found, batch).to_pylist() == [outcome(found, {("p",): v}) for v in partitions]
+        says = evaluate_rows(found, batch).to_pylist()
+        assert says == [outcome(found, {("p",): v}) for v in partitions]
+        facts = [{("p",): column_facts(result, low=v, high=v, null_count=int(v is None), row_count=1, nan_count=0)} for v in partitions]
+        program = lower(found)
+        assert len(program.roots) == 2
+        assert [verdict(found, f) for f in facts] == [Verdict.ALWAYS if s else Verdict.NEVER for s in says]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_kernels_judge_manifests_by_it(mode, backend):
+    """Bounds of many partition values, as manifest lists give them."""
+    node = bind("ts >= TIMESTAMP_NTZ '2024-01-01 00:00:00' AND s LIKE 'abc%'", {"ts": pa.timestamp("us"), "s": pa.string()})
+    found = project(node, fields(("ts", "month", "m"), ("s", "truncate[2]", "t")), mode)
+    schema = pa.schema([("m", pa.int32()), ("t", pa.string())])
+    months, texts = {"min": [600, 648, 649, 648], "max": [647, 648, 700, 650]}, {"min": ["ab", "aa", "b", None], "max": ["ab", "ac", "c", None]}
+    stats = ss.Statistics.from_dict({"m": {**months, "null_count": [0] * 4}, "t": {**texts, "null_count": [0] * 4}}, schema, row_count=[9] * 4)
+    expected = [Verdict.NEVER, Verdict.MAYBE, Verdict.NEVER, Verdict.MAYBE] if mode == "inclusive" else [Verdict.NEVER] * 4
+    assert ss.PruningPredicate._from_bound(found, schema, Session()).evaluate(stats, backend).tolist() == expected
+
+
+def test_nesting_has_an_end():
+    x = Node(Op.EQ, (Node(Op.COLUMN, value=("x",), dtype=ty.INT32), literal(1, ty.INT32)))
+    node = x
+    for i in range(3000):
+        node = Node((Op.AND, Op.OR)[i % 2], (node, x))
+    with pytest.raises(ss.PredicateTooDeep):
+        project(node, ())
+    with pytest.raises(ss.PredicateTooDeep):
+        residual(node, (), {})
 
 
 def transform_of(transform, v, dtype):
