@@ -4,13 +4,12 @@ A condition made here tests a partition value alone. It is NULL where that value
 where some row may give the test the outcome asked for; so its negation says that no row can. It never
 counts on which rows are there.
 
-Three kinds of rows lie elsewhere than the transform says, and are looked for there too:
+Two kinds of rows lie elsewhere than the transform says, and are looked for there too:
 
 - Periods below zero. Iceberg's writers up to 0.10.0, and others since, cut towards zero, so that the last
   second of 1969 may stand under day 0 instead of day -1. Java widens in the same way; pyiceberg does not.
 - Values near the end of a type. Where the partition value does not fit its type, Java wraps it around
   (`truncate[10]` of -2147483648 is 2147483646), others cut it to the type's range or keep a digit more.
-- Zeros of floats, which are equal for SQL, in partitions by identity: comparisons take them for equal.
 """
 
 from __future__ import annotations

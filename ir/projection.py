@@ -148,8 +148,8 @@ def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node
     column = Node(Op.COLUMN, value=(field.name,), dtype=field.transform.result_type(source))
     null = Node(Op.IS_NULL, (column,))
     real = Node(Op.NOT, (null,))
-    if n.op is Op.IS_NULL:
-        return null if True in wanted else real if False in wanted else FALSE
+    if n.op is Op.IS_NULL:  # never NULL itself
+        return TRUE if wanted >= NOT_NULL else null if True in wanted else real if False in wanted else FALSE
     parts = [null] if None in wanted else []
     if wanted >= NOT_NULL:
         parts.append(real)

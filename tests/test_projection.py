@@ -126,6 +126,7 @@ TABLE = [
     ("x > 5",                       pa.int8(),          "truncate[8]",  "p >= 0",                                    "p > 0"),
     ("NOT (x > 5)",                 pa.int8(),          "truncate[8]",  "p <= 0",                                    "p < 0"),
     ("(x > 5) IS NULL",             pa.int8(),          "truncate[8]",  "p IS NULL",                                 "p IS NULL"),
+    ("(x = 5 OR x IS NULL) IS NOT NULL", pa.int8(),     "bucket[8]",    "p IS NOT NULL OR p = 7 OR p IS NULL",       "p IS NOT NULL OR p IS NULL"),
     ("(x > 5) IS NOT TRUE",         pa.int8(),          "truncate[8]",  "p IS NULL OR p <= 0",                       "p IS NULL OR p < 0"),
     ("x <=> 5",                     pa.int8(),          "truncate[8]",  "p = 0",                                     "false"),
     ("NOT (x <=> 5)",               pa.int8(),          "truncate[8]",  "p IS NULL OR p IS NOT NULL",                "p IS NULL OR p <> 0"),
@@ -376,8 +377,9 @@ def test_logic_is_exact():
     x, y = (Node(Op.EQ, (Node(Op.COLUMN, value=(name,), dtype=ty.BOOL), TRUE)) for name in "xy")
     spec = fields(("x", "identity", "x"), ("y", "identity", "y"))
     rows = [{("x",): a, ("y",): b} for a, b in itertools.product((0, 1, None), repeat=2)]
-    pairs = [Node(op, (f(x), g(b))) for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2) for b in (y, NULL)]
-    trees = [f(Node(op, (g(p), y))) for p in pairs for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2)]
+    others = (y, NULL, Node(Op.IS_NULL, x.args[:1]))
+    pairs = [Node(op, (f(x), g(b))) for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2) for b in others]
+    trees = [f(Node(op, (p, g(b)))) for p in pairs for op in (Op.AND, Op.OR) for f, g, b in itertools.product(WRAPS, WRAPS[:2], (y, others[2]))]
     for node in (*pairs, *(f(p) for p in pairs for f in WRAPS), *trees):
         expected = [outcome(node, row) for row in rows]
         for mode in MODES:
