@@ -9,11 +9,13 @@ import warnings
 
 from tests.test_backends import numba_shapes, numpy_verdicts
 from tests.test_oracle_rows import judge
+from tests.test_projection import judge as judge_partitions
 
 TARGETS = {
     "rows": lambda seed: judge(random.Random(seed), containers=8, predicates=12),
     "numpy": lambda seed: numpy_verdicts(seed),
     "numba": lambda seed: len(numba_shapes(seed, 6)),
+    "partitions": lambda seed: judge_partitions(random.Random(seed))["TRUE"],
 }
 
 

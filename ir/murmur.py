@@ -1,0 +1,95 @@
+"""Murmur3 for x86, 32 bits, seed 0: the hash of Iceberg's buckets, over whole arrays.
+
+Source: Austin Appleby, `MurmurHash3_x86_32` (public domain); Iceberg's specification, appendix B.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Hashes = npt.NDArray[np.uint32]
+
+C1: Final = np.uint32(0xCC9E2D51)
+C2: Final = np.uint32(0x1B873593)
+
+
+def hash_longs(values: npt.NDArray[np.int64]) -> Hashes:
+    """The hashes of the eight little-endian bytes of each value.
+
+    Args:
+        values: int64, shape (n,).
+
+    Returns:
+        uint32, shape (n,), host memory.
+
+    Example:
+        >>> hash_longs(np.array([34])).tolist()
+        [2017239379]
+    """
+    bits = values.view(np.uint64)
+    h = np.zeros(len(values), np.uint32)
+    for word in (bits & np.uint64(0xFFFFFFFF), bits >> np.uint64(32)):
+        h = _mix(h, word.astype(np.uint32))
+    return _finish(h, np.uint32(8))
+
+
+def hash_bytes(values: pa.Array) -> Hashes:
+    """The hashes of byte strings; what stands at a null is not to be used.
+
+    Args:
+        values: Arrow `large_binary`, length n. Time grows with the bytes, and with the length of the longest value.
+
+    Returns:
+        uint32, shape (n,), host memory.
+
+    Example:
+        >>> hash_bytes(pa.array([b"iceberg"], pa.large_binary())).tolist()
+        [1210000089]
+    """
+    n = len(values)
+    h = np.zeros(n, np.uint32)
+    if n == 0:
+        return h
+    _, offsets, raw = values.buffers()
+    ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
+    starts, sizes = ends[:-1], np.diff(ends)
+    # Three bytes more, so that the last word of a tail can be read whole.
+    data = np.concatenate([np.frombuffer(raw, np.uint8)[: ends[-1]] if raw is not None else np.zeros(0, np.uint8), np.zeros(3, np.uint8)])
+    words = sizes // 4
+    for k in range(int(words.max())):
+        rows = np.flatnonzero(words > k)
+        h[rows] = _mix(h[rows], _word(data, starts[rows] + 4 * k))
+    rows = np.flatnonzero(sizes % 4)
+    tail = _word(data, starts[rows] + 4 * words[rows]) & ((np.uint32(1) << (8 * (sizes[rows] % 4)).astype(np.uint32)) - np.uint32(1))
+    h[rows] ^= _scramble(tail)
+    return _finish(h, sizes.astype(np.uint32))
+
+
+def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> Hashes:
+    """Four bytes from each place on, little-endian."""
+    b = [data[at + i].astype(np.uint32) << np.uint32(8 * i) for i in range(4)]
+    word: Hashes = b[0] | b[1] | b[2] | b[3]
+    return word
+
+
+def _turn(v: Hashes, by: int) -> Hashes:
+    return (v << np.uint32(by)) | (v >> np.uint32(32 - by))
+
+
+def _scramble(k: Hashes) -> Hashes:
+    return _turn(k * C1, 15) * C2
+
+
+def _mix(h: Hashes, k: Hashes) -> Hashes:
+    return _turn(h ^ _scramble(k), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+
+
+def _finish(h: Hashes, size: Any) -> Hashes:
+    h = h ^ size
+    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return h ^ (h >> np.uint32(16))
