@@ -49,6 +49,21 @@ class Dictionary:
         """How many bounds do not lie above the value: a code c has its bound at most it when c < right."""
         return bisect.bisect_right(self, key_of(axis, self.dtype))
 
+    def lefts(self, values: tuple[object, ...]) -> Codes:
+        """`left` of many values."""
+        return self._positions(values, "left")
+
+    def rights(self, values: tuple[object, ...]) -> Codes:
+        """`right` of many values."""
+        return self._positions(values, "right")
+
+    def _positions(self, values: tuple[object, ...], side: str) -> Codes:
+        wanted = [key_of(v, self.dtype) for v in values]
+        if hasattr(pc, "search_sorted"):  # pyarrow 26
+            return pc.search_sorted(self.keys, pa.array(wanted, pa.large_binary()), side=side).to_numpy().astype(np.int32)
+        find = bisect.bisect_left if side == "left" else bisect.bisect_right
+        return np.fromiter((find(self, w) for w in wanted), np.int32, len(wanted))
+
 
 Codes = npt.NDArray[np.int32]
 
