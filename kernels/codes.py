@@ -49,20 +49,15 @@ class Dictionary:
         """How many bounds do not lie above the value: a code c has its bound at most it when c < right."""
         return bisect.bisect_right(self, key_of(axis, self.dtype))
 
-    def lefts(self, values: tuple[object, ...]) -> Codes:
-        """`left` of many values."""
-        return self._positions(values, "left")
-
-    def rights(self, values: tuple[object, ...]) -> Codes:
-        """`right` of many values."""
-        return self._positions(values, "right")
-
-    def _positions(self, values: tuple[object, ...], side: str) -> Codes:
+    def ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
+        """`left` and `right` of many values."""
         wanted = [key_of(v, self.dtype) for v in values]
         if hasattr(pc, "search_sorted"):  # pyarrow 26
-            return pc.search_sorted(self.keys, pa.array(wanted, pa.large_binary()), side=side).to_numpy().astype(np.int32)
-        find = bisect.bisect_left if side == "left" else bisect.bisect_right
-        return np.fromiter((find(self, w) for w in wanted), np.int32, len(wanted))
+            keys = pa.array(wanted, pa.large_binary())
+            left, right = (pc.search_sorted(self.keys, keys, side=side).to_numpy() for side in ("left", "right"))
+            return left.astype(np.int32), right.astype(np.int32)
+        left, right = ([find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right))
+        return np.array(left, np.int32), np.array(right, np.int32)
 
 
 Codes = npt.NDArray[np.int32]

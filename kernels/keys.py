@@ -88,7 +88,8 @@ def places_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.i
     """The places of values; kernels compute the same, and round the same."""
     lowest, scale, top, _ = frame
     with np.errstate(over="ignore"):
-        return np.clip((values.astype(np.float64) - lowest) * scale + EDGE, 0.0, top).astype(np.int64)
+        places: npt.NDArray[np.int64] = np.clip((values.astype(np.float64) - lowest) * scale + EDGE, 0.0, top).astype(np.int64)
+    return places
 
 
 def _lines(ends: Lanes, frame: npt.NDArray[np.float64], buckets: int) -> npt.NDArray[np.int32]:

@@ -243,7 +243,8 @@ class _Builder:
             keys = keys_of(*runs_of(lanes, c.dtype.discrete))
         else:
             # A value between two codes is a run of none: it ends before it starts.
-            keys = keys_of(c.codes.lefts(values), c.codes.rights(values) - np.int32(1))
+            left, right = c.codes.ranks(values)
+            keys = keys_of(left, right - np.int32(1))
         for f in fields(keys):
             yield self.input(Op.SET, (key, f.name), self.launch.sets, getattr(keys, f.name))
 

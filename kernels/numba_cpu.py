@@ -119,10 +119,12 @@ def spread(context, match, sure, verdicts, i):
 
 # Tests against runs (kernels/keys.py). Without `forceinline` and `_nrt=False` each call counts references
 # to its arrays, with atomic instructions: 4 times slower.
-SETS: Final = f"""\
+SETS: Final = (
+    f"""\
 FEW, EDGE = {FEW}, {EDGE}
 ALL = np.uint64((1 << LANES) - 1)
-""" '''\
+"""
+    '''\
 
 
 def splat(builder, value, lanes):
@@ -284,6 +286,7 @@ def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
     return live & bits ^ ALL
 
 '''
+)
 
 
 def source_of(roots: tuple[Node, ...]) -> str:
