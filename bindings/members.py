@@ -46,7 +46,7 @@ def typed_list(values: Sequence[object]) -> Members | None:
     """Values of one plain Python type, in their order; None where they are to be typed one by one."""
     kinds = set(map(type, values))
     if kinds == {int}:
-        return _integers(values) if min(values) >= -(2**63) and max(values) < 2**63 else None  # type: ignore[arg-type, type-var, operator]
+        return _integers(values) if min(values) >= -(2**63) and max(values) < 2**63 else None  # type: ignore[type-var, operator]
     if kinds == {float}:
         return tuple(zip(repeat(ty.DOUBLE), values, strict=False))
     if kinds == {str}:
