@@ -179,3 +179,18 @@ def test_arrays_mean_what_their_values_mean(name):
     plain = values.tolist() if isinstance(values, np.ndarray) else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
     one_by_one = ss.col(column).isin(iter(plain))  # an iterator is read value by value
     assert ss.PruningPredicate(ss.col(column).isin(values), schema) == ss.PruningPredicate(one_by_one, schema)
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_long_sets_over_many_containers(ascending, backend):
+    """Sets beyond the length from which NumPy tests by ascending bounds, over more containers than a block has."""
+    r = np.random.default_rng(5)
+    keys, low = np.unique(r.integers(0, 2**50, 40_000)), r.integers(0, 2**50, 70_001)
+    low = np.sort(low) if ascending else low
+    low[::7] = keys[r.integers(0, len(keys), len(low[::7]))]
+    high = low + r.integers(0, 2, len(low)) * r.integers(0, 2**35, len(low))
+    schema = pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict({"x": {"min": low, "max": high, "null_count": np.zeros(len(low), np.int64)}}, schema)
+    start, stop = np.searchsorted(keys, low, "left"), np.searchsorted(keys, high, "right")
+    expected = np.where(start == stop, 0, np.where(low == high, 2, 1))
+    assert (ss.PruningPredicate(ss.col("x").isin(keys), schema).evaluate(stats, backend) == expected).all()
