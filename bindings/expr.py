@@ -89,7 +89,7 @@ class Expr:
     def isin(self, values: Iterable[object]) -> Expr:
         """IN: any number of values; None among them is SQL's NULL.
 
-        A NumPy or Arrow array is quickest: a million integers take 0.3 s, as a list twice as long.
+        A NumPy or Arrow array is quickest: a predicate of a million integers takes 1.3 s, from a list 2.2 s.
         """
         if (found := _in_bulk(values)) is not None:
             return Expr(Node(Op.IN, (self.node,), found))

@@ -7,7 +7,7 @@ from typing import Final
 from skipstone.kernels.keys import EDGE
 
 # Runs of a set that a step compares with all its containers, one after the other: some 5 cycles each for 16
-# containers, where looking them up takes 10 to 15 cycles a container.
+# containers, where looking them up takes some 10 cycles a container and more.
 FEW: Final = 32
 
 # Tests against runs (kernels/keys.py). Without `forceinline` and `_nrt=False` each call counts references
