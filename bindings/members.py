@@ -1,4 +1,4 @@
-"""The members of `isin`, typed in bulk: a million strings of an array take 1 s, and took 5 s one by one."""
+"""The members of `isin`, typed in bulk: a million strings of an Arrow array take a quarter of the time that one by one they do."""
 
 from __future__ import annotations
 
