@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.latency import latency
+from bench.membership import membership
 from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
 
@@ -16,5 +17,6 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "compile": compiling,
     "wide": wide,
     "narrow": narrow,
+    "membership": membership,
 }
 USUAL: Final = ("ranges", "latency", "compile")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.members import typed_array
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.literals import literal_type
@@ -84,7 +85,7 @@ def _call(name: str, tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
         else:
             args.append(_read(tokens, batch, text))
     tokens.pop()
-    chosen: dict[str, Any] = options.as_py() if options is not None else {}
+    chosen: dict[str, Any] = options.as_py() if options is not None and name != "is_in" else {}
     match name:
         case _ if name in COMPARISONS:
             return Node(COMPARISONS[name], tuple(args))
@@ -97,7 +98,10 @@ def _call(name: str, tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
         case "is_valid":
             return Node(Op.NOT, (Node(Op.IS_NULL, tuple(args)),))
         case "is_in" if options is not None:
-            members = [_literal(v) for v in _plain(options["value_set"].values)]
+            values = options["value_set"].values
+            if (found := typed_array(values)) is not None:
+                return Node(Op.IN, tuple(args), found)
+            members = [_literal(v) for v in _plain(values)]
             known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
             return Node(Op.IN, (*args, *(m for m in members if m.op is not Op.LITERAL)), known)
         case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):

@@ -273,16 +273,17 @@ class _Binder:
         assert dtype
         if not dtype.ordered:
             raise Incomparable(f"columns of type {dtype} allow null tests only")
-        to = self.list_type(dtype, dict.fromkeys(t for t, _ in members))
+        sources = dict.fromkeys(t for t, _ in members)
+        to = self.list_type(dtype, sources)
         plain = dtype.kind in INTEGER and to.kind is Kind.INT
         if to == dtype or plain:
-            values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)] if _all_are(members, dtype) else None
-            if plain and all(t.kind in INTEGER for t, _ in members):
+            values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)] if all(t == dtype for t in sources) else None
+            if plain and all(t.kind in INTEGER for t in sources):
                 low, high = dtype.lowest, dtype.highest
                 values = [v for _, v in members if low <= v <= high]  # type: ignore[operator]
             if values is not None:
                 nan = [Node(Op.NAN, (column,))] if len(values) < len(members) and not plain else []
-                return [*([is_in(column, [_plus_zero(v) for v in values])] if values else []), *nan] or [never(column)]
+                return [*([is_in(column, [_plus_zero(v) for v in values] if dtype.kind is Kind.FLOAT else values)] if values else []), *nan] or [never(column)]
         exact: list[object] = []
         out: list[Node] = []
         for source, raw in members:
@@ -381,7 +382,9 @@ class _Binder:
 TERMS: Final = (Op.COLUMN, Op.CALL)
 # Pairs of a cast that keeps order and never fails, NULL aside: its literals are thresholds of what is cast.
 WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
-    Kind.INT: lambda a, b: b.kind is Kind.FLOAT or (b.kind is Kind.INT and b.bits >= a.bits) or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits]),
+    Kind.INT: lambda a, b: (
+        b.kind is Kind.FLOAT or (b.kind is Kind.INT and b.bits >= a.bits) or (b.kind is Kind.DECIMAL and b.precision - b.scale >= DIGITS[a.bits])
+    ),
     Kind.DECIMAL: lambda a, b: b.kind is Kind.FLOAT or (b.kind is Kind.DECIMAL and b.scale >= a.scale and b.precision - b.scale >= a.precision - a.scale),
     Kind.FLOAT: lambda a, b: b == ty.DOUBLE,
     Kind.DATE: lambda a, b: b == ty.TIMESTAMP_NTZ,
@@ -422,7 +425,3 @@ def _nan_last(v: object) -> tuple[bool, object]:
 
 def _plus_zero(v: object) -> object:
     return 0.0 if isinstance(v, float) and v == 0.0 else v
-
-
-def _all_are(members: list[tuple[DType, object]], dtype: DType) -> bool:
-    return all(t == dtype for t, _ in members)

@@ -12,7 +12,7 @@ from typing import Literal
 from skipstone.ir.node import Node, Op, Path, show_path
 from skipstone.ir.types import DType, to_python
 
-Values = frozenset[object]
+Values = tuple[object, ...]  # ascending, without repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,21 @@ class LiteralGuarantee:
     Attributes:
         column: The column's name, as SQL would write it.
         kind: "in": its value is one of `literals`. "not_in": it is none of them.
-        literals: Python values.
         path: The column's place in the schema.
-        values: The literals as axis values.
+        values: The literals as axis values, ascending.
         dtype: The column's type.
     """
 
     column: str
     kind: Literal["in", "not_in"]
-    literals: frozenset[object]
     path: Path
     values: Values
     dtype: DType
+
+    @property
+    def literals(self) -> frozenset[object]:
+        """The literals as Python values, made when they are asked for."""
+        return frozenset(to_python(v, self.dtype) for v in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
     for conjunct in n.args if n.op is Op.AND else (n,):
         for t in _conjunct(conjunct):
             terms.setdefault((t.column, t.positive), []).append(t.values)
-    found = {key: frozenset.intersection(*sets) if key[1] else frozenset.union(*sets) for key, sets in terms.items()}
+    found = {key: _joined(sets, key[1]) for key, sets in terms.items()}
     for (column, positive), values in found.items():
-        if positive and not values - found.get((column, False), frozenset()):
+        if positive and set(values) <= set(found.get((column, False), ())):
             return None
     return tuple(_public(column, positive, values) for (column, positive), values in found.items())
 
@@ -63,17 +66,23 @@ def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
 def _public(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
     path, dtype = column.value, column.dtype
     assert isinstance(path, tuple) and isinstance(dtype, DType)
-    literals = frozenset(to_python(v, dtype) for v in values)
-    return LiteralGuarantee(show_path(path), "in" if positive else "not_in", literals, path, values, dtype)
+    return LiteralGuarantee(show_path(path), "in" if positive else "not_in", path, values, dtype)
+
+
+def _joined(sets: list[Values], common: bool) -> Values:
+    """The values of all sets, or those that are common to them."""
+    if len(sets) == 1:
+        return sets[0]
+    return tuple(sorted(set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))))  # type: ignore[type-var]
 
 
 def _term(n: Node) -> _Term | None:
     match n:
         case Node(Op.EQ, (c, v)) if c.op is Op.COLUMN:
-            return _Term(c, True, frozenset((v.value,)))
+            return _Term(c, True, (v.value,))
         case Node(Op.IN, (c,)) if c.op is Op.COLUMN:
             assert isinstance(n.value, tuple)
-            return _Term(c, True, frozenset(n.value))
+            return _Term(c, True, n.value)
         case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
             positive = _term(inner)
             return _Term(positive.column, False, positive.values) if positive else None
@@ -100,7 +109,7 @@ def _conjunct(n: Node) -> Iterable[_Term]:
             own[t.column] = t.values
         branches.append(own)
     shared = [c for c in branches[0] if all(c in b for b in branches)]
-    return tuple(_Term(c, True, frozenset().union(*(b[c] for b in branches))) for c in shared)
+    return tuple(_Term(c, True, _joined([b[c] for b in branches], common=False)) for c in shared)
 
 
 def membership_paths(n: Node) -> tuple[Path, ...]:

@@ -112,7 +112,7 @@ def lower(n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both
     rows = Node(Op.ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
-    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, _sorted(g.values)), dtype=g.dtype) for g in guarantees]
+    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, g.values), dtype=g.dtype) for g in guarantees]
     program = Program(_and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.U) if both else None)
     if _depth(program) > DEEPEST:
         raise PredicateTooDeep("predicate is nested too deeply; expected at most 50 levels of AND and OR in turn")
@@ -125,10 +125,6 @@ def _depth(program: Program) -> int:
     for _, _, inputs in program.steps():
         levels.append(max((levels[i] for i in inputs), default=0) + 1 + len(inputs).bit_length())
     return max(levels)
-
-
-def _sorted(values: Iterable[object]) -> tuple[object, ...]:
-    return tuple(sorted(values))  # type: ignore[type-var]
 
 
 def condition_of(n: Node, want: Want) -> Node:

@@ -116,7 +116,8 @@ SIMPLIFY: tuple[Callable[[Node], Node | None], ...] = (
 
 def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
     """Membership in a set of axis values: sorted, without repeats; of one value, equality."""
-    distinct = tuple(sorted(set(values)))  # type: ignore[type-var]
+    # Sorted first: sets scatter what mostly comes in order.
+    distinct = tuple(dict.fromkeys(sorted(values)))  # type: ignore[type-var]
     if len(distinct) == 1:
         return Node(Op.EQ, (column, Node(Op.LITERAL, value=distinct[0], dtype=column.dtype)))
     return Node(Op.IN, (column,), distinct, column.dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,18 @@ class DType:
     unit: str = ""
     zoned: bool = False
     name: str = ""
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # Kept: every member of an IN list carries its type, and is hashed with it.
+        object.__setattr__(self, "_hash", hash((self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    # Hashes of strings and enums differ between processes, so a pickled type makes its own.
+    def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
+        return DType, (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
 
     def __str__(self) -> str:
         match self.kind:

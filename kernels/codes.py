@@ -49,6 +49,16 @@ class Dictionary:
         """How many bounds do not lie above the value: a code c has its bound at most it when c < right."""
         return bisect.bisect_right(self, key_of(axis, self.dtype))
 
+    def ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
+        """`left` and `right` of many values."""
+        wanted = [key_of(v, self.dtype) for v in values]
+        if hasattr(pc, "search_sorted"):  # pyarrow 26
+            keys = pa.array(wanted, pa.large_binary())
+            left, right = (pc.search_sorted(self.keys, keys, side=side).to_numpy() for side in ("left", "right"))
+            return left.astype(np.int32), right.astype(np.int32)
+        left, right = ([find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right))
+        return np.array(left, np.int32), np.array(right, np.int32)
+
 
 Codes = npt.NDArray[np.int32]
 

@@ -8,8 +8,8 @@ folded away, so a kernel reads only what can differ between containers. What is 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.columns import Column
+from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
 
@@ -225,27 +226,29 @@ class _Builder:
         assert isinstance(values, tuple)
         if c.low is None and c.high is None:
             return self.in_range(n.op, c.dtype, values)
-        key = (n.value, low.value)
+        members = self.members((n.value, low.value), values, c)
+        test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
+        if n.op is Op.ANY_IN:
+            return test
+        open_low, open_high = is_open(c.dtype, c.lane) if c.narrowed else (False, False)
+        # A range that reaches an open end reaches the type's, and is wider than any list.
+        beyond = [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane)))] if open_low else []
+        beyond += [Node(Op.GE, (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane)))] if open_high else []
+        return Node(Op.OR, (test, *beyond)) if beyond else test
+
+    def members(self, key: object, values: tuple[object, ...], c: Column) -> Iterator[Node]:
+        """The inputs that a set needs: its runs and their directory."""
         if c.codes is None:
             lanes = np.asarray(values, c.dtype.lane)
             if c.narrowed:
                 lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane)
-            below = above = self.input(Op.SET, key, self.launch.sets, lanes)
+            keys = keys_of(*runs_of(lanes, c.dtype.discrete))
         else:
-            # A value between two codes counts for neither: below = right - 1, above = left.
-            rights = np.asarray([c.codes.right(v) - 1 for v in values], np.int32)
-            lefts = np.asarray([c.codes.left(v) for v in values], np.int32)
-            below = self.input(Op.SET, (key, "right"), self.launch.sets, rights)
-            above = self.input(Op.SET, (key, "left"), self.launch.sets, lefts)
-        bounds = self.bound(low, c), self.bound(high, c)
-        if n.op is Op.ANY_IN:
-            return Node(n.op, (*bounds, below, above))
-        gap = Node(n.op, (*bounds, below, above), c.dtype.discrete)
-        open_low, open_high = is_open(c.dtype, c.lane) if c.narrowed else (False, False)
-        # A range that reaches an open end reaches the type's, and is wider than any list.
-        beyond = [Node(Op.LE, (bounds[0], self.param(low, "least", c.end(high=False), c.lane)))] if open_low else []
-        beyond += [Node(Op.GE, (bounds[1], self.param(high, "greatest", c.end(high=True), c.lane)))] if open_high else []
-        return Node(Op.OR, (gap, *beyond)) if beyond else gap
+            # A value between two codes is a run of none: it ends before it starts.
+            left, right = c.codes.ranks(values)
+            keys = keys_of(left, right - np.int32(1))
+        for f in fields(keys):
+            yield self.input(Op.SET, (key, f.name), self.launch.sets, getattr(keys, f.name))
 
     def in_range(self, op: Op, dtype: DType, values: tuple[object, ...]) -> Node:
         """Nothing is known of the bounds: the type's whole range is tested."""

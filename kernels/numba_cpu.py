@@ -18,6 +18,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.kernels import cache, pool
 from skipstone.kernels.emit import emit, inputs, join
 from skipstone.kernels.launch import Launch
+from skipstone.kernels.numba_sets import SETS
 from skipstone.kernels.planes import Verdicts, Words, word_count
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ EMIT: Final = {
     Op.GE: "ge({0}, i, {1})",
     Op.AND: "({0} & {1})",
     Op.OR: "({0} | {1})",
-    Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3})",
-    Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {value})",
+    Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
 }
 LINE: Final = 64  # bytes of a cache line
 CHUNK: Final = 1 << 12  # words that one task of the pool takes: 262,144 containers
@@ -52,7 +53,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-JIT = dict(nogil=True, boundscheck=False, error_model="numpy")
+JIT = dict(_nrt=False, forceinline=True, nogil=True, boundscheck=False, error_model="numpy")
 
 
 def vector(target, builder, array, value, i, lane, lanes):
@@ -114,47 +115,6 @@ def spread(context, match, sure, verdicts, i):
     return nb.void(nb.uint64, nb.uint64, verdicts, i), codegen
 
 '''
-
-# Tests against sorted literals, one search each: members below `low` are passed over, and the next one
-# tells whether any lies in [low, high]; the one `high - low` further on, whether all integers there do.
-SETS: Final = """\
-
-@nb.njit(**JIT)
-def count_below(values, x):
-    low, size = 0, values.size
-    while low < size:
-        mid = (low + size) >> 1
-        if values[mid] < x:
-            low = mid + 1
-        else:
-            size = mid
-    return low
-
-
-@nb.njit(**JIT)
-def any_in(lows, highs, i, below, above):
-    bits = np.uint64(0)
-    for j in range(LANES):
-        k = count_below(below, lows[i + j])
-        found = k < above.size and above[k] <= highs[i + j]
-        bits |= np.uint64(found) << np.uint64(j)
-    return bits
-
-
-@nb.njit(**JIT)
-def not_all_in(lows, highs, i, below, above, discrete):
-    bits = np.uint64(0)
-    for j in range(LANES):
-        low, high = lows[i + j], highs[i + j]
-        k = count_below(below, low)
-        further = np.uint64(high) - np.uint64(low) if discrete else np.uint64(0)
-        gap = further >= np.uint64(above.size - k) or above[k + np.int64(further)] > high
-        # Of other types than integers, only one repeated value is known to leave no gap.
-        gap = gap or (not discrete and low != high)
-        bits |= np.uint64(gap) << np.uint64(j)
-    return bits
-
-"""
 
 
 def source_of(roots: tuple[Node, ...]) -> str:

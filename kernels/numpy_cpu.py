@@ -22,31 +22,44 @@ EMIT: Final = {
     Op.GE: "({0} >= {1})",
     Op.AND: "({0} & {1})",
     Op.OR: "({0} | {1})",
-    Op.ANY_IN: "any_in({0}, {1}, {2}, {3})",
-    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {3}, {value})",
+    Op.ANY_IN: "any_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {3}, {4}, {5}, {6})",
 }
 # Containers. Their masks stay in the L2 cache, and what NumPy spends per call is spread over them: 10 M
 # containers took 17 ms in blocks of 1 << 14, and 14 ms in these, on one thread.
 BLOCK: Final = 1 << 16
+SORTED_FROM: Final = 1 << 14  # runs of a set
 CHUNK: Final = 1 << 18  # containers that one task of the pool takes
 
 
-def any_in(low: Any, high: Any, below: Any, above: Any) -> Any:
-    """Whether some member lies in [low, high]: fewer lie below low than do not lie above high."""
-    return np.searchsorted(below, low, "left") < np.searchsorted(above, high, "right")
+def any_in(low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any) -> Any:
+    """Whether more runs start at high or below than end below low (kernels/keys.py)."""
+    return in_order(lambda a, b: np.searchsorted(lasts, a, "left") < np.searchsorted(firsts, b, "right"), low, high, len(lasts))
 
 
-def not_all_in(low: Any, high: Any, below: Any, above: Any, discrete: bool) -> Any:
-    """Whether [low, high] holds a value that is no member.
+def not_all_in(low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any) -> Any:
+    """Whether no run reaches from low to high."""
 
-    Integers are counted; of other types only one repeated value is known to leave no gap.
+    def test(a: Any, b: Any) -> Any:
+        ended = np.searchsorted(lasts, a, "left")
+        k = np.minimum(ended, len(lasts) - 1)
+        return (ended != k) | (a < firsts[k]) | (lasts[k] < b)
+
+    return in_order(test, low, high, len(lasts))
+
+
+def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) -> Any:
+    """Test a block's containers by ascending lower bounds, if the search of each would miss the caches of the last.
+
+    Of 1 M random keys that takes a third of the time, and of sorted containers a tenth more. The directory
+    that compiled kernels use would be a dozen passes here.
     """
-    within = np.searchsorted(above, high, "right") - np.searchsorted(below, low, "left")
-    if not discrete:
-        return (within == 0) | (low != high)
-    # high - low may exceed the signed range, and as unsigned words it does not.
-    gap = high.astype(np.uint64) - low.astype(np.uint64)
-    return (within == 0) | (gap >= within.astype(np.uint64))
+    if runs < SORTED_FROM:
+        return test(low, high)
+    order = np.argsort(low)
+    out = np.empty(len(low), np.bool_)
+    out[order] = test(low[order], high[order])
+    return out
 
 
 @functools.lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`, `AnsiTypeCoercion`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -279,11 +280,8 @@ def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """The corners, and 0 where the argument's interval holds it."""
     (a,) = args
     found = corners(call, _ABS, args)
-    across = a.real & np.asarray((a.low < 0) & (a.high > 0), np.bool_)
-    zero = np.zeros(1, found.low.dtype)
-    return Interval(
-        found.dtype, np.where(across & np.asarray(found.low > 0, np.bool_), zero, found.low), found.high, found.above, found.real, found.nulls, found.nans, found.lost
-    )  # fmt: skip
+    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (found.low > 0), np.bool_)
+    return replace(found, low=np.where(across, np.zeros(1, found.low.dtype), found.low))
 
 
 FUNCTIONS: Final = {

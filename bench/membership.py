@@ -1,0 +1,112 @@
+"""`membership`: IN lists of 20, 1,000 and 1,000,000 values over 10 million containers, beside one literal on the same data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import skipstone as ss
+from bench.measure import Run, Timing, interleave
+from bench.report import Options, Report, Requirement, equal
+from skipstone.kernels.run import Backend
+
+SIZES: Final = (20, 1000, 1_000_000)
+BOUNDS: Final = {"in random order": 18, "clustered": 4}  # times one literal, for 1,000,000 values
+BASE: Final = 1 << 50
+SPAN: Final = 1 << 44  # values need 8 bytes, as microseconds since 1970 do
+WIDTH: Final = 0.5  # of containers on average, in gaps between 1,000,000 values
+ROUNDS: Final = 2  # of peers, some of which take seconds
+Bounds = npt.NDArray[np.int64]
+# Given keys and both bounds, a run that says of each container whether it may hold a key.
+Peer = Callable[[Bounds, Bounds, Bounds], Callable[[], Any]]
+
+
+def containers(n: int) -> dict[str, tuple[Bounds, Bounds]]:
+    """Lower and upper bounds, by the order that containers have."""
+    r = np.random.default_rng(7)
+    low = BASE + r.integers(0, SPAN, n)
+    high = low + r.exponential(WIDTH * SPAN / 1e6, n).astype(np.int64)
+    order = np.argsort(low)
+    return {"in random order": (low, high), "clustered": (low[order], high[order])}
+
+
+def by_numpy(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
+    return lambda: np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right")
+
+
+def by_arrow(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
+    import pyarrow.compute as pc
+
+    k, a, b = (pa.array(v) for v in (keys, low, high))
+    return lambda: pc.less(pc.search_sorted(k, a, side="left"), pc.search_sorted(k, b, side="right"))
+
+
+def by_polars(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
+    import polars as pl
+
+    k, a, b = (pl.Series(v) for v in (keys, low, high))
+    return lambda: k.search_sorted(a, side="left") < k.search_sorted(b, side="right")
+
+
+PEERS: Final[Mapping[str, Peer]] = {"NumPy by hand": by_numpy, "pyarrow.compute": by_arrow, "Polars": by_polars}
+
+
+def membership(options: Options) -> Report:
+    """IN lists of any length, in units of `x = v`."""
+    n = options.containers
+    report = Report(f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data")
+    r = np.random.default_rng(11)
+    sets = {size: np.unique(BASE + r.integers(0, SPAN, size)) for size in SIZES}
+    schema = pa.schema([("x", pa.int64())])
+    for order, (low, high) in containers(n).items():
+        counts = np.zeros(n, np.int64)
+        stats = ss.Statistics.from_dict({"x": {"min": pa.array(low), "max": pa.array(high), "null_count": counts}}, schema)
+        runs = {f"one literal, {order}": _prune(ss.col("x") == int(low[n // 3]), stats)}
+        for size, keys in sets.items():
+            runs[_name("IN", size, order)] = _checked(ss.col("x").isin(keys), stats, by_numpy(keys, low, high)())
+            runs[_name("NOT IN", size, order)] = _prune(~ss.col("x").isin(keys), stats)
+        timings = interleave(runs, options.rounds or (20 if options.full else 9))
+        one = next(iter(timings.values()))
+        report.rows += [_row(name, t, t.times(one)) for name, t in timings.items()]
+        ratio = timings[_name("IN", SIZES[-1], order)].times(one)
+        report.requirements.append(Requirement(f"IN with {SIZES[-1]:,} values, {order}: times one literal", ratio, BOUNDS[order], at_most=True))
+        report.rows += _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
+    report.notes.append(f"Peers and Skipstone on NumPy: {ROUNDS} rounds of their own, against the median of one literal.")
+    return report
+
+
+def _slow(keys: Bounds, low: Bounds, high: Bounds, stats: ss.Statistics, order: str, one: Timing, report: Report) -> list[dict[str, Any]]:
+    """What takes seconds: engines without a directory of keys."""
+    expected = by_numpy(keys, low, high)()
+    runs = {f"Skipstone on NumPy, {order}": _prune(ss.col("x").isin(keys), stats, "numpy")}
+    for name, prepare in PEERS.items():
+        try:
+            runs[f"{name}, {order}"] = run = prepare(keys, low, high)
+            equal(name, run(), expected)
+        except (ImportError, AttributeError) as e:  # not installed, or without a search for many values
+            runs.pop(f"{name}, {order}", None)
+            report.notes.append(f"{name} took no part: {e}")
+    return [_row(f"{SIZES[-1]:,} values: {name}", t, t.median / one.median) for name, t in interleave(runs, ROUNDS).items()]
+
+
+def _name(word: str, size: int, order: str) -> str:
+    return f"{word}, {size:,} values, {order}"
+
+
+def _prune(condition: ss.Expr, stats: ss.Statistics, backend: Backend = "numba") -> Run:
+    p = ss.PruningPredicate(condition, stats.schema)
+    return lambda: p.prune(stats, backend)
+
+
+def _checked(condition: ss.Expr, stats: ss.Statistics, expected: Any) -> Run:
+    run = _prune(condition, stats)
+    equal("Skipstone", run(), expected)
+    return run
+
+
+def _row(name: str, t: Timing, times: float) -> dict[str, Any]:
+    return {"": name, "ms": t.median * 1e3, "best ms": t.best * 1e3, "times one literal": times}
