@@ -140,6 +140,9 @@ def condition_of(n: Node, want: Want) -> Node:
             return condition_of(n.args[0], NEGATED[want])
         case Op.AND | Op.OR:
             return _combine(n, want)
+        case Op.BOTH:
+            outcomes = {Want.U: (Want.F, Want.N), Want.V: (Want.T, Want.N)}.get(want, (want,))
+            return _or(*(_and(*(condition_of(a, outcome) for a in n.args)) for outcome in outcomes))
         case Op.IS_TRUE:
             return {
                 Want.T: lambda: condition_of(n.args[0], Want.T),

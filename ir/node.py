@@ -25,6 +25,7 @@ class Op(enum.Enum):
     NOT = "not"
     IS_NULL = "is null"
     IS_TRUE = "is true"
+    BOTH = "both"  # two predicates that are equal on every row (ir/merge.py)
 
     # Comparisons.
     LT = "<"

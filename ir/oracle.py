@@ -100,6 +100,8 @@ def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Out
             for a in n.args[1:]:
                 result = frozenset(itertools.starmap(combine, itertools.product(result, outcomes(a, facts))))
             return result
+        case Op.BOTH:
+            return outcomes(n.args[0], facts) & outcomes(n.args[1], facts)
         case Op.IS_TRUE:
             return frozenset(o is True for o in outcomes(n.args[0], facts))
         case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):

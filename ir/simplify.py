@@ -125,7 +125,7 @@ def is_in(column: Node, values: list[object] | tuple[object, ...]) -> Node:
 
 def simplify(n: Node) -> Node:
     """Apply SIMPLIFY from the leaves up until nothing changes."""
-    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE):
+    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.BOTH):
         n = Node(n.op, tuple(simplify(a) for a in n.args), n.value, n.dtype)
     changed = True
     while changed:

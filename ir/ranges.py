@@ -1,0 +1,218 @@
+"""Sets of values of one scalar: what a test on it is true of, as ranges of its axis.
+
+A range [low, high) is cut before its ends; None is beyond every value. Every axis lets a cut after a value
+be written as one before the next: integers and floats have a next value, and text has the one with a
+zero byte behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from skipstone.ir.like import after_prefix, pattern_of
+from skipstone.ir.node import Node, Op
+from skipstone.ir.outcome import Outcome
+from skipstone.ir.simplify import is_in
+from skipstone.ir.thresholds import never
+from skipstone.ir.types import DType, Kind
+
+Range: TypeAlias = tuple[Any, Any]
+EVERYTHING: Final[tuple[Range, ...]] = ((None, None),)
+MOST: Final = 4096  # members of an IN list, and ranges of a set; longer ones are left as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a predicate over one scalar is worth, whatever the scalar is.
+
+    Attributes:
+        ranges: Where it is TRUE among values besides NULL and NaN: disjoint, ascending, not touching.
+        nan: Whether it is TRUE of NaN.
+        null: What it is worth where the scalar is NULL.
+    """
+
+    ranges: tuple[Range, ...]
+    nan: bool
+    null: Outcome = None
+
+
+def after(v: Any, dtype: DType) -> Any:
+    """The least value above v; None if there is none."""
+    if isinstance(v, bytes):
+        return v + b"\0"
+    if dtype.kind is Kind.FLOAT:
+        if v == math.inf:
+            return None
+        lane = np.dtype(dtype.lane).type
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(lane(v), lane(math.inf))) + 0.0
+    return None if v == dtype.highest else v + 1
+
+
+def _start(v: Any, dtype: DType) -> Any:
+    """A cut before v; None where nothing lies before it."""
+    return None if v == dtype.lowest else v
+
+
+def piece_of(n: Node) -> Piece | None:
+    """The piece of a test on one scalar; None for a list that is too long."""
+    if n.op is Op.IS_NULL:
+        return Piece((), False, True)
+    dtype = n.args[0].dtype
+    assert dtype is not None
+    v = n.args[1].value if len(n.args) > 1 else None
+    match n.op:
+        case Op.DEFINED:
+            return Piece(EVERYTHING, True)
+        case Op.NAN:
+            return Piece((), True)
+        case Op.LT:
+            return Piece(_nonempty(None, v, dtype), False)
+        case Op.LE:
+            return Piece(_nonempty(None, after(v, dtype), dtype), False)
+        case Op.GT:
+            high = after(v, dtype)
+            return Piece(() if high is None else ((high, None),), True)
+        case Op.GE:
+            return Piece(((_start(v, dtype), None),), True)
+        case Op.EQ:
+            return Piece(((_start(v, dtype), after(v, dtype)),), False)
+        case Op.IN:
+            assert isinstance(n.value, tuple)
+            if len(n.value) > MOST:
+                return None
+            return Piece(union((_start(m, dtype), after(m, dtype)) for m in n.value), False)
+        case Op.LIKE:
+            prefix = pattern_of(n).prefix.encode()
+            return Piece(((_start(prefix, dtype), after_prefix(prefix) if prefix else None),), False)
+    raise AssertionError(n.op)
+
+
+def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
+    return () if high is not None and high == dtype.lowest else ((low, high),)
+
+
+def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The ranges joined where they overlap or touch."""
+    out: list[list[Any]] = []
+    for low, high in sorted(ranges, key=lambda r: (r[0] is not None, r[0] if r[0] is not None else 0)):
+        if out and (out[-1][1] is None or (low is None or low <= out[-1][1])):
+            if out[-1][1] is not None and (high is None or high > out[-1][1]):
+                out[-1][1] = high
+        else:
+            out.append([low, high])
+    return tuple((a, b) for a, b in out)
+
+
+def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    """All values that lie in none of them."""
+    out: list[Range] = []
+    at: Any = None
+    for low, high in ranges:
+        if low is not None:
+            out.append((at, low))
+        at = high
+        if high is None:
+            return tuple(out)
+    return (*out, (at, None))
+
+
+def negated(p: Piece) -> Piece:
+    """NOT p."""
+    return Piece(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
+
+
+def joined(op: Op, pieces: list[Piece]) -> Piece:
+    """AND or OR of pieces over one scalar."""
+    if op is Op.AND:
+        return negated(joined(Op.OR, [negated(p) for p in pieces]))
+    nulls = [p.null for p in pieces]
+    null = True if True in nulls else None if None in nulls else False
+    return Piece(union(r for p in pieces for r in p.ranges), any(p.nan for p in pieces), null)
+
+
+def is_true(p: Piece) -> Piece:
+    """p IS TRUE."""
+    return replace(p, null=p.null is True)
+
+
+def is_null(p: Piece) -> Piece:
+    """p IS NULL."""
+    return Piece((), False, p.null is None)
+
+
+def written(p: Piece, term: Node, members: int) -> Node:
+    """A piece as tests of its scalar.
+
+    Args:
+        p: The piece.
+        term: The scalar.
+        members: Up to how many single values, besides ranges, are written as a list.
+    """
+    values = _values(p, term, members)
+    if p.null is None:
+        return values
+    # TRUE where NULL: it is not FALSE. OR with a null test says the same, and takes the two for independent.
+    return Node(Op.IS_TRUE, (values,)) if not p.null else Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
+
+
+def _values(p: Piece, term: Node, members: int) -> Node:
+    dtype = term.dtype
+    assert dtype is not None
+    has_nan = dtype.kind is Kind.FLOAT
+    nan = p.nan and has_nan
+    is_nan = Node(Op.NAN, (term,))
+    if p.ranges == EVERYTHING:
+        return Node(Op.DEFINED, (term,)) if nan or not has_nan else Node(Op.NOT, (is_nan,))
+    if not p.ranges:
+        return is_nan if nan else never(term)
+    if (listed := _listed(p.ranges, dtype, members)) is not None:
+        found = is_in(term, listed)
+        return Node(Op.OR, (found, is_nan)) if nan else found
+    if (listed := _listed(complement(p.ranges), dtype, members)) is not None:
+        others = Node(Op.NOT, (is_in(term, listed),))
+        return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
+    open_above = p.ranges[-1][1] is None
+    parts = [_between(low, high, term) for low, high in p.ranges]
+    if has_nan and open_above and not nan:
+        parts[-1] = Node(Op.AND, (parts[-1], Node(Op.NOT, (is_nan,))))
+    if nan and not open_above:
+        parts.append(is_nan)
+    return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
+
+
+def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
+    """The members of ranges that hold few values; None for others."""
+    out: list[Any] = []
+    for low, high in ranges:
+        v = dtype.lowest if low is None else low
+        if high is None and dtype.highest is None:
+            return None
+        while len(out) <= most:
+            out.append(v)
+            v = after(v, dtype)
+            if v == high or v is None:
+                break
+            if not isinstance(v, int):
+                return None  # more than one value of a continuous axis
+        if len(out) > most:
+            return None
+    return out
+
+
+def _between(low: Any, high: Any, term: Node) -> Node:
+    dtype = term.dtype
+    ends: list[Node] = []
+    if low is not None:
+        if high is not None and dtype is not None and after(low, dtype) == high:
+            return is_in(term, [low])
+        ends.append(Node(Op.GE, (term, Node(Op.LITERAL, value=low, dtype=dtype))))
+    if high is not None:
+        whole = isinstance(high, int)
+        ends.append(Node(Op.LE if whole else Op.LT, (term, Node(Op.LITERAL, value=high - 1 if whole else high, dtype=dtype))))
+    return ends[0] if len(ends) == 1 else Node(Op.AND, tuple(ends))
