@@ -143,6 +143,7 @@ class _Binder:
 
     def compare_scalars(self, op: Op, a: Node, b: Node, *, bare: bool = True) -> Node:
         """The same for what is bound already; `bare`: a literal stands there by itself."""
+        a, b = (self.day(x, y) for x, y in ((a, b), (b, a)))
         for side in (a, b):
             if side.op is Op.UNKNOWN:
                 assert isinstance(side.value, Reason)
@@ -167,6 +168,11 @@ class _Binder:
         if op is Op.SAME:
             return Node(Op.IS_TRUE, (test(Op.EQ, a, b),))
         return test(op, a, b)
+
+    def day(self, n: Node, other: Node) -> Node:
+        """Iceberg's days are numbers in its tests and metadata, and dates in Spark."""
+        days = n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] == "system.days" and other.dtype == ty.DATE
+        return build("date_from_unix_date", (n,), self.session) if days else n
 
     def compare_terms(self, op: Op, a: Node, b: Node) -> Node:
         """Two columns or expressions: the sign of their difference against 0."""

@@ -135,7 +135,7 @@ def _call(n: Node, tight: int) -> str:
     if name == "case":
         arms = "".join(f" WHEN {_show(c, 0)} THEN {_show(v, 0)}" for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False))
         return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
-    return f"{name}({', '.join(_show(a, 0) for a in n.args)})"
+    return f"{str(name).partition('@')[0]}({', '.join(_show(a, 0) for a in n.args)})"
 
 
 # The rewritten predicate, in DataFusion's form.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skipstone.ir.function import Function
-from skipstone.ir.functions import arithmetic, casts, choice, dates, numbers, text
+from skipstone.ir.functions import arithmetic, casts, choice, dates, iceberg, numbers, text
 
 FUNCTIONS: Final[dict[str, Function]] = {
     **casts.FUNCTIONS,
@@ -14,4 +14,5 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **dates.FUNCTIONS,
     **text.FUNCTIONS,
     **choice.FUNCTIONS,
+    **iceberg.FUNCTIONS,
 }

@@ -22,7 +22,10 @@ from skipstone.ir.values import Values, constant
 from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
-REGISTERED: Final[dict[str, Function]] = {}  # the user's own (bindings/register.py)
+# The user's own functions (bindings/register.py), and under which key each name is now: a name that is registered
+# again gets a key of its own, so that predicates and statistics made before keep the function they were made with.
+REGISTERED: Final[dict[str, Function]] = {}
+LATEST: Final[dict[str, str]] = {}
 TRUTH: Final = "truth"  # a condition as a BOOLEAN value
 
 
@@ -53,6 +56,7 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
 def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
     """A call of a function of the table."""
     try:
+        name = LATEST.get(name, name)
         found = function_of(name)
         if found is None:
             raise Incomparable(f"the function {name} is not understood")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plan import DataSize as DataSize
     from skipstone.bindings.plan import Plan as Plan
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
+    from skipstone.bindings.register import register_function as register_function
     from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
     from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
     from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
@@ -39,6 +40,7 @@ _HOMES = {
     "bindings.expr": ("Expr", "col", "lit"),
     "bindings.plan": ("DataSize", "Plan"),
     "bindings.predicate": ("PruningPredicate",),
+    "bindings.register": ("register_function",),
     "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
     "bindings.statistics": ("PruningStatistics", "Statistics"),
     "ir.errors": (
@@ -80,6 +82,7 @@ __all__ = [
     "Verdict",
     "col",
     "lit",
+    "register_function",
     "scan_parquet",
 ]
 

@@ -1,0 +1,218 @@
+"""User-defined functions: `register_function`, after which SQL text and `call` may use the name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.forms import CONDITIONS, SCALARS
+from skipstone.ir.function import LOST, Call, Function, Signature
+from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions.build import ALIASES, LATEST, REGISTERED
+from skipstone.ir.interval import Interval, corners, end, merge, opaque
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import DType, Kind, from_arrow, to_axis
+from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_of, python_values
+
+Monotone: TypeAlias = Literal["increasing", "decreasing"] | None
+Fn: TypeAlias = Callable[..., Any]
+UNITS: Final = {"us": "datetime64[us]", "ms": "datetime64[ms]", "s": "datetime64[s]", "ns": "datetime64[ns]"}
+
+
+def register_function(name: str, fn: Fn, *, returns: pa.DataType, monotone: Monotone = None, range: Fn | None = None) -> None:
+    """Make a function of one's own known to predicates, so that it prunes and filters.
+
+    The function must be deterministic and give NULL for NULL; it is never called with NULL. It gets one
+    NumPy array per argument, all of one length, and returns one value per element: integers as int64,
+    floats in their width, booleans as bool, dates as datetime64[D], timestamps as datetime64 of their unit
+    (zoned ones in UTC), strings, binary and decimals as objects. None in what it returns is NULL.
+
+    Args:
+        name: How predicates call it; case is ignored.
+        fn: The function, vectorised, host memory.
+        returns: The type of its values.
+        monotone: "increasing" or "decreasing" in every argument: then bounds of the arguments give bounds
+            of the value. None: it is computed only where a container holds one value of each argument.
+        range: For functions of one argument, instead of `monotone`: (lowest, highest), two arrays of bounds
+            of the argument, to two arrays of bounds of the value.
+
+    Raises:
+        PredicateError: the name is one of Spark's functions, or not a name; or the type has no order.
+
+    A function that raises, or returns another number of values, warns once, and keeps the containers.
+    Registering a name again replaces the function for predicates that are made from then on.
+
+    Example:
+        >>> import numpy as np, pyarrow as pa, skipstone as ss
+        >>> ss.register_function("celsius", lambda f: (f - 32) / 1.8, returns=pa.float64(), monotone="increasing")
+        >>> schema = pa.schema([("f", pa.float64())])
+        >>> stats = ss.Statistics.from_dict({"f": {"min": [30.0, 90.0], "max": [80.0, 99.0], "nan_count": [0, 0]}}, schema)
+        >>> ss.PruningPredicate("celsius(f) > 30", schema).prune(stats)
+        array([False,  True])
+    """
+    key, dtype = name.lower(), from_arrow(returns)
+    if not all(part.isidentifier() for part in key.split(".")):
+        raise PredicateError(f"a function cannot be named {name!r}; expected letters, digits and underscores")
+    if key in FUNCTIONS or key in ALIASES or key in CONDITIONS or key in SCALARS:
+        raise PredicateError(f"{name!r} is a function of Spark's; register yours under another name")
+    if not dtype.ordered:
+        raise PredicateError(f"{name!r} returns {returns}, which allows null tests only; expected a type whose values can be compared")
+    if monotone not in ("increasing", "decreasing", None):
+        raise PredicateError(f"monotone is {monotone!r}; expected 'increasing', 'decreasing' or None")
+    if monotone and range:
+        raise PredicateError(f"{name!r} has both monotone and range; give one of them")
+    if not callable(fn) or not (range is None or callable(range)):
+        raise PredicateError(f"{name!r} needs a function, and {fn if not callable(fn) else range!r} cannot be called")
+    versions = sum(k.split("@")[0] == key for k in REGISTERED)
+    LATEST[key] = f"{key}@{versions + 1}" if versions else key
+    REGISTERED[LATEST[key]] = _function(key, fn, dtype, monotone is not None, range)
+
+
+def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None) -> Function:
+    told = _Once(name)
+
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        if not args or (bounds is not None and len(args) > 1):
+            raise Incomparable(f"{name} takes {'one argument' if bounds else 'an argument at least'}, and {len(args)} were given")
+        return [a.dtype for a in args if a.dtype is not None], dtype
+
+    def point(call: Call, *data: Data) -> Any:
+        n = max(map(len, data))
+        found = _called(fn, call, data, n, told)
+        zeros = [np.asarray(a == 0, np.bool_) if t.kind is Kind.FLOAT else NO for a, t in zip(data, call.types, strict=True)]
+        if found is not None and any(z.any() for z in zeros):
+            # 0.0 and -0.0 are equal in SQL, and the function may tell them apart.
+            other = _called(fn, call, tuple(np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)), n, told)
+            if other is None:
+                return np.full(n, filler(dtype), lane_of(dtype)), np.full(n, LOST, np.uint8)
+            same = _equal(found[0], other[0]) & (found[1] == other[1])
+            return found[0], np.where(same, np.where(found[1], 1, 0), LOST)
+        if found is None:
+            out = np.empty(n, lane_of(dtype))
+            out[:] = filler(dtype)
+            return out, np.full(n, LOST, np.uint8)
+        return found[0], found[1].astype(np.uint8)
+
+    base = Function(signature, point, monotone=monotone, bad="null")
+
+    def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+        n = max(map(len, args))
+        known = np.ones(n, np.bool_)
+        single = np.ones(n, np.bool_)
+        for a in args:
+            single = single & a.single
+            ends = np.asarray((a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True)), np.bool_) if a.dtype.kind not in TEXT else NO
+            known = known & (~a.real | ~(ends | a.above))
+        fits = single | (known & monotone)
+        rest = opaque(call, base, args)
+        if bounds is not None:
+            rest = _ranged(bounds, call, args[0], known, rest, told)
+        if not fits.any():
+            return rest
+        return merge(fits, corners(call, base, tuple(a.take(fits) for a in args)), rest)
+
+    return Function(signature, point, bad="null", interval=interval)
+
+
+class _Once:
+    """A warning that is given once for each function."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.given = name, False
+
+    def __call__(self, what: str) -> None:
+        if not self.given:
+            self.given = True
+            warnings.warn(f"the registered function {self.name!r} {what}; containers that need it are kept", RuntimeWarning, stacklevel=2)
+
+
+def _called(fn: Fn, call: Call, data: tuple[Data, ...], n: int, told: _Once) -> tuple[Data, Mask] | None:
+    """What the function gives, as axis values, and where that is NULL; None where it fails."""
+    natural = [_natural(np.broadcast_to(a, n), t) for a, t in zip(data, call.types, strict=True)]
+    try:
+        found = fn(*natural)
+    except Exception as e:
+        told(f"raised {e!r:.200}")
+        return None
+    return _axis(found, call.dtype, n, told)
+
+
+def _natural(data: Data, dtype: DType) -> Data:
+    match dtype.kind:
+        case Kind.BOOL:
+            return data.astype(np.bool_)
+        case Kind.DATE:
+            return data.astype("datetime64[D]")
+        case Kind.TIMESTAMP:
+            return data.astype(np.int64).view(UNITS[dtype.unit])
+        case Kind.STRING | Kind.DECIMAL:
+            out = np.empty(len(data), object)
+            out[:] = python_values(data, dtype)
+            return out
+    return data.copy()
+
+
+def _axis(found: Any, dtype: DType, n: int, told: _Once) -> tuple[Data, Mask] | None:
+    try:
+        values = np.asarray(found)
+    except Exception as e:
+        told(f"returned what is no array ({e!r:.200})")
+        return None
+    if values.shape != (n,):
+        told(f"returned an array of shape {values.shape}; expected ({n},)")
+        return None
+    try:
+        if values.dtype.kind == "M":
+            unit = "D" if dtype.kind is Kind.DATE else dtype.unit
+            missing = np.isnat(values)
+            return np.where(missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)), missing
+        if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
+            typed = values.astype(lane_of(dtype))
+            if dtype.kind is not Kind.FLOAT and values.dtype.kind == "f" and not np.array_equal(typed, values):
+                raise ValueError("numbers with fractions")
+            if dtype.kind is Kind.INT and ((typed < dtype.lowest) | (typed > dtype.highest)).any():
+                raise ValueError(f"numbers beyond {dtype}")
+            return typed, np.zeros(n, np.bool_)
+        missing = np.array([v is None for v in values.tolist()], np.bool_)
+        out = np.empty(n, lane_of(dtype))
+        out[:] = [filler(dtype) if v is None else to_axis(v, dtype) for v in values.tolist()]
+        return out, missing
+    except (ValueError, TypeError, OverflowError) as e:
+        told(f"returned values that are not {dtype} ({e!s:.200})")
+        return None
+
+
+def _equal(a: Data, b: Data) -> Mask:
+    nan = (a != a) & (b != b) if a.dtype.kind == "f" else NO
+    return np.asarray((a == b) | nan, np.bool_)
+
+
+def _ranged(bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, told: _Once) -> Interval:
+    """The user's own interval, where the argument's bounds are known."""
+    use = known & a.real & ~a.nans
+    if not use.any():
+        return rest
+    taken = a.take(np.broadcast_to(use, max(len(a), len(use))))
+    n = int(use.sum())
+    try:
+        low, high = bounds(*(_natural(np.broadcast_to(d, n), a.dtype) for d in (taken.low, taken.high)))
+    except Exception as e:
+        told(f"has a range that raised {e!r:.200}")
+        return rest
+    ends = [_axis(b, call.dtype, n, told) for b in (low, high)]
+    if ends[0] is None or ends[1] is None:
+        return rest
+    (lows, no_low), (highs, no_high) = ends
+    sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
+    lows, highs = np.where(sound, lows, end(call.dtype, high=False)), np.where(sound, highs, end(call.dtype, high=True))
+    above = ~sound if call.dtype.kind in TEXT else NO
+    chosen = Interval(call.dtype, lows, highs, above, taken.real, taken.nulls, NO, taken.lost)
+    return merge(use, chosen, rest)
+
+

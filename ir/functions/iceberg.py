@@ -1,0 +1,102 @@
+"""Iceberg's transforms as functions, under their names in Spark: system.bucket(16, x), system.days(ts), ...
+
+They count from 1970 in UTC, whatever the session's time zone is. `system.days` gives the number of days;
+beside a DATE it is read as one (ir/bind.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir import types as ty
+from skipstone.ir.coerce import in_spark
+from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.interval import Interval, apply
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.transforms import Transform
+from skipstone.ir.types import DType
+from skipstone.ir.values import NO, TEXT, Data, lane_of
+
+TIMES: Final = {"system.years": "year", "system.months": "month", "system.days": "day", "system.hours": "hour"}
+
+
+def _result(transform: Transform, source: DType) -> DType:
+    if not transform.supports(source):
+        raise Incomparable(f"Iceberg defines no {transform} of {source}")
+    return ty.INT32 if transform.name == "day" else transform.result_type(source)
+
+
+def _time_signature(name: str) -> Any:
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        arity(args, 1)
+        source = args[0].dtype
+        assert source is not None
+        return (source,), _result(Transform(name), source)
+
+    return signature
+
+
+def _fitted(call: Call, values: Data) -> Any:
+    low, high = call.dtype.lowest, call.dtype.highest
+    bad = np.asarray((values < low) | (values > high), np.bool_)
+    return np.clip(values, low, high), np.where(bad, LOST, 0)
+
+
+def _time(name: str) -> Function:
+    transform = Transform(name)
+    return Function(_time_signature(name), lambda call, a: _fitted(call, transform.floor(a, call.types[0])), monotone=True, bad="lost")
+
+
+def _sized(name: str) -> Any:
+    def signature(args: tuple[Node, ...], session: Session) -> Signature:
+        arity(args, 2)
+        source = in_spark(args[1].dtype) if args[1].dtype is not None else ty.NULL
+        return (ty.INT32, source), _result(Transform(name, whole_of(args[0])), source)
+
+    return signature
+
+
+def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
+    transform = Transform(name, int(one(width)))
+    if call.types[1].kind in TEXT:
+        found = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
+        return np.asarray(found.to_numpy(zero_copy_only=False), lane_of(call.dtype))
+    return np.asarray(transform.apply(a, call.types[1]), lane_of(call.dtype))
+
+
+def _truncate(call: Call, width: Data, a: Data) -> Any:
+    if call.types[1].kind in TEXT:
+        return _transformed("truncate", call, width, a)
+    exact = a.astype(object) if a.dtype != object and len(a) and int(a.min()) < -(2**62) else a
+    return _fitted(call, Transform("truncate", int(one(width))).floor(exact, call.types[1]))
+
+
+_TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="lost")
+
+
+def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Text keeps its order when both ends are cut, and an end that is not known stays so."""
+    width, a = args
+    if call.dtype.kind not in TEXT:
+        return apply(call, _TRUNCATE, args)
+    low, high = (_transformed("truncate", call, width.low, d) for d in (a.low, a.high))
+    return Interval(call.dtype, low, high, a.above, a.real, a.nulls, NO, a.lost)
+
+
+_BUCKET: Final = Function(_sized("bucket"), lambda call, width, a: _transformed("bucket", call, width, a))
+
+
+def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    found, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
+    return Interval(found.dtype, np.maximum(found.low, 0), np.minimum(found.high, last), NO, found.real, found.nulls, NO, found.lost)
+
+
+FUNCTIONS: Final = {
+    **{name: _time(transform) for name, transform in TIMES.items()},
+    "system.bucket": Function(_BUCKET.signature, _BUCKET.point, interval=_bucket_interval),
+    "system.truncate": Function(_TRUNCATE.signature, _TRUNCATE.point, bad="lost", interval=_truncate_interval),
+}
