@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import xxhash
 
-from skipstone.bindings.sources.thrift import read_struct
+from skipstone.bindings.sources.thrift import sized_struct
 
 SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
 
@@ -34,15 +34,6 @@ def blooms_of(path: Any, column: int) -> list[bytes | None]:
         if at is None:
             out.append(None)
             continue
-        size = read_struct(data[at : at + 64])[1]
-        header = chunk.bloom_filter_length - size if chunk.bloom_filter_length else header_size(data[at : at + 64])
-        out.append(data[at + header : at + header + size])
+        header, size = sized_struct(data[at : at + 64])
+        out.append(data[at + size : at + size + header[1]])
     return out
-
-
-def header_size(head: bytes) -> int:
-    from skipstone.bindings.sources.thrift import _Reader
-
-    reader = _Reader(head)
-    reader.struct(0)
-    return reader.at

@@ -441,6 +441,17 @@ def test_files_of_spark(spark, tmp_path):  # noqa: F811
             assert None not in told and told.count(False) / len(told) < 3 * FPP, name
 
 
+def test_scans_of_spark(spark, tmp_path):  # noqa: F811
+    r = random.Random(6)
+    values = [r.randrange(2**60) for _ in range(500)]
+    writer = spark.createDataFrame([[v] for v in values], "k bigint").coalesce(1).write.option("parquet.enable.dictionary", "false")
+    writer.option("parquet.bloom.filter.enabled", "true").parquet(str(tmp_path / "t"))
+    table = ss.scan_parquet(tmp_path / "t")
+    assert all(len(table.plan(ss.col("k") == v).kept) == 1 for v in values[:50])
+    middle = [v for v in sorted(values)[100] + np.arange(1, 200) if v not in values]
+    assert sum(len(table.plan(ss.col("k") == v).kept) for v in middle) < 20
+
+
 def test_copies_keep_what_they_know():
     import copy
     import pickle
@@ -450,3 +461,84 @@ def test_copies_keep_what_they_know():
     for again in (stats, copy.deepcopy(stats), pickle.loads(pickle.dumps(stats))):
         assert p.prune(again).tolist() == [True, False]
         assert p.part(p.node).prune(again).tolist() == [True, False]
+
+
+# Scans.
+
+
+@pytest.fixture
+def scattered(tmp_path):
+    """Two files of four row groups: bounds tell nothing, filters nearly all."""
+    r = random.Random(3)
+    kinds = {"k": pa.int64(), "s": pa.string(), "m": pa.decimal128(9, 2), "t": pa.timestamp("us", "UTC"), "f": pa.float32()}
+    tables = []
+    for i in range(2):
+        columns = {c: pa.array(column_values(kind, 2000, r), kind) for c, kind in kinds.items()}
+        tables.append(pa.table({**columns, "a": pa.array([{"b": v} for v in columns["k"].to_pylist()], pa.struct([("b", pa.int64())]))}))
+        options = {c: {"ndv": 500, "fpp": 0.001} for c in (*kinds, "a.b")}
+        pq.write_table(tables[-1], tmp_path / f"{i}.parquet", row_group_size=500, bloom_filter_options=options)
+    return tmp_path, tables
+
+
+def test_scans_read_filters(scattered, monkeypatch):
+    folder, tables = scattered
+    table = ss.scan_parquet(folder)
+    whole = pa.concat_tables(tables)
+    kept = 0
+    for c in ("k", "s", "m", "t", "f", "a.b"):
+        column = whole["k"] if c == "a.b" else whole[c]
+        for at in (0, 700, 3999):
+            value = column[at].as_py()
+            if value != value:
+                continue
+            p = ss.PruningPredicate(ss.col(c) == (column[at] if c != "f" else np.float32(value)), table.schema)
+            rows = table.plan(p)
+            assert rows.to_arrow().num_rows >= 1
+            kept += len(rows.kept)
+    assert kept <= 18 * 1.5  # of 18 * 8: nearly each value lies in one row group
+    assert len(table.plan("k IN (1, 2, 3)").kept) == 0
+    assert len(table.plan("k NOT IN (1, 2, 3)").kept) == 8
+    assert (table.plan("k <> 1 OR k IS NULL").verdicts == ALWAYS).all()
+
+
+def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
+    from skipstone.bindings.sources import blooms
+
+    pq.write_table(pa.table({"k": range(0, 4000, 2)}), tmp_path / "t.parquet", row_group_size=500, bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}})
+    read, bitset = [], blooms._bitset
+    monkeypatch.setattr(blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at))
+    table = ss.scan_parquet(tmp_path)
+    assert len(table.plan("k > 1001").kept) == 3
+    assert read == []
+    for _ in range(2):
+        assert len(table.plan("k = 1002").kept) == 1
+        assert len(table.plan("k = 1001").kept) == 0
+    assert len(read) == 1
+    (tmp_path / "t.parquet").unlink()
+    assert len(table.plan("k = 3001").kept) == 1  # a file that is gone says nothing
+
+
+def test_filters_of_partition_columns_and_other_types(tmp_path):
+    """A folder's value wins over the file's column; a file with another type is asked in its own."""
+    (tmp_path / "k=5").mkdir()
+    pq.write_table(pa.table({"k": [7, 8], "x": pa.array([1, 2], pa.int32())}), tmp_path / "k=5" / "a.parquet", bloom_filter_options={"k": True, "x": True})
+    pq.write_table(pa.table({"x": pa.array([1, 2**40], pa.int64())}), tmp_path / "k=5" / "b.parquet", bloom_filter_options={"x": True})
+    table = ss.scan_parquet(tmp_path)
+    assert len(table.plan("k = 5").kept) == 2
+    assert len(table.plan("x = 1").kept) == 2
+    assert [len(table.plan(f"x = {v}").kept) for v in (2, 2**40, 3)] == [1, 1, 0]
+
+
+def test_damaged_filters_say_nothing(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": [0, 9]}), path, bloom_filter_options={"k": {"ndv": 10, "fpp": 0.01}})
+    at = pq.read_metadata(path).row_group(0).column(0).bloom_filter_offset
+    whole = path.read_bytes()
+    assert len(ss.scan_parquet(path).plan("k = 5").kept) == 0
+    r = random.Random(1)
+    for _ in range(60):
+        head = bytearray(whole)
+        head[at + r.randrange(12)] = r.randrange(256)
+        path.write_bytes(head)
+        for where in ("k = 0", "k = 9"):
+            assert len(ss.scan_parquet(path).plan(where).kept) == 1

@@ -178,6 +178,10 @@ class RowGroups(Mapping[Path, Raw]):
                 low[i], high[i] = _pair(stats, footer.metadata)
         return Raw(_as_array(low, arrow), _as_array(high, arrow), pa.array(nulls, pa.int64()))
 
+    def is_partition(self, path: Path) -> bool:
+        """Whether a column's values come from folders' names, whatever the files hold."""
+        return path[0] in self._partitions
+
     def position(self, footer: int, path: Path) -> int | None:
         """Where a column stands among the Parquet columns of a file; None: the file lacks it."""
         if footer not in self._index:
