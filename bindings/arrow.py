@@ -8,11 +8,13 @@ The metadata repeats keys, so it is read through the C data interface, which kee
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.expr import starts_with
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.literals import literal_type
@@ -101,8 +103,9 @@ def _call(name: str, tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
             known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
             return Node(Op.IN, (*args, *(m for m in members if m.op is not Op.LITERAL)), known)
         case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
-            quoted = "".join("\\" + c if c in "\\%_" else c for c in _text(chosen["pattern"]))
-            return Node(Op.LIKE, (args[0], literal((quoted + "%").encode(), ty.STRING)), "\\")
+            return starts_with(args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING))
+        case "is_nan":
+            return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
     inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
     return Node(Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeGuard
 
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
-from skipstone.ir.node import Name, Node, Op, literal
+from skipstone.ir.node import Name, Node, Op, literal, unknown
 from skipstone.ir.text import show
+from skipstone.ir.types import DOUBLE, NULL, STRING
 
 
 class Expr:
@@ -101,8 +103,13 @@ class Expr:
 
     def startswith(self, prefix: str) -> Expr:
         """The string starts with `prefix`, taken literally."""
-        quoted = "".join("\\" + c if c in "\\%_" else c for c in prefix)
-        return self.like(quoted + "%")
+        return Expr(starts_with(self.node, _node(prefix)))
+
+    starts_with = startswith
+
+    def is_nan(self) -> Expr:
+        """TRUE for NaN, FALSE for all else, NULL included."""
+        return Expr(is_nan(self.node))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -149,6 +156,22 @@ def _node(value: object) -> Node:
         return value.node
     dtype, axis = _typed(value)
     return literal(axis, dtype)  # type: ignore[arg-type]
+
+
+def starts_with(subject: Node, prefix: Node) -> Node:
+    """A string column starts with a literal, as LIKE; UNKNOWN for another prefix than a string or NULL."""
+    if prefix.op is not Op.LITERAL or prefix.dtype not in (STRING, NULL):
+        return Node(Op.UNKNOWN, (subject, prefix), unknown("startswith", "a prefix is understood as a literal string").value)
+    if prefix.value is None:
+        return Node(Op.LIKE, (subject, prefix), "\\")
+    assert isinstance(prefix.value, bytes)
+    quoted = "".join("\\" + c if c in "\\%_" else c for c in prefix.value.decode())
+    return Node(Op.LIKE, (subject, literal((quoted + "%").encode(), STRING)), "\\")
+
+
+def is_nan(subject: Node) -> Node:
+    """Spark's `isnan`: FALSE where the column is NULL."""
+    return Node(Op.IS_TRUE, (Node(Op.EQ, (subject, literal(math.nan, DOUBLE))),))
 
 
 Filter = tuple[str, str, Any]

@@ -18,7 +18,7 @@ from skipstone.ir.coerce import INTEGER, cast_literal, common_type, in_spark
 from skipstone.ir.constants import cast_literal_node, fold_arithmetic
 from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_column
 from skipstone.ir.like import decode
-from skipstone.ir.node import Name, Node, Op, Path, Reason, show_path, unknown
+from skipstone.ir.node import Name, Node, Op, Path, Reason, chain, show_path, unknown
 from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
@@ -70,9 +70,9 @@ class _Binder:
 
     def predicate(self, n: Node) -> Node:
         match n.op:
-            case Op.AND | Op.OR | Op.NOT:
-                return Node(n.op, tuple(self.predicate(a) for a in n.args))
-            case Op.IS_TRUE:
+            case Op.AND | Op.OR:
+                return Node(n.op, tuple(self.predicate(a) for a in chain(n)))
+            case Op.NOT | Op.IS_TRUE:
                 return Node(n.op, (self.predicate(n.args[0]),))
             case Op.IS_NULL:
                 return self.is_null(n.args[0])
