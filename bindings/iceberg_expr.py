@@ -1,9 +1,9 @@
 """Iceberg expressions (`pyiceberg.expressions`) as nodes.
 
-A row is worth what Spark SQL says, here as everywhere: `NotEqualTo`, `NotIn` and `NotStartsWith` are
-NULL where the column is, and such a row does not match, while Iceberg's own evaluators keep it. Write
-`Or(NotEqualTo("x", 5), IsNull("x"))` to keep it. Where Iceberg would round a literal to the column's
-type and Spark would not, the test is UNKNOWN and costs its own branch.
+A row is worth what Spark SQL says, here as everywhere. `NotEqualTo`, `NotIn` and `NotStartsWith` are
+NULL where the column is, and such a row does not match, while Iceberg's own evaluators keep it: write
+`Or(NotEqualTo("x", 5), IsNull("x"))` to keep it. NaN is above every number. Where Iceberg would round
+a literal to the column's type and Spark would not, the test is UNKNOWN and costs its own branch.
 """
 
 from __future__ import annotations
@@ -136,8 +136,6 @@ class _Reader:
                 if to is not None and to.kind is not Kind.TIMESTAMP:
                     return rounded
                 return literal(value, ty.TIMESTAMP if to is not None and to.zoned else ty.TIMESTAMP_NTZ)
-            case "FloatLiteral" if to == ty.FLOAT:
-                return literal(to_float32(value), ty.FLOAT)
             case "LongLiteral" | "FloatLiteral" | "DoubleLiteral" | "DecimalLiteral":
                 if to is not None and not _exact(value, to):
                     return rounded
