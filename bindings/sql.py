@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import functools
+import math
 import os
 import re
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LONGEST: Final = 4_000_000  # characters; a longer text is refused before it is read
 KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for the next time
 DEEPEST: Final = 200  # nested parentheses or brackets
+MOST: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
+ESCAPES: Final = 100_000  # backslashes; sqlglot's time grows with the square of those in a string
 SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
 FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
 
@@ -54,6 +57,8 @@ def _parse(text: str) -> tuple[Node, Positions]:
 
     if len(text) > LONGEST:
         raise PredicateSyntaxError(f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. Give long lists as col(name).isin(values).")
+    if text.count("\\") > ESCAPES:
+        raise PredicateSyntaxError(f"the predicate has more than {ESCAPES:,} backslashes; give such strings as col(name) == value")
     try:
         dialect = Spark()
         tokens = _joined(_tokens(dialect, text), text)
@@ -105,6 +110,8 @@ _deep = _Deep()
 def _depth(tokens: list[Any], text: str) -> int:
     """How deep parentheses and brackets are nested; what is too deep is refused before the recursive parser meets it."""
     depth = deepest = 0
+    if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MOST:
+        raise PredicateSyntaxError(f"the predicate joins more than {MOST:,} conditions by AND and OR; write IN, or build it with col()")
     for t in tokens:
         depth += (t.text in ("(", "[")) - (t.text in (")", "]")) if t.token_type.name != "STRING" else 0
         deepest = max(deepest, depth)
@@ -333,4 +340,4 @@ def _number(text: str) -> Node | None:
         dtype, axis = literal_type(value)
     except (ValueError, TypeError, decimal.InvalidOperation):
         return None
-    return literal(axis, dtype)
+    return literal(axis, dtype) if axis not in (math.inf, -math.inf) else None  # Spark refuses 1e400

@@ -309,7 +309,7 @@ class _Binder:
             case [path]:
                 return Node(Op.COLUMN, value=path, dtype=self.leaves[path].dtype)
             case []:
-                for cut in range(len(key) - 1, 0, -1):
+                for cut in range(min(len(key) - 1, max(map(len, self.leaves), default=0)), 0, -1):
                     for path in self.by_name.get(key[:cut], []):
                         if self.leaves[path].dtype.kind is Kind.OTHER and not self.leaves[path].dtype.name.startswith("struct"):
                             return unknown(show_path(name.parts), f"{self.leaves[path].dtype} allows null tests only")

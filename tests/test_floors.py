@@ -14,8 +14,8 @@ HOMES = {
     "numba": "kernels/",
     "cupy": "kernels/cupy_gpu.py",
     "sqlglot": "bindings/sql.py",
-    "pyspark": "bindings/spark/",
-    "pyiceberg": "bindings/iceberg_expr.py",
+    "pyspark": ("bindings/spark/", "bindings/predicate.py"),
+    "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py"),  # the second for types alone
     "typer": "bindings/cli.py",
     "xxhash": "bindings/membership.py",
 }
