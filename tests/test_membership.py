@@ -16,9 +16,13 @@ import skipstone as ss
 from skipstone.bindings.membership import Blooms, encodings, in_lists
 from skipstone.ir import oracle
 from skipstone.ir import types as ty
-from skipstone.ir.types import from_arrow, to_axis
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.rows import evaluate_rows
+from skipstone.ir.types import from_arrow, leaves_of, to_axis
 from tests.blooms import bloom, blooms_of
+from tests.predicates import predicate
 from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.strategies import array_of, table
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 D = decimal.Decimal
@@ -96,8 +100,6 @@ def test_nan_and_zero_in_lists(where, lists, expected, backend):
 
 def _matches(where, value):
     rows = pa.table({"f": pa.array([value])})
-    from skipstone.ir.rows import evaluate_rows
-
     return evaluate_rows(ss.PruningPredicate(where, SCHEMA).node, rows).to_pylist() == [True]
 
 
@@ -214,8 +216,6 @@ def test_random_lists_equal_the_oracle(seed, backend):
 
 
 def _row(p, v):
-    from skipstone.ir.rows import evaluate_rows
-
     return evaluate_rows(p.node, pa.table({"x": pa.array([v], pa.int64()), "y": pa.array([3], pa.int64())})).to_pylist() == [True]
 
 
@@ -450,6 +450,65 @@ def test_scans_of_spark(spark, tmp_path):  # noqa: F811
     assert all(len(table.plan(ss.col("k") == v).kept) == 1 for v in values[:50])
     middle = [v for v in sorted(values)[100] + np.arange(1, 200) if v not in values]
     assert sum(len(table.plan(ss.col("k") == v).kept) for v in middle) < 20
+
+
+# Random rows: what is judged from lists and filters must fit what the rows say.
+
+
+def check(p, stats, batches):
+    verdicts = p.evaluate(stats).tolist()
+    assert p.prune(stats).tolist() == [v != NEVER for v in verdicts]
+    for batch, v in zip(batches, verdicts, strict=True):
+        try:
+            outcomes = evaluate_rows(p.node, batch).to_pylist()
+        except UnsupportedForm:
+            return
+        assert v != NEVER or True not in outcomes, p
+        assert v != ALWAYS or set(outcomes) <= {True}, p
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_rows_under_lists(seed):
+    r = random.Random(seed)
+    t = table(r, containers=8)
+    batches = [t.batch(i) for i in range(8)]
+    given = {}
+    for f in t.fields:
+        values = [[row[f.path] for row in rows if row[f.path] is not None] for rows in t.containers]
+        flat = array_of([v for some in values for v in some], f.arrow)
+        lists = pa.ListArray.from_arrays(np.cumsum([0, *map(len, values)]).astype(np.int32), flat)
+        nulls = [sum(row[f.path] is None for row in rows) if r.random() < 0.5 else None for rows in t.containers]
+        given[f.name] = {"values": lists, "null_count": nulls} | ({"bloom": [None] * 8} if r.random() < 0.1 else {})
+    stats = ss.Statistics.from_dict(given, t.schema, row_count=[len(rows) for rows in t.containers])
+    for _ in range(60):
+        check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, t.schema), stats, batches)
+
+
+def test_random_rows_under_filters(tmp_path):
+    written = 0
+    for seed in range(60):
+        r = random.Random(seed)
+        t = table(r, containers=6)
+        batches = [b for b in map(t.batch, range(6)) if b.num_rows]
+        options = {".".join(f.path): {"ndv": 5, "fpp": 0.01} for f in t.fields if f.dtype.kind is not ty.Kind.BOOL}
+        path = tmp_path / f"{seed}.parquet"
+        try:
+            with pq.ParquetWriter(path, t.schema, bloom_filter_options=options, write_statistics=r.random() < 0.5) as writer:
+                for b in batches:
+                    writer.write_batch(b)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+            continue  # a type that Parquet lacks, or a time that overflows its units
+        found = ss.scan_parquet(path)
+        if len(found.containers) != len(batches):
+            continue
+        written += 1
+        leaves = leaves_of(found.schema)
+        if any(leaves[f.path].dtype != f.dtype for f in t.fields):
+            continue  # seconds are stored as milliseconds
+        groups = [pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0] for b in batches]
+        for _ in range(30):
+            check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema), found.statistics, groups)
+    assert written > 20
 
 
 def test_copies_keep_what_they_know():

@@ -244,7 +244,7 @@ def _pair(stats: pq.Statistics, metadata: pq.FileMetaData) -> tuple[Any, Any]:
         if logical.get("Type") == "Date" and _julian(metadata) and stats.min_raw < GREGORIAN:
             return None, None
         low, high = stats.min, stats.max
-    except (ValueError, KeyError, pa.ArrowException):  # undecodable bytes, an unknown unit
+    except (ValueError, KeyError, OverflowError, pa.ArrowException):  # undecodable bytes, an unknown unit, a date that Python has no value for
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         return None, None  # one NaN bound: the writer ordered by chance
