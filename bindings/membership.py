@@ -6,6 +6,7 @@ NULL); false, it holds none of them; null, unknown.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -114,18 +115,15 @@ class Blooms:
         """
         import xxhash
 
-        hashes = []
-        for v in values:
-            encoded = encodings(v, self._dtype, self._physical, self._length)
-            if encoded is None:
-                return None
-            hashes += [xxhash.xxh64_intdigest(e) for e in encoded]
         live = np.arange(len(self._blocks))
-        at, todo = 0, np.array(hashes, np.uint64)
-        while at < len(todo) and len(live):
-            step = max(1, AT_ONCE // len(live))
-            live = live[~self._any_in(live, todo[at : at + step])]
-            at += step
+        rest = iter(values)
+        # Filters that hold one value are done, so a long list is rarely hashed to its end.
+        while len(live) and (some := list(itertools.islice(rest, max(1, AT_ONCE // len(live))))):
+            encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
+            if None in encoded:
+                return None
+            hashes = np.array([xxhash.xxh64_intdigest(data) for forms in encoded for data in forms or ()], np.uint64)
+            live = live[~self._any_in(live, hashes)]
         out = np.zeros(len(self._whole), np.bool_)
         out[np.flatnonzero(self._whole)[live]] = True
         return out

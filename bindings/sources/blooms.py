@@ -25,6 +25,7 @@ LARGEST: Final = 128 << 20  # what the format recommends as a limit
 NUM_BYTES: Final = 1
 ONLY: Final[dict[int, dict[int, object]]] = {2: {1: {}}, 3: {1: {}}, 4: {1: {}}}
 
+Place = tuple[int, int | None]  # where a filter starts, and its length with the header's where the footer tells
 Stored = tuple[DType, str, int]  # the column's type in a file, Parquet's type, bytes of a fixed length
 
 
@@ -37,6 +38,7 @@ class FileBlooms:
     def __init__(self, footers: Sequence[Footer], containers: Sequence[Container], groups: RowGroups, bounds: Statistics, filesystem: pafs.FileSystem) -> None:
         self._footers, self._containers, self._groups, self._filesystem = footers, containers, groups, filesystem
         self._bounds = bounds
+        self._places: dict[Path, dict[int, Place]] = {}
         self._kept: dict[tuple[Path, int], bytes | None] = {}
 
     def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
@@ -60,15 +62,21 @@ class FileBlooms:
         from skipstone.bindings.predicate import PruningPredicate
 
         leaf = leaves_of(self._bounds.schema).get(path)
-        if leaf is None or leaf.dtype != dtype or self._groups.is_partition(path):
+        places = self.places(path)
+        if leaf is None or leaf.dtype != dtype or not places:
             return []
         test = is_in(Node(Op.COLUMN, value=path, dtype=dtype), list(values))
         asked = PruningPredicate._from_bound(test, self._bounds.schema, Session())
-        return [int(i) for i in asked.survivors(self._bounds, "numpy") if self._place(path, int(i)) is not None]
+        return [int(i) for i in asked.survivors(self._bounds, "numpy") if int(i) in places]
 
-    def _place(self, path: Path, i: int) -> tuple[int, int | None] | None:
-        """Where a filter starts, and its length with the header's where the footer tells."""
-        c = self._containers[i]
+    def places(self, path: Path) -> dict[int, Place]:
+        """The containers that have a filter of a column, and where it lies."""
+        if path not in self._places:
+            found = {} if self._groups.is_partition(path) else {i: self._place(path, c) for i, c in enumerate(self._containers)}
+            self._places[path] = {i: place for i, place in found.items() if place is not None}
+        return self._places[path]
+
+    def _place(self, path: Path, c: Container) -> Place | None:
         metadata, index = self._footers[c.footer].metadata, self._groups.position(c.footer, path)
         if metadata is None or index is None or c.row_group is None:
             return None
@@ -98,9 +106,7 @@ class FileBlooms:
         try:
             with self._filesystem.open_input_file(self._footers[footer].file.path) as source:
                 for i in which:
-                    place = self._place(path, i)
-                    assert place is not None
-                    self._kept[path, i] = _bitset(source, *place)
+                    self._kept[path, i] = _bitset(source, *self._places[path][i])
         except (OSError, pa.ArrowException):
             for i in which:
                 self._kept.setdefault((path, i), None)
