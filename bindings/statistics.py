@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
+REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
 PREPARED: Final = 256  # launches kept for one set of statistics
 
 
@@ -358,7 +359,7 @@ def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
     if key == "bloom":
         return pa.array([bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value], pa.large_binary())
     arrow = _arrow_type(schema, leaf.path)
-    return _values(value, pa.list_(arrow) if key == "values" else arrow, leaf.dtype)
+    return _lists(value, pa.list_(arrow)) if key == "values" else _values(value, arrow, leaf.dtype)
 
 
 def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
@@ -379,12 +380,31 @@ def _counts(value: Any) -> pa.Array:
     return pa.array(whole, pa.int64())
 
 
+def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
+    """Lists of values; one with a value that is none of the column's type is unknown."""
+    # Told the type at once, Arrow takes 5.5 for the integer 5; a cast refuses it.
+    whole = pa.types.is_integer(arrow.value_type)
+
+    def read(one: Any) -> list[Any] | None:
+        try:
+            items = list(one)
+            pa.array(items, arrow.value_type)
+            return None if whole and any(v is not None and int(v) != v for v in items) else items
+        except REFUSED:
+            return None
+
+    try:
+        return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
+    except REFUSED:
+        return pa.array(list(map(read, value)), arrow)
+
+
 def _values(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return pa.array(value)
     try:
         return pa.array(value, arrow)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+    except REFUSED:
         return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
 
 
@@ -392,7 +412,7 @@ def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
     """A value that is one of the column's type, or None: such a bound is unknown."""
     try:
         return pa.scalar(v, arrow).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+    except REFUSED:
         pass
     try:
         axis = to_axis(v, dtype)

@@ -601,3 +601,29 @@ def test_damaged_filters_say_nothing(tmp_path):
         path.write_bytes(head)
         for where in ("k = 0", "k = 9"):
             assert len(ss.scan_parquet(path).plan(where).kept) == 1
+
+
+#    key       as given                                             x = 7 may match
+GIVEN = [
+    ("values", [["a"], [5], [7]],                                   [True, False, True]),
+    ("values", [[5.0], [5.5], [2**70]],                             [False, True, True]),
+    ("values", [5, [5]],                                            [True, False]),
+    ("values", [{5}, (5,), [None], [5, None]],                      [False, False, True, True]),
+    ("values", np.array([[5, 6], [7, 8]]),                          [False, True]),
+    ("values", [np.array([5, 6]), None],                            [False, True]),
+    ("values", pa.chunked_array([[[5]], [[7]]]),                    [False, True]),
+    ("values", pa.array([[5], [7]], pa.list_(pa.int8())),           [False, True]),
+    ("values", pa.array([5, 7]),                                    [True, True]),
+    ("bloom",  [bytes(32), bytearray(32), memoryview(bytes(32))],   [False, False, False]),
+    ("bloom",  ["a" * 32, 5, None, b"", bytes(33)],                 [True, True, True, True, True]),
+    ("bloom",  pa.array([bytes(32), None], pa.binary_view()),       [False, True]),
+    ("bloom",  pa.array([bytes(32)], pa.binary(32)),                [False]),
+    ("bloom",  pa.array([bytes(32)]).dictionary_encode(),           [False]),
+    ("bloom",  pa.array([1, 2]),                                    [True, True]),
+    ("bloom",  pa.array(["a" * 32]),                                [True]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key, given, expected", GIVEN, ids=range(len(GIVEN)))
+def test_what_cannot_be_used_is_unknown(key, given, expected):
+    assert ss.PruningPredicate("x = 7", SCHEMA).prune(ss.Statistics.from_dict({"x": {key: given}}, SCHEMA)).tolist() == expected
