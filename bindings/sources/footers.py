@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.membership import GREGORIAN, SETTLED
 from skipstone.bindings.sources.files import File, partition_array
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -20,10 +21,6 @@ from skipstone.ir.types import from_arrow, leaves_of
 from skipstone.kernels.columns import Raw
 
 READERS: Final = 16  # footers fetched at a time: most of that is waiting for storage
-# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
-# from ours before these days (2299161 in Julian days; zones settle by 1900).
-GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
-SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 Progress = Callable[[int, int], None]
 

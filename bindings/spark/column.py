@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from skipstone.bindings.expr import is_nan, starts_with
+from skipstone.bindings.membership import SETTLED
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
@@ -37,8 +38,6 @@ TYPES: Final = {
     "binary": ty.BINARY, "timestamp": ty.TIMESTAMP, "timestamp_ltz": ty.TIMESTAMP, "timestamp_ntz": ty.TIMESTAMP_NTZ, "void": ty.NULL,
     "decimal": ty.decimal_type(10, 0),
 }  # fmt: skip
-# Java's Timestamp has the Julian calendar before 1582 and local mean times before zones settled.
-SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
 def from_column(column: Any) -> Node:
@@ -64,16 +63,17 @@ def from_column(column: Any) -> Node:
 
 
 class _Walker:
-    """What both trees have in common. Each gives `kind`, `parts`, `value` and the inputs of its nodes in its own way."""
+    """What both trees have in common: functions by name, and chains of AND and OR."""
 
     def node(self, n: Any) -> Node:
+        """One node of the tree and what is below it."""
         raise NotImplementedError
 
     def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
         """A function's name and inputs, or None for other nodes."""
         raise NotImplementedError
 
-    def function(self, n: Any, name: str, inputs: Iterator[Any]) -> Node:
+    def function(self, name: str, inputs: Iterator[Any]) -> Node:
         if name in ("and", "or"):
             return Node(Op.AND if name == "and" else Op.OR, tuple(map(self.node, self.chain(name, inputs))))
         args = tuple(map(self.node, inputs))
@@ -123,7 +123,7 @@ class _Classic(_Walker):
             case "Literal":
                 return self.literal(n)
             case "UnresolvedFunction" if (found := self.call(n)) is not None:
-                return self.function(n, *found)
+                return self.function(*found)
             case "Cast":
                 mode = n.evalMode()
                 return cast(self.node(n.child()), n.dataType().sql(), plain=mode.isEmpty() or "Ansi" in mode.get().toString())
@@ -177,7 +177,7 @@ class _Connect(_Walker):
             case "LiteralExpression":
                 return self.literal(n)
             case "UnresolvedFunction" if (found := self.call(n)) is not None:
-                return self.function(n, *found)
+                return self.function(*found)
             case "CastExpression":
                 to = n._data_type if isinstance(n._data_type, str) else n._data_type.simpleString()
                 return cast(self.node(n._expr), to, plain=n._eval_mode in (None, "ansi"))
@@ -229,6 +229,7 @@ def _java_value(value: Any) -> Node:
             return literal(value.toLocalDate().toEpochDay(), ty.DATE)
         case "java.time.LocalDate":
             return literal(value.toEpochDay(), ty.DATE)
+        # Earlier ones are in the Julian calendar and in local mean times.
         case "java.sql.Timestamp" if (seconds := value.getTime() // 1000) >= SETTLED:
             return literal(seconds * 10**6 + value.getNanos() // 1000, ty.TIMESTAMP)
         case "java.time.Instant":
