@@ -8,6 +8,8 @@ The metadata repeats keys, so it is read through the C data interface, which kee
 from __future__ import annotations
 
 import ctypes
+import math
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -56,35 +58,50 @@ def from_expression(expression: pc.Expression) -> Node:
     return node
 
 
-def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
-    kind, value = tokens.pop()
-    match kind:
-        case "literal":
-            return _literal(batch.column(int(value))[0])
-        case "field_ref":
-            return Node(Op.COLUMN, value=Name((value,)))
-        case "nested_field_ref":
-            parts = []
-            for _ in range(int(value)):
-                word, part = tokens.pop()
-                if word != "field_ref":
-                    return unknown(text, "a nested field is named by position")
-                parts.append(part)
-            return Node(Op.COLUMN, value=Name(tuple(parts)))
-        case "call":
-            return _call(value, tokens, batch, text)
-    raise ValueError(f"{kind} {value}")
+@dataclass(slots=True)
+class _Call:
+    """A function whose inputs are still being read."""
 
-
-def _call(name: str, tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
-    args: list[Node] = []
+    name: str
+    args: list[Node] = field(default_factory=list)
     options: pa.Scalar | None = None
-    while tokens[-1][0] != "end":
-        if tokens[-1][0] == "options":
-            options = batch.column(int(tokens.pop()[1]))[0]
-        else:
-            args.append(_read(tokens, batch, text))
-    tokens.pop()
+
+
+def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
+    """The tree in prefix order, read without recursion: chains of AND and OR may be long."""
+    open_calls: list[_Call] = []
+    while True:
+        kind, value = tokens.pop()
+        match kind:
+            case "call":
+                open_calls.append(_Call(value))
+                continue
+            case "options":
+                open_calls[-1].options = batch.column(int(value))[0]
+                continue
+            case "end":
+                done = _call(open_calls.pop(), text)
+            case "literal":
+                done = _literal(batch.column(int(value))[0])
+            case "field_ref":
+                done = Node(Op.COLUMN, value=Name((value,)))
+            case "nested_field_ref":
+                done = _nested([tokens.pop() for _ in range(int(value))], text)
+            case _:
+                raise ValueError(f"{kind} {value}")
+        if not open_calls:
+            return done
+        open_calls[-1].args.append(done)
+
+
+def _nested(parts: Tokens, text: str) -> Node:
+    if any(word != "field_ref" for word, _ in parts):
+        return unknown(text, "a nested field is named by position")
+    return Node(Op.COLUMN, value=Name(tuple(part for _, part in parts)))
+
+
+def _call(call: _Call, text: str) -> Node:
+    name, args, options = call.name, call.args, call.options
     chosen: dict[str, Any] = options.as_py() if options is not None and name != "is_in" else {}
     match name:
         case _ if name in COMPARISONS:
@@ -101,14 +118,26 @@ def _call(name: str, tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
             values = options["value_set"].values
             if (found := typed_array(values)) is not None:
                 return Node(Op.IN, tuple(args), found)
-            members = [_literal(v) for v in _plain(values)]
-            known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
-            return Node(Op.IN, (*args, *(m for m in members if m.op is not Op.LITERAL)), known)
+            members = _members(_plain(values))
+            known = tuple(m for m in members if not isinstance(m, Node))
+            return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), known)
         case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
-            quoted = "".join("\\" + c if c in "\\%_" else c for c in _text(chosen["pattern"]))
-            return Node(Op.LIKE, (args[0], literal((quoted + "%").encode(), ty.STRING)), "\\")
+            return Node(Op.CALL, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "startswith")
+        case "is_nan":
+            return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
     inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
     return Node(Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value)
+
+
+def _members(values: pa.Array) -> list[tuple[ty.DType, Any] | Node]:
+    """The members of a list: type and axis value, or UNKNOWN."""
+    dtype = ty.from_arrow(values.type)
+    if dtype.kind in (ty.Kind.INT, ty.Kind.UINT):
+        return [literal_type(v) for v in values.to_pylist()]
+    if dtype.kind is ty.Kind.STRING:
+        return [(ty.NULL, None) if v is None else (dtype, v.encode()) for v in values.to_pylist()]
+    found = map(_literal, values)
+    return [(m.dtype, m.value) if m.op is Op.LITERAL and m.dtype is not None else m for m in found]
 
 
 def _plain(values: pa.Array) -> pa.Array:

@@ -12,6 +12,7 @@ from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal
 from skipstone.ir.text import show
+from skipstone.ir.types import from_arrow
 
 
 class Expr:
@@ -109,8 +110,63 @@ class Expr:
 
     def startswith(self, prefix: str) -> Expr:
         """The string starts with `prefix`, taken literally."""
-        quoted = "".join("\\" + c if c in "\\%_" else c for c in prefix)
-        return self.like(quoted + "%")
+        return call("startswith", self, prefix)
+
+    starts_with = startswith
+
+    def is_nan(self) -> Expr:
+        """TRUE for NaN, FALSE for all else, NULL included."""
+        return call("isnan", self)
+
+    def __add__(self, other: object) -> Expr:
+        return call("+", self, other)
+
+    def __radd__(self, other: object) -> Expr:
+        return call("+", other, self)
+
+    def __sub__(self, other: object) -> Expr:
+        return call("-", self, other)
+
+    def __rsub__(self, other: object) -> Expr:
+        return call("-", other, self)
+
+    def __mul__(self, other: object) -> Expr:
+        return call("*", self, other)
+
+    def __rmul__(self, other: object) -> Expr:
+        return call("*", other, self)
+
+    def __truediv__(self, other: object) -> Expr:
+        return call("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Expr:
+        return call("/", other, self)
+
+    def __mod__(self, other: object) -> Expr:
+        return call("%", self, other)
+
+    def __rmod__(self, other: object) -> Expr:
+        return call("%", other, self)
+
+    def __neg__(self) -> Expr:
+        return call("negative", self)
+
+    def __abs__(self) -> Expr:
+        return call("abs", self)
+
+    def cast(self, to: pa.DataType) -> Expr:
+        """CAST to a type: `pa.int64()` is BIGINT."""
+        return self._cast(to, "cast")
+
+    def try_cast(self, to: pa.DataType) -> Expr:
+        """TRY_CAST: NULL where CAST would raise."""
+        return self._cast(to, "try_cast")
+
+    def _cast(self, to: pa.DataType, name: str) -> Expr:
+        dtype = from_arrow(to)
+        if not dtype.ordered:
+            raise PredicateError(f"a cast to {to} is not understood; expected a type whose values can be compared")
+        return Expr(Node(Op.CAST, (self.node,), name, dtype))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -136,6 +192,18 @@ def col(*parts: str) -> Expr:
     from skipstone.bindings.statistics import _split
 
     return Expr(Node(Op.COLUMN, value=Name(_split(parts[0]) if len(parts) == 1 else parts)))
+
+
+def call(name: str, *args: object) -> Expr:
+    """A function of Spark SQL, or a registered one, by name.
+
+    Example:
+        >>> call("year", col("d")) == 2024
+        Expr(year(d) = 2024)
+        >>> call("if", col("x") > 3, "many", "few") == "few"
+        Expr(if(x > 3, 'many', 'few') = 'few')
+    """
+    return Expr(Node(Op.CALL, tuple(map(_node, args)), name.lower()))
 
 
 def lit(value: object) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.expr import Expr, from_filters, is_filters
+from skipstone.bindings.iceberg_expr import from_iceberg, is_iceberg
 from skipstone.bindings.statistics import PruningStatistics, Statistics
 from skipstone.ir import spec
 from skipstone.ir.bind import bind
@@ -28,14 +29,20 @@ from skipstone.ir.zones import zone_of
 from skipstone.kernels.planes import Mask, Verdicts, positions
 from skipstone.kernels.run import Backend, Result, run
 
-Source: TypeAlias = str | Expr | pc.Expression | Sequence[Any] | Node
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyspark.sql import Column
+
+Source: TypeAlias = "str | Expr | pc.Expression | Sequence[Any] | BooleanExpression | Column | Node"
 
 
 class PruningPredicate:
     """A predicate that says, from statistics alone, which containers can hold a matching row.
 
     Args:
-        predicate: Spark SQL text, a `col()` expression, a pyarrow expression, or filter lists.
+        predicate: Spark SQL text, a `col()` expression, a pyarrow expression, filter lists, an
+            expression of pyiceberg, or a PySpark Column, classic or of Spark Connect. Whatever it
+            comes as, Spark SQL says what a row is worth.
         schema: The columns that the predicate may name.
         timezone: The Spark session's time zone, for zone-less literals beside zoned columns and the reverse.
         ansi: Whether Spark runs in ANSI mode (its default since 4.0); it decides about some casts of literals.
@@ -268,10 +275,21 @@ def _bind(predicate: object, leaves: Any, session: Session) -> Node:
             return bind(predicate, leaves, session)
         case _ if is_filters(predicate):
             return bind(from_filters(predicate), leaves, session)
+        case _ if is_iceberg(predicate):
+            return bind(from_iceberg(predicate, leaves, session), leaves, session)
+        case _ if is_column(predicate):
+            from skipstone.bindings.spark.column import from_column
+
+            return bind(from_column(predicate), leaves, session)
     raise PredicateError(
         f"a predicate cannot be made from {type(predicate).__name__} {predicate!r:.80}; expected SQL text, a col() expression, "
-        'a pyarrow expression, or filters such as [("x", "=", 5)]'
+        'a pyarrow or pyiceberg expression, a PySpark Column, or filters such as [("x", "=", 5)]'
     )
+
+
+def is_column(value: object) -> bool:
+    """Whether a value is a Column of PySpark, which is not imported for that."""
+    return any(t.__module__ == "pyspark.sql.column" and t.__name__ == "Column" for t in type(value).__mro__)
 
 
 def _place(message: str, places: dict[Any, int]) -> int | None:

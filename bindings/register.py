@@ -200,19 +200,18 @@ def _ranged(bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, to
         return rest
     taken = a.take(np.broadcast_to(use, max(len(a), len(use))))
     n = int(use.sum())
+    natural = [_natural(np.broadcast_to(d, n), a.dtype) for d in (taken.low, taken.high)]
     try:
-        low, high = bounds(*(_natural(np.broadcast_to(d, n), a.dtype) for d in (taken.low, taken.high)))
+        low, high = bounds(*natural)
     except Exception as e:
         told(f"has a range that raised {e!r:.200}")
         return rest
     ends = [_axis(b, call.dtype, n, told) for b in (low, high)]
     if ends[0] is None or ends[1] is None:
         return rest
-    (lows, no_low), (highs, no_high) = ends
+    (lows, no_low), (highs, no_high) = ends[0], ends[1]
     sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
     lows, highs = np.where(sound, lows, end(call.dtype, high=False)), np.where(sound, highs, end(call.dtype, high=True))
     above = ~sound if call.dtype.kind in TEXT else NO
     chosen = Interval(call.dtype, lows, highs, above, taken.real, taken.nulls, NO, taken.lost)
     return merge(use, chosen, rest)
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import decimal
 import functools
+import math
 import os
 import re
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LONGEST: Final = 4_000_000  # characters; a longer text is refused before it is read
 KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for the next time
 DEEPEST: Final = 200  # nested parentheses or brackets
+MOST: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
+ESCAPES: Final = 100_000  # backslashes; sqlglot's time grows with the square of those in a string
 SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
 FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
 
@@ -61,6 +64,8 @@ def _parse(text: str) -> tuple[Node, Positions]:
 
     if len(text) > LONGEST:
         raise PredicateSyntaxError(f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. Give long lists as col(name).isin(values).")
+    if text.count("\\") > ESCAPES:
+        raise PredicateSyntaxError(f"the predicate has more than {ESCAPES:,} backslashes; give such strings as col(name) == value")
     try:
         dialect = Spark()
         tokens = _joined(_tokens(dialect, text), text)
@@ -122,6 +127,8 @@ _deep = _Deep()
 def _depth(tokens: list[Any], text: str) -> int:
     """How deep parentheses and brackets are nested; what is too deep is refused before the recursive parser meets it."""
     depth = deepest = 0
+    if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MOST:
+        raise PredicateSyntaxError(f"the predicate joins more than {MOST:,} conditions by AND and OR; write IN, or build it with col()")
     for t in tokens:
         depth += (t.text in ("(", "[")) - (t.text in (")", "]")) if t.token_type.name != "STRING" else 0
         deepest = max(deepest, depth)
@@ -204,7 +211,6 @@ class _Reader:
             exp.Div: "/",
             exp.IntDiv: "div",
             exp.Mod: "%",
-            exp.DPipe: "||",
         }
 
         # Spark's grammar takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
@@ -243,6 +249,8 @@ class _Reader:
                 return self.column(e)
             case exp.Cast() if isinstance(e.to, exp.DataType):
                 return self.cast(e)
+            case exp.DPipe():
+                return Node(Op.CALL, tuple(map(self.node, e.flatten())), "concat")
             case exp.Neg():
                 return Node(Op.CALL, (self.node(e.this),), "negative")
             case exp.Anonymous() if isinstance(e.this, str):
@@ -407,4 +415,4 @@ def _number(text: str) -> Node | None:
         dtype, axis = literal_type(value)
     except (ValueError, TypeError, decimal.InvalidOperation):
         return None
-    return literal(axis, dtype)
+    return literal(axis, dtype) if axis not in (math.inf, -math.inf) else None  # Spark refuses 1e400

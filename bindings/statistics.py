@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError, unknown_column
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path, show_path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
+REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
 PREPARED: Final = 256  # launches kept for one set of statistics
 DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
 
@@ -56,6 +58,13 @@ class PruningStatistics(Protocol):
         """true: the column holds only these values (or NULL); false: none of them; null: unknown."""
 
 
+class Contains(Protocol):
+    """Value lists and bloom filters, as `Statistics` asks them."""
+
+    def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+        """As in `PruningStatistics`, for axis values of `dtype`."""
+
+
 class Statistics:
     """Min, max, null count, row count of the columns of n containers.
 
@@ -78,12 +87,13 @@ class Statistics:
         row_count: pa.Array | None = None,
         extras: Mapping[Path, Mapping[str, pa.Array]] | None = None,
         contained: Callable[[str, frozenset[object]], pa.BooleanArray | None] | None = None,
+        members: Contains | None = None,
         counts_parents: bool = False,
     ) -> None:
         self._schema, self._n = schema, num_containers
         self._raw, self._rows = columns, row_count
         self._extras: Mapping[Path, Mapping[str, pa.Array]] = extras or {}
-        self._contained = contained
+        self._contained, self._members = contained, members
         # Whether a struct field's null count includes the rows whose struct is NULL. Parquet's does,
         # Iceberg's need not; where it is not certain, such a field may hold NULL.
         self._counts_parents = counts_parents
@@ -105,8 +115,9 @@ class Statistics:
         Args:
             columns: Per column any of "min", "max", "null_count", "row_count" (its values, NULL and NaN
                 included), "nan_count", "min_exact", "max_exact" (whether a bound is a value that occurs),
-                "values" (lists: all values that occur), "bloom" (Parquet split-block filters, bytes).
-                None in a list is unknown; so is a value that is not one of the column's type.
+                "values" (lists: all values that occur besides NULL, so NaN too), "bloom" (the bitsets
+                of Parquet split-block filters over values of this type, bytes). None in a list is
+                unknown; so is a value that is not one of the column's type.
             schema: The table's columns.
             row_count: Rows of each container.
 
@@ -135,7 +146,7 @@ class Statistics:
             lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
             raws[leaf.path] = Raw(*(arrays.get(k) for k in KEYS[:5]))
             extras[leaf.path] = {k: a for k, a in arrays.items() if k in KEYS[5:]}
-        return cls(schema, _common_length(lengths), raws, row_count=rows, extras=extras)
+        return cls(schema, _common_length(lengths), raws, row_count=rows, extras=extras, members=Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}))
 
     @classmethod
     def from_arrow(cls, table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Statistics:
@@ -252,7 +263,7 @@ class Statistics:
         return f"Statistics({self._n} containers, columns: {names or 'none'})"
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_schema", "_n", "_raw", "_rows", "_extras", "_contained", "_counts_parents", "_leaves")
+        kept = ("_schema", "_n", "_raw", "_rows", "_extras", "_contained", "_members", "_counts_parents", "_leaves")
         return {k: getattr(self, k) for k in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -292,7 +303,11 @@ class Statistics:
         return rows_plane(self._rows, self._n)
 
     def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
-        """What the provider says of a set of axis values."""
+        """What value lists, bloom filters and the provider say of a set of axis values, joined."""
+        known = None if self._members is None else self._members.contained(path, values, dtype)
+        return agree(known, self._answer(path, values, dtype))
+
+    def _answer(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
         if self._contained is None:
             return None
         answer = self._contained(show_path(path), frozenset(to_python(v, dtype) for v in values))
@@ -359,9 +374,9 @@ def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
     if key in ("min_exact", "max_exact"):
         return pa.array(value, pa.bool_())
     if key == "bloom":
-        return pa.array(value, pa.large_binary())
+        return pa.array([bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value], pa.large_binary())
     arrow = _arrow_type(schema, leaf.path)
-    return _values(value, pa.list_(arrow) if key == "values" else arrow, leaf.dtype)
+    return _lists(value, pa.list_(arrow)) if key == "values" else _values(value, arrow, leaf.dtype)
 
 
 def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
@@ -382,12 +397,31 @@ def _counts(value: Any) -> pa.Array:
     return pa.array(whole, pa.int64())
 
 
+def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
+    """Lists of values; one with a value that is none of the column's type is unknown."""
+    # Told the type at once, Arrow takes 5.5 for the integer 5; a cast refuses it.
+    whole = pa.types.is_integer(arrow.value_type)
+
+    def read(one: Any) -> list[Any] | None:
+        try:
+            items = list(one)
+            pa.array(items, arrow.value_type)
+            return None if whole and any(v is not None and int(v) != v for v in items) else items
+        except REFUSED:
+            return None
+
+    try:
+        return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
+    except REFUSED:
+        return pa.array(list(map(read, value)), arrow)
+
+
 def _values(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return pa.array(value)
     try:
         return pa.array(value, arrow)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+    except REFUSED:
         return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
 
 
@@ -395,7 +429,7 @@ def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
     """A value that is one of the column's type, or None: such a bound is unknown."""
     try:
         return pa.scalar(v, arrow).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError):
+    except REFUSED:
         pass
     try:
         axis = to_axis(v, dtype)

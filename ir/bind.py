@@ -19,7 +19,7 @@ from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_colum
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
-from skipstone.ir.node import Name, Node, Op, Path, Reason, literal, show_path, unknown
+from skipstone.ir.node import Name, Node, Op, Path, Reason, chain, literal, show_path, unknown
 from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
@@ -76,9 +76,9 @@ class _Binder:
 
     def predicate(self, n: Node) -> Node:
         match n.op:
-            case Op.AND | Op.OR | Op.NOT:
-                return Node(n.op, tuple(self.predicate(a) for a in n.args))
-            case Op.IS_TRUE:
+            case Op.AND | Op.OR:
+                return Node(n.op, tuple(self.predicate(a) for a in chain(n)))
+            case Op.NOT | Op.IS_TRUE:
                 return Node(n.op, (self.predicate(n.args[0]),))
             case Op.IS_NULL:
                 return self.is_null(n.args[0])
@@ -375,7 +375,7 @@ class _Binder:
             case [path]:
                 return Node(Op.COLUMN, value=path, dtype=self.leaves[path].dtype)
             case []:
-                for cut in range(len(key) - 1, 0, -1):
+                for cut in range(min(len(key) - 1, max(map(len, self.leaves), default=0)), 0, -1):
                     for path in self.by_name.get(key[:cut], []):
                         if self.leaves[path].dtype.kind is Kind.OTHER and not self.leaves[path].dtype.name.startswith("struct"):
                             return unknown(show_path(name.parts), f"{self.leaves[path].dtype} allows null tests only")

@@ -29,7 +29,8 @@ class PredicateError(SkipstoneError, ValueError):
         shown = self.text[start:].split("\n", 1)[0]
         column = self.position - start
         cut = max(0, column - 40)
-        return f"{self.message} (line {line}, column {column + 1})\n  {shown[cut : cut + 100]}\n  {' ' * (column - cut)}^"
+        part = shown[cut : cut + 100].encode(errors="replace").decode()  # a lone surrogate cannot be printed
+        return f"{self.message} (line {line}, column {column + 1})\n  {part}\n  {' ' * (column - cut)}^"
 
 
 class PredicateSyntaxError(PredicateError):

@@ -48,6 +48,7 @@ def decode(pattern: str, escape: str) -> Pattern | None:
         'a_b'
     """
     tokens: list[tuple[bool, str]] = []
+    text: list[str] = []  # literal characters since the last wildcard
     chars = iter(pattern)
     for ch in chars:
         wild = False
@@ -57,10 +58,15 @@ def decode(pattern: str, escape: str) -> Pattern | None:
                 return None
         else:
             wild = ch in "%_"
-        if not wild and tokens and not tokens[-1][0]:
-            tokens[-1] = (False, tokens[-1][1] + ch)
-        else:
-            tokens.append((wild, ch))
+        if not wild:
+            text.append(ch)
+            continue
+        if text:
+            tokens.append((False, "".join(text)))
+            text.clear()
+        tokens.append((True, ch))
+    if text:
+        tokens.append((False, "".join(text)))
     return Pattern(tuple(tokens))
 
 
@@ -93,12 +99,8 @@ def after_prefix(prefix: bytes) -> bytes | None:
         >>> after_prefix(b"ab"), after_prefix("\\U0010ffff".encode())
         (b'ac', None)
     """
-    text = prefix.decode()
-    while text:
-        point = ord(text[-1]) + 1
-        if point == 0xD800:
-            point = 0xE000  # surrogates are not characters
-        if point <= 0x10FFFF:
-            return (text[:-1] + chr(point)).encode()
-        text = text[:-1]
-    return None
+    text = prefix.decode().rstrip("\U0010ffff")
+    if not text:
+        return None
+    point = ord(text[-1]) + 1
+    return (text[:-1] + chr(0xE000 if point == 0xD800 else point)).encode()  # surrogates are not characters

@@ -145,6 +145,24 @@ def columns_of(node: Node) -> tuple[Path, ...]:
     return tuple(seen)
 
 
+def chain(n: Node) -> tuple[Node, ...]:
+    """The inputs of an AND or OR and of those of its kind nested in it, left to right: however long, without recursion.
+
+    Example:
+        >>> a, b, c = (Node(Op.COLUMN, value=Name((x,))) for x in "abc")
+        >>> chain(Node(Op.AND, (Node(Op.AND, (a, b)), c))) == (a, b, c)
+        True
+    """
+    out, stack = [], [n]
+    while stack:
+        node = stack.pop()
+        if node.op is n.op:
+            stack.extend(reversed(node.args))
+        else:
+            out.append(node)
+    return tuple(out)
+
+
 def show_path(path: Path) -> str:
     """A path as SQL text: parts that are not plain words are quoted.
 

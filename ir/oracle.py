@@ -33,8 +33,8 @@ class ColumnFacts:
     may_hold_values: bool = True
     may_hold_null: bool = True
     may_hold_nan: bool = False
-    may_be_lost: bool = False
     contained: Callable[[tuple[object, ...]], bool | None] = lambda values: None
+    may_be_lost: bool = False
 
 
 def column_facts(

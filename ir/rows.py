@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from skipstone.ir.node import Node, Op, Path, Reason, show_path
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 from skipstone.ir.values import NO, Values, constant, from_array, to_array
+
+WILDCARDS: Final = 2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
 
 Mask = npt.NDArray[np.bool_]
 
@@ -187,6 +189,10 @@ def _test(n: Node, values: pa.Array) -> Mask:
             pattern = pattern_of(n)
             if pattern.is_prefix:
                 return _mask(pc.starts_with(values, pattern=pattern.prefix))
+            if len(pattern.tokens) > WILDCARDS:
+                raise UnsupportedForm(
+                    f"rows cannot be judged by LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}"
+                )
             return _mask(pc.match_substring_regex(values, pattern=rf"\A{pattern.regex}\z"))
     compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
     return _mask(compare(values, scalar_of(n.args[1].value, values.type)))

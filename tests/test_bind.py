@@ -305,11 +305,12 @@ def test_no_zones(zone):
         ss.PruningPredicate("x = 1", SCHEMA, timezone=zone)
 
 
-def nest(depth):
-    """AND and OR in turn, which nothing can flatten."""
-    e = ss.col("x") > 0
+def nest(depth, names=("x", "i", "w")):
+    """AND and OR in turn, which nothing can flatten; over several columns, whose tests nothing can merge."""
+    e = ss.col(names[0]) > 0
     for i in range(depth):
-        e = (e & (ss.col("x") > i + 1)) if i % 2 else (e | (ss.col("x") < -i - 1))
+        c = ss.col(names[i % len(names)])
+        e = (e & (c > i + 1)) if i % 2 else (e | (c < -i - 1))
     return e
 
 
@@ -319,6 +320,7 @@ def test_depth(backend):
     for depth in (60, 300, 3000):
         with pytest.raises(ss.PredicateTooDeep, match="nested too deeply"):
             ss.PruningPredicate(nest(depth), SCHEMA)
+    assert len(ss.PruningPredicate(nest(60, "x"), SCHEMA).evaluate(stats, backend)) == 2  # one column: a set of values
 
 
 def test_breadth():

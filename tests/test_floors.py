@@ -10,7 +10,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 BELOW = {"ir": {"ir"}, "kernels": {"ir", "kernels"}, "bindings": {"ir", "kernels", "bindings"}}
 # Package -> where it may be imported. Kernels' texts import numba too, but they are text.
-HOMES = {"numba": "kernels/", "cupy": "kernels/cupy_gpu.py", "sqlglot": "bindings/sql.py", "pyspark": "bindings/spark/", "typer": "bindings/cli.py"}
+HOMES = {
+    "numba": "kernels/",
+    "cupy": "kernels/cupy_gpu.py",
+    "sqlglot": "bindings/sql.py",
+    "pyspark": ("bindings/spark/", "bindings/predicate.py"),
+    "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py"),  # the second for types alone
+    "typer": "bindings/cli.py",
+    "xxhash": "bindings/membership.py",
+}
 FILES = sorted(p for floor in BELOW for p in (ROOT / floor).rglob("*.py"))
 
 
@@ -40,7 +48,7 @@ def test_nothing_of_ours_below_ir():
     assert roots - set(sys.stdlib_module_names) == {"skipstone", "numpy", "pyarrow"}
 
 
-HEAVY = ("numba", "llvmlite", "cupy", "pyspark", "deltalake", "pyiceberg", "sqlglot", "duckdb", "polars", "typer", "rich")
+HEAVY = ("numba", "llvmlite", "cupy", "pyspark", "deltalake", "pyiceberg", "sqlglot", "duckdb", "polars", "typer", "rich", "xxhash")
 USES = {
     "the package": "",
     "names": "ss.PruningPredicate, ss.Statistics, ss.col, ss.scan_parquet, ss.Verdict, ss.SkipstoneError",

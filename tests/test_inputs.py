@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyiceberg import expressions as ice
 
 import skipstone as ss
 from skipstone import col, lit
@@ -33,41 +34,85 @@ SCHEMA = pa.schema(
 F = pc.field
 DAY, MOMENT = dt.date(2024, 1, 2), dt.datetime(2024, 1, 2, 3, 4, 5, 6)
 
-#     SQL                                  col()                               pyarrow                               filters, where they can say it
+#     SQL, col(), pyarrow, filters, Iceberg; None where one cannot say it
 SAME = [
-    ("x = 5", col("x") == 5, F("x") == 5, [("x", "=", 5)]),
-    ("x <> 5", col("x") != 5, F("x") != 5, [("x", "!=", 5)]),
-    ("5 > x", lit(5) > col("x"), pc.scalar(5) > F("x"), [("x", "<", 5)]),
-    ("x >= 5 AND i < 3", (col("x") >= 5) & (col("i") < 3), (F("x") >= 5) & (F("i") < 3), [("x", ">=", 5), ("i", "<", 3)]),
-    ("x = 5 OR s = 'a'", (col("x") == 5) | (col("s") == "a"), (F("x") == 5) | (F("s") == "a"), [[("x", "==", 5)], [("s", "=", "a")]]),
-    ("NOT (x = 5 AND b)", ~((col("x") == 5) & col("b")), ~((F("x") == 5) & F("b")), None),
-    ("x IN (1, 2, NULL)", col("x").isin([1, 2, None]), F("x").isin([1, 2, None]), [("x", "in", [1, 2, None])]),
-    ("s NOT IN ('a', 'b')", ~col("s").isin(["a", "b"]), ~F("s").isin(["a", "b"]), [("s", "not in", ("a", "b"))]),
-    ("x IS NULL", col("x").is_null(), F("x").is_null(), None),
-    ("x IS NOT NULL", col("x").is_not_null(), F("x").is_valid(), None),
-    ("x <=> 5", col("x").eq_null_safe(5), None, [("x", "<=>", 5)]),
-    ("(x = 5) IS TRUE", (col("x") == 5).is_true(), None, None),
-    ("x BETWEEN 1 AND 5", col("x").between(1, 5), (F("x") >= 1) & (F("x") <= 5), [("x", ">=", 1), ("x", "<=", 5)]),
-    ("s LIKE 'a\\\\_b%'", col("s").startswith("a_b"), pc.starts_with(F("s"), "a_b"), None),
-    ("s LIKE 'a!_%' ESCAPE '!'", col("s").like("a!_%", "!"), None, None),
-    ("f = 0.5D", col("f") == 0.5, F("f") == 0.5, [("f", "=", 0.5)]),
-    ("f > CAST('NaN' AS DOUBLE)", col("f") > float("nan"), F("f") > float("nan"), [("f", ">", float("nan"))]),
-    ("m = 1.50", col("m") == D("1.50"), F("m") == D("1.50"), [("m", "=", D("1.50"))]),
-    ("d = DATE '2024-01-02'", col("d") == DAY, F("d") == DAY, [("d", "=", DAY)]),
-    ("n = TIMESTAMP_NTZ '2024-01-02 03:04:05.000006'", col("n") == MOMENT, F("n") == MOMENT, [("n", "=", MOMENT)]),
-    ("t < TIMESTAMP '2024-01-02 03:04:05.000006'", col("t") < MOMENT.replace(tzinfo=dt.UTC), F("t") < MOMENT.replace(tzinfo=dt.UTC), None),
-    ("b = true", col("b"), F("b"), [("b", "=", True)]),
-    ("y = X'00ff'", col("y") == b"\x00\xff", F("y") == b"\x00\xff", [("y", "=", b"\x00\xff")]),
-    ("a.b = 5", col("a.b") == 5, F("a", "b") == 5, [("a.b", "=", 5)]),
-    ("a.`c.d` = 5", col("a", "c.d") == 5, F("a", "c.d") == 5, [("a.`c.d`", "=", 5)]),
-    ("x = NULL", col("x") == None, F("x") == pa.scalar(None, pa.int64()), [("x", "=", None)]),  # noqa: E711
+    ("x = 5", col("x") == 5, F("x") == 5, [("x", "=", 5)], ice.EqualTo("x", 5)),
+    ("x <> 5", col("x") != 5, F("x") != 5, [("x", "!=", 5)], ice.NotEqualTo("x", 5)),
+    ("5 > x", lit(5) > col("x"), pc.scalar(5) > F("x"), [("x", "<", 5)], ice.LessThan("x", 5)),
+    (
+        "x >= 5 AND i < 3",
+        (col("x") >= 5) & (col("i") < 3),
+        (F("x") >= 5) & (F("i") < 3),
+        [("x", ">=", 5), ("i", "<", 3)],
+        ice.And(ice.GreaterThanOrEqual("x", 5), ice.LessThan("i", 3)),
+    ),
+    (
+        "x = 5 OR s = 'a'",
+        (col("x") == 5) | (col("s") == "a"),
+        (F("x") == 5) | (F("s") == "a"),
+        [[("x", "==", 5)], [("s", "=", "a")]],
+        ice.Or(ice.EqualTo("x", 5), ice.EqualTo("s", "a")),
+    ),
+    ("NOT (x = 5 AND b)", ~((col("x") == 5) & col("b")), ~((F("x") == 5) & F("b")), None, ice.Not(ice.And(ice.EqualTo("x", 5), ice.EqualTo("b", True)))),
+    ("x IN (1, 2, NULL)", col("x").isin([1, 2, None]), F("x").isin([1, 2, None]), [("x", "in", [1, 2, None])], None),
+    ("s NOT IN ('a', 'b')", ~col("s").isin(["a", "b"]), ~F("s").isin(["a", "b"]), [("s", "not in", ("a", "b"))], ice.NotIn("s", ["a", "b"])),
+    ("x IS NULL", col("x").is_null(), F("x").is_null(), None, ice.IsNull("x")),
+    ("x IS NOT NULL", col("x").is_not_null(), F("x").is_valid(), None, ice.NotNull("x")),
+    ("x <=> 5", col("x").eq_null_safe(5), None, [("x", "<=>", 5)], None),
+    ("(x = 5) IS TRUE", (col("x") == 5).is_true(), None, None, None),
+    (
+        "x BETWEEN 1 AND 5",
+        col("x").between(1, 5),
+        (F("x") >= 1) & (F("x") <= 5),
+        [("x", ">=", 1), ("x", "<=", 5)],
+        ice.And(ice.GreaterThanOrEqual("x", 1), ice.LessThanOrEqual("x", 5)),
+    ),
+    ("s LIKE 'a\\\\_b%'", col("s").startswith("a_b"), pc.starts_with(F("s"), "a_b"), None, ice.StartsWith("s", "a_b")),
+    ("s LIKE 'a!_%' ESCAPE '!'", col("s").like("a!_%", "!"), None, None, None),
+    ("f = 0.5D", col("f") == 0.5, F("f") == 0.5, [("f", "=", 0.5)], ice.EqualTo("f", 0.5)),
+    ("f > CAST('NaN' AS DOUBLE)", col("f") > float("nan"), F("f") > float("nan"), [("f", ">", float("nan"))], None),
+    ("m = 1.50", col("m") == D("1.50"), F("m") == D("1.50"), [("m", "=", D("1.50"))], ice.EqualTo("m", D("1.50"))),
+    ("d = DATE '2024-01-02'", col("d") == DAY, F("d") == DAY, [("d", "=", DAY)], ice.EqualTo("d", DAY)),
+    ("n = TIMESTAMP_NTZ '2024-01-02 03:04:05.000006'", col("n") == MOMENT, F("n") == MOMENT, [("n", "=", MOMENT)], ice.EqualTo("n", MOMENT)),
+    (
+        "t < TIMESTAMP '2024-01-02 03:04:05.000006'",
+        col("t") < MOMENT.replace(tzinfo=dt.UTC),
+        F("t") < MOMENT.replace(tzinfo=dt.UTC),
+        None,
+        ice.LessThan("t", MOMENT.replace(tzinfo=dt.UTC)),
+    ),
+    ("b = true", col("b"), F("b"), [("b", "=", True)], ice.EqualTo("b", True)),
+    ("y = X'00ff'", col("y") == b"\x00\xff", F("y") == b"\x00\xff", [("y", "=", b"\x00\xff")], ice.EqualTo("y", b"\x00\xff")),
+    ("a.b = 5", col("a.b") == 5, F("a", "b") == 5, [("a.b", "=", 5)], ice.EqualTo("a.b", 5)),
+    ("a.`c.d` = 5", col("a", "c.d") == 5, F("a", "c.d") == 5, [("a.`c.d`", "=", 5)], ice.EqualTo("a.c.d", 5)),
+    (
+        "NOT x IS NULL OR x > 7",
+        col("x").is_not_null() | (col("x") > 7),
+        F("x").is_valid() | (F("x") > 7),
+        None,
+        ice.Or(ice.NotNull("x"), ice.GreaterThan("x", 7)),
+    ),
+    ("s NOT LIKE 'ab%'", ~col("s").starts_with("ab"), ~pc.starts_with(F("s"), "ab"), None, ice.NotStartsWith("s", "ab")),
+    ("f = CAST('NaN' AS DOUBLE)", col("f") == float("nan"), pc.is_nan(F("f")), [("f", "=", float("nan"))], None),
+    ("(f = CAST('NaN' AS DOUBLE)) IS TRUE", col("f").is_nan(), None, None, ice.IsNaN("f")),
+    ("NOT ((f = CAST('NaN' AS DOUBLE)) IS TRUE)", ~col("f").is_nan(), None, None, ice.NotNaN("f")),
+    ("TRUE", lit(True), pc.scalar(True), None, ice.AlwaysTrue()),
+    ("FALSE", lit(False), pc.scalar(False), None, ice.AlwaysFalse()),
+    (
+        "x IN (1, 2, 70000000000)",
+        col("x").isin([1, 2, 7 * 10**10]),
+        F("x").isin([1, 2, 7 * 10**10]),
+        [("x", "in", {1, 2, 7 * 10**10})],
+        ice.In("x", [1, 2, 7 * 10**10]),
+    ),
+    ("x = NULL", col("x") == None, F("x") == pa.scalar(None, pa.int64()), [("x", "=", None)], None),  # noqa: E711
 ]
 
 
-@pytest.mark.parametrize("sql, expression, arrow, filters", SAME, ids=[s[0] for s in SAME])
-def test_same_nodes(sql, expression, arrow, filters):
+@pytest.mark.parametrize("sql, expression, arrow, filters, iceberg", SAME, ids=[s[0] for s in SAME])
+def test_same_nodes(sql, expression, arrow, filters, iceberg):
     expected = ss.PruningPredicate(sql, SCHEMA)
-    for way in (expression, arrow, filters):
+    for way in (expression, arrow, filters, iceberg):
         if way is not None:
             assert ss.PruningPredicate(way, SCHEMA).node == expected.node, way
 

@@ -92,7 +92,7 @@ class Facts(dict):
         real, low, high = bool(at(v.real)), plain(at(v.low)), plain(at(v.high))
         if not real:
             low, high = v.dtype.lowest, v.dtype.highest
-        found = ColumnFacts(low, None if at(v.above) else high, real, bool(at(v.nulls)), bool(at(v.nans)), bool(at(v.lost)))
+        found = ColumnFacts(low, None if at(v.above) else high, real, bool(at(v.nulls)), bool(at(v.nans)), may_be_lost=bool(at(v.lost)))
         self[call] = found
         return found
 

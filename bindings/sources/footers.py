@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.membership import GREGORIAN, SETTLED
 from skipstone.bindings.sources.files import File, partition_array
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -20,10 +21,6 @@ from skipstone.ir.types import from_arrow, leaves_of
 from skipstone.kernels.columns import Raw
 
 READERS: Final = 16  # footers fetched at a time: most of that is waiting for storage
-# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
-# from ours before these days (2299161 in Julian days; zones settle by 1900).
-GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
-SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 Progress = Callable[[int, int], None]
 
@@ -178,6 +175,10 @@ class RowGroups(Mapping[Path, Raw]):
                 low[i], high[i] = _pair(stats, footer.metadata)
         return Raw(_as_array(low, arrow), _as_array(high, arrow), pa.array(nulls, pa.int64()))
 
+    def is_partition(self, path: Path) -> bool:
+        """Whether a column's values come from folders' names, whatever the files hold."""
+        return path[0] in self._partitions
+
     def position(self, footer: int, path: Path) -> int | None:
         """Where a column stands among the Parquet columns of a file; None: the file lacks it."""
         if footer not in self._index:
@@ -240,7 +241,7 @@ def _pair(stats: pq.Statistics, metadata: pq.FileMetaData) -> tuple[Any, Any]:
         if logical.get("Type") == "Date" and _julian(metadata) and stats.min_raw < GREGORIAN:
             return None, None
         low, high = stats.min, stats.max
-    except (ValueError, KeyError, pa.ArrowException):  # undecodable bytes, an unknown unit
+    except (ValueError, KeyError, OverflowError, pa.ArrowException):  # undecodable bytes, an unknown unit, a date that Python has no value for
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         return None, None  # one NaN bound: the writer ordered by chance

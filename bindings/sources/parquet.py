@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.sources.blooms import FileBlooms
 from skipstone.bindings.sources.exact import ExactFlags
 from skipstone.bindings.sources.files import Where, list_files, partition_fields
 from skipstone.bindings.sources.footers import Container, Footer, Progress, RowGroups, common_schema, read_footers
@@ -43,7 +44,10 @@ class ParquetTable:
         rows = [self.group_rows(c) for c in self.containers]
         columns = RowGroups(footers, self.containers, self.schema, partitions)
         flags = ExactFlags(footers, self.containers, columns, filesystem)
-        self.statistics = Statistics(self.schema, len(rows), columns, row_count=pa.array(rows, pa.int64()), extras=flags, counts_parents=True)
+        counts = pa.array(rows, pa.int64())
+        bounds = Statistics(self.schema, len(rows), columns, row_count=counts, counts_parents=True)
+        blooms = FileBlooms(footers, self.containers, columns, bounds, filesystem)
+        self.statistics = Statistics(self.schema, len(rows), columns, row_count=counts, extras=flags, members=blooms, counts_parents=True)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -78,6 +82,8 @@ class ParquetTable:
         case_sensitive: bool = False,
     ) -> Plan:
         """Decide which files and row groups to read.
+
+        Beside footers, the bloom filters of columns with an `=` or IN test are read, of row groups whose bounds admit a value.
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this

@@ -88,7 +88,17 @@ def read_struct(data: bytes) -> dict[int, Any]:
     Raises:
         ThriftError: the bytes are not one.
     """
-    return _Reader(data).struct(0)
+    return sized_struct(data)[0]
+
+
+def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
+    """The structure at the start of `data`, and how many bytes it takes.
+
+    Raises:
+        ThriftError: the bytes are not one.
+    """
+    reader = _Reader(data)
+    return reader.struct(0), reader.at
 
 
 # parquet.thrift: FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.statistics,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skipstone.bindings.expr import Expr as Expr
+    from skipstone.bindings.expr import call as call
     from skipstone.bindings.expr import col as col
     from skipstone.bindings.expr import lit as lit
     from skipstone.bindings.plan import DataSize as DataSize
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "bindings.expr": ("Expr", "col", "lit"),
+    "bindings.expr": ("Expr", "call", "col", "lit"),
     "bindings.plan": ("DataSize", "Plan"),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
@@ -80,6 +81,7 @@ __all__ = [
     "UnknownColumn",
     "UnsupportedForm",
     "Verdict",
+    "call",
     "col",
     "lit",
     "register_function",
