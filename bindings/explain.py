@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.bindings.statistics import PruningStatistics, Statistics
-from skipstone.ir.node import Node, Op, Reason, columns_of, show_path
+from skipstone.ir.node import Node, Op, columns_of, not_understood, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.text import show
 from skipstone.kernels.bounds import bounds_of
@@ -88,11 +88,6 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
             rest &= known
     if rest.any():
         yield "the bounds overlap the condition", int(rest.sum())
-
-
-def not_understood(n: Node) -> list[Reason]:
-    """What cost its branch, and why."""
-    return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
 
 
 def explain(predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None) -> str:

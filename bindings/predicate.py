@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +20,7 @@ from skipstone.ir.errors import PredicateError, PredicateTooDeep, clip
 from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_paths
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
-from skipstone.ir.node import Node, Op, columns_of, show_path
+from skipstone.ir.node import Node, Op, columns_of, not_understood, show_path
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
@@ -47,6 +47,8 @@ class PruningPredicate:
         timezone: The Spark session's time zone, for zone-less literals beside zoned columns and the reverse.
         ansi: Whether Spark runs in ANSI mode (its default since 4.0); it decides about some casts of literals.
         case_sensitive: Whether names must match in case.
+        on_unknown: Is told of every form that is not understood, such as a function that nobody registered, as
+            (what, why). Such a form keeps the containers that nothing else prunes.
 
     Raises:
         PredicateSyntaxError: the text is not one condition.
@@ -64,7 +66,16 @@ class PruningPredicate:
     Source: DataFusion, `PruningPredicate`.
     """
 
-    def __init__(self, predicate: Source, schema: pa.Schema, *, timezone: str = "UTC", ansi: bool = True, case_sensitive: bool = False) -> None:
+    def __init__(
+        self,
+        predicate: Source,
+        schema: pa.Schema,
+        *,
+        timezone: str = "UTC",
+        ansi: bool = True,
+        case_sensitive: bool = False,
+        on_unknown: Callable[[str, str], object] | None = None,
+    ) -> None:
         if not isinstance(schema, pa.Schema):
             raise PredicateError(f"schema is {type(schema).__name__}; expected a pyarrow.Schema")
         try:
@@ -80,6 +91,9 @@ class PruningPredicate:
             self._both = lower(merge(self._bound), held)
         except RecursionError:
             raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        if on_unknown is not None:
+            for reason in not_understood(self._bound):
+                on_unknown(reason.what, reason.why)
         self._guarantees = held or ()
         self._prune = Program(self._both.can_match)
         for root in self._both.roots:

@@ -150,7 +150,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     saturates = f.saturates and policy != "keep"
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
-    seen, bad_seen, nan_seen, wild = (np.zeros(n, np.bool_) for _ in range(4))
+    seen, bad_seen, nan_seen, wild, good = (np.zeros(n, np.bool_) for _ in range(5))
     for combination in itertools.product(*map(_candidates, args)):
         use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
         if not use.any():
@@ -161,14 +161,17 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         nan_seen = nan_seen | (use & nan & ~bad)
         if not any(c[2] for c in combination):
             wild = wild | (use & nan)
-        bad_seen = bad_seen | (use & bad)
+        bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
         use = use & ~nan & (~bad | saturates)
         low = np.where(use & (~seen | less(data, low)), data, low)
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
+    # Nothing good lies between bad ends that saturate alike, nor in a box of one point.
+    alone = functools.reduce(np.logical_and, (a.single for a in args), YES)
+    barren = bad_seen & ~good & (policy != "keep") & (alone | (saturates & np.asarray(low == high, np.bool_)))
     if not saturates:
-        wild = wild | bad_seen
-    real = alive & (seen | wild)
+        wild = wild | (bad_seen & ~barren)
+    real = alive & (seen | wild) & ~barren
     low, high = np.where(wild, end(call.dtype, high=False), low), np.where(wild, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT
     above = wild if call.dtype.kind in TEXT else NO

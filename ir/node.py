@@ -163,6 +163,11 @@ def chain(n: Node) -> tuple[Node, ...]:
     return tuple(out)
 
 
+def not_understood(n: Node) -> list[Reason]:
+    """What of a bound predicate costs its branch, and why."""
+    return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
+
+
 def show_path(path: Path) -> str:
     """A path as SQL text: parts that are not plain words are quoted.
 

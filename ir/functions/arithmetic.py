@@ -17,7 +17,7 @@ from skipstone.ir.interval import Interval, corners, merge, opaque
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import Data, Mask, lane_of
+from skipstone.ir.values import NO, Data, Mask, lane_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -217,7 +217,10 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...], f: Function) -> Inter
     clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
     if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
         clear &= ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
-    return _where(clear | (a.single & b.single), call, f, args)
+    # Nothing is divided by a divisor that is always 0, whatever the dividend is: one of its values will do.
+    zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
+    a = replace(a, high=np.where(zero, a.low, a.high), above=NO) if zero.any() else a
+    return _where(clear | zero | (a.single & b.single), call, f, (a, b))
 
 
 def _where(fits: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:

@@ -15,13 +15,14 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
 from skipstone.ir.interval import Interval, apply, merge
-from skipstone.ir.like import after_prefix, decode
+from skipstone.ir.like import decode
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
 LONGEST: Final = 2**31 - 1
+PAST: Final = b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
 
 
 def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
@@ -31,6 +32,11 @@ def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
     out = np.empty(n, to)
     out[:] = [fn(*row) for row in rows]
     return out
+
+
+def shared(a: bytes, b: bytes) -> int:
+    """How many bytes two texts start with alike; all texts between them start so too."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _characters(raw: bytes) -> int:
@@ -112,13 +118,9 @@ def _case(upper: bool) -> Function:
     base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
 
     def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
-        shared = 0
-        if not above:
-            while shared < min(len(low), len(high)) and low[shared] == high[shared] < 128:
-                shared += 1
-        start = change(low[:shared])
-        end = after_prefix(start) if start else None
-        return start, end or b"", end is None
+        common = b"" if above else low[: shared(low, high)]
+        start = change(re.match(rb"[\x00-\x7f]*", common)[0])  # type: ignore[index]
+        return start, start + PAST, not start
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
@@ -163,11 +165,13 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Bounds of texts that are put together; None: there is no upper one."""
     prefix = b""
-    for low, high, above in parts:
+    for i, (low, high, above) in enumerate(parts):
         if above or low != high:
-            # A text at most `high`, whatever follows it, sorts before the first text past all that start with `high`.
-            end = prefix if above else prefix + high
-            return prefix + low, after_prefix(end) if end else None
+            if i == len(parts) - 1 and not above:
+                return prefix + low, prefix + high
+            # What follows a shorter text may pass `high`: only what all texts between the bounds start with is sure.
+            sure = prefix if above else prefix + low[: shared(low, high)]
+            return prefix + low, sure + PAST if sure else None
         prefix += low
     return prefix, prefix
 
