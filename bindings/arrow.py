@@ -26,6 +26,12 @@ COMPARISONS: Final = {
 }  # fmt: skip
 Tokens = list[tuple[str, str]]  # next token last
 # Arrow's plain "and" and "or" give NULL where one input is NULL, whatever the other is: not SQL's.
+# Arrow's functions that Spark has too, under its names. Division is not among them: Arrow's of integers truncates.
+CALLS: Final = {
+    "add": "+", "subtract": "-", "multiply": "*", "negate": "negative", "abs": "abs", "if_else": "if", "coalesce": "coalesce",
+    "year": "year", "quarter": "quarter", "month": "month", "day": "day", "hour": "hour", "minute": "minute", "second": "second",
+    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_length": "length", "binary_length": "octet_length",
+}  # fmt: skip
 LOGIC: Final = {"and_kleene": Op.AND, "or_kleene": Op.OR, "invert": Op.NOT}
 
 
@@ -125,6 +131,16 @@ def _call(call: _Call, text: str) -> Node:
             return Node(Op.CALL, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "startswith")
         case "is_nan":
             return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
+        case "ends_with" | "match_substring" if "pattern" in chosen and not chosen.get("ignore_case"):
+            return Node(Op.CALL, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), {"ends_with": "endswith"}.get(name, "contains"))
+        case "match_like" if "pattern" in chosen and not chosen.get("ignore_case"):
+            return Node(Op.LIKE, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "\\")
+        case "cast" if options is not None:
+            to = ty.from_arrow(options["to_type"].type)
+            if to.ordered:
+                return Node(Op.CAST, tuple(args), "cast", to)
+        case _ if name.removesuffix("_checked") in CALLS:
+            return Node(Op.CALL, tuple(args), CALLS[name.removesuffix("_checked")])
     inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
     return Node(Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value)
 

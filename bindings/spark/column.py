@@ -8,7 +8,7 @@ The attributes read here are private to PySpark; tests pin them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -81,8 +81,6 @@ class _Walker:
             case "in", _ if args:
                 known = tuple((a.dtype, a.value) for a in args[1:] if a.op is Op.LITERAL)
                 return Node(Op.IN, (args[0], *(a for a in args[1:] if a.op is not Op.LITERAL)), known)
-            case "when", _:
-                return Node(Op.CALL, args if len(args) % 2 else (*args, literal(None, ty.NULL)), "case")
         return Node(Op.CALL, args, name)
 
     def chain(self, name: str, inputs: Iterator[Any]) -> Iterator[Any]:
@@ -116,7 +114,10 @@ class _Classic(_Walker):
                 return self.function(*found)
             case "Cast":
                 mode = n.evalMode()
-                return cast(self.node(n.child()), n.dataType().sql(), plain=mode.isEmpty() or "Ansi" in mode.get().toString())
+                return cast(self.node(n.child()), n.dataType().sql(), "ansi" if mode.isEmpty() else mode.get().toString())
+            case "CaseWhenOtherwise":
+                arms = [(self.node(arm._1()), self.node(arm._2())) for arm in _items(n.branches())]
+                return case(arms, None if n.otherwise().isEmpty() else self.node(n.otherwise().get()))
             case "Alias":
                 return self.node(n.child())
             case "UnresolvedExtractValue":
@@ -170,7 +171,10 @@ class _Connect(_Walker):
                 return self.function(*found)
             case "CastExpression":
                 to = n._data_type if isinstance(n._data_type, str) else n._data_type.simpleString()
-                return cast(self.node(n._expr), to, plain=n._eval_mode in (None, "ansi"))
+                return cast(self.node(n._expr), to, n._eval_mode or "ansi")
+            case "CaseWhen":
+                arms = [(self.node(condition), self.node(value)) for condition, value in n._branches]
+                return case(arms, None if n._else_value is None else self.node(n._else_value))
             case "ColumnAlias":
                 return self.node(n._child)
             case "UnresolvedExtractValue":
@@ -236,12 +240,19 @@ def opaque(what: str, why: str, *inputs: Node) -> Node:
     return Node(Op.UNKNOWN, columns, unknown(what, why).value)
 
 
-def cast(inner: Node, to: str, *, plain: bool) -> Node:
-    """CAST to a type by its name; what casts otherwise (TRY_CAST) is not understood."""
-    dtype = type_named(to)
-    if dtype is None or not plain:
+def cast(inner: Node, to: str, mode: str) -> Node:
+    """CAST or TRY_CAST to a type by its name."""
+    modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
+    dtype, name = type_named(to), next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None)
+    if dtype is None or name is None:
         return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
-    return Node(Op.CAST, (inner,), None, dtype)
+    return Node(Op.CAST, (inner,), name, dtype)
+
+
+def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:
+    """CASE WHEN: conditions and values in turn, and the value for none."""
+    parts = [n for arm in arms for n in arm]
+    return Node(Op.CALL, (*parts, literal(None, ty.NULL) if last is None else last), "case")
 
 
 def field(child: Node, name: Node) -> Node:
