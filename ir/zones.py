@@ -161,6 +161,6 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
             moment = ahead
     # A wall reading that occurs twice is the earlier instant, one that never occurs takes the offset before.
     walls = [t + max(a, b) for t, a, b in zip(switches, offsets, offsets[1:], strict=False)]
-    ends = (-(2**62), 2**62) if is_fixed(zone) else (FIRST, LAST)
+    ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0])) if is_fixed(zone) else (FIRST, LAST)
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)
