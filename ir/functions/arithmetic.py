@@ -207,7 +207,11 @@ def _pmod(call: Call, a: Data, b: Data) -> Any:
         again = (r + d) - divide(r + d, d) * d
     else:
         again = np.fmod(r + d, d)
-    return np.where(np.asarray(r < 0, np.bool_), again, r), bad
+    out = np.where(np.asarray(r < 0, np.bool_), again, r)
+    if call.dtype.kind is Kind.DECIMAL:  # of a negative dividend the result may be as long as the divisor
+        beyond = np.asarray(np.abs(out) > call.dtype.highest, np.bool_)
+        out, bad = np.where(beyond, np.zeros(1, out.dtype), out), bad | beyond
+    return out, bad
 
 
 def _clear_of_zero(call: Call, args: tuple[Interval, ...], f: Function) -> Interval:
@@ -216,7 +220,11 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...], f: Function) -> Inter
     a = args[0]
     clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
     if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
-        clear &= ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
+        clear = clear & ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
+    if call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi:  # a quotient beyond BIGINT wraps
+        unit = 10 ** (max(t.scale for t in call.types) - call.types[0].scale)
+        reach = np.maximum(np.abs(a.low.astype(object)), np.abs(a.high.astype(object))) * unit
+        clear = clear & np.asarray(reach < 2**63, np.bool_)
     return _where(clear | (a.single & b.single), call, f, args)
 
 
@@ -239,6 +247,27 @@ _BY_CORNERS: Final = {
 def _division(name: str) -> Function:
     f = _BY_CORNERS[name]
     return Function(f.signature, f.point, bad=f.bad, interval=lambda call, args: _clear_of_zero(call, args, f))
+
+
+_TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow)
+
+
+def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """The corners, and NaN: 0 times infinity is NaN, and 0 may lie between corners."""
+    found = corners(call, _TIMES, args)
+    if call.dtype.kind is not Kind.FLOAT:
+        return found
+    a, b = args
+    undefined = a.real & b.real & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
+    return replace(found, nans=found.nans | undefined)
+
+
+def _holds_zero(a: Interval) -> Mask:
+    return np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
+
+
+def _holds_infinity(a: Interval) -> Mask:
+    return np.asarray(np.isinf(a.low) | np.isinf(a.high), np.bool_)
 
 
 _MOD: Final = Function(_rest, _mod, bad=by_zero)
@@ -287,7 +316,7 @@ def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 FUNCTIONS: Final = {
     "add": Function(_sum, _integers_or_floats(np.add), monotone=True, bad=overflow),
     "subtract": Function(_sum, _integers_or_floats(np.subtract), monotone=True, bad=overflow),
-    "multiply": Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow),
+    "multiply": replace(_TIMES, interval=_product_interval),
     "divide": _division("divide"),
     "div": _division("div"),
     "remainder": Function(_rest, _mod, bad=by_zero, interval=_mod_interval),

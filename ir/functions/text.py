@@ -162,14 +162,20 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Bounds of texts that are put together; None: there is no upper one."""
-    prefix = b""
-    for low, high, above in parts:
-        if above or low != high:
-            # A text at most `high`, whatever follows it, sorts before the first text past all that start with `high`.
-            end = prefix if above else prefix + high
-            return prefix + low, after_prefix(end) if end else None
-        prefix += low
-    return prefix, prefix
+    if not parts:
+        return b"", b""
+    (low, high, above), (rest_low, rest_high) = parts[0], _chain(parts[1:])
+    # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+    least = low + rest_low if low == high and not above else low
+    if above:
+        return least, None
+    # A text up to `high` that does not begin it is less already, whatever follows. One that begins it
+    # (the empty one and `high` itself too) is followed by at most `rest_high`, or by anything.
+    shown = high.decode()
+    starts = [start for i in range(len(shown) + 1) if (start := shown[:i].encode()) >= low]
+    if rest_high is None:
+        return least, after_prefix(starts[0]) if starts and starts[0] else None
+    return least, max(start + rest_high for start in starts) if starts else high
 
 
 def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
