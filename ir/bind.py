@@ -323,13 +323,13 @@ class _Binder:
         decoded = decode(pattern.value.decode(), n.value)
         if decoded is None:
             return unknown(show(n), "the pattern's escape stands before an ordinary character, which Spark refuses")
+        if subject.op is Op.LITERAL:
+            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
         if decoded.is_literal:
             text = decoded.prefix.encode()
             return against_span(Op.EQ, subject, Span(text, text))
         if decoded.is_prefix and not decoded.prefix:
             return Node(Op.DEFINED, (subject,))
-        if subject.op is Op.LITERAL:
-            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
         return Node(Op.LIKE, (subject, pattern), n.value)
 
     # Scalars.
@@ -400,6 +400,8 @@ def uncast(n: Node) -> Node | None:
     if n.value[0] == "widen":
         return inner
     widens = WIDENING.get(inner.dtype.kind)
+    if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
+        return None  # NULL for dates beyond the timestamps' years
     return inner if widens is not None and widens(inner.dtype, n.dtype) else None
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from skipstone.bindings.sql import parse
 from skipstone.ir.bind import bind_scalar
+from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.node import Op
 from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
@@ -86,7 +87,10 @@ class Predicates:
         if bound.op is Op.UNKNOWN or bound.dtype is None or not bound.dtype.ordered:
             return None
         some = self.batch.slice(self.r.randrange(max(1, self.batch.num_rows - 40)), 40)
-        found = values_of(bound, some, {})
+        try:
+            found = values_of(bound, some, {})
+        except UnsupportedForm:  # a condition inside that is not understood
+            return None
         n = max(len(found.data), len(found.valid), len(found.lost))
         good = [v for v, valid, lost in zip(*(_spread(a, n) for a in (found.data, found.valid, found.lost)), strict=True) if valid and not lost]
         assert found.data.dtype == lane_of(bound.dtype), (sql, found.data.dtype)
@@ -158,7 +162,7 @@ class Predicates:
         value = r.choice(found[1]).decode("utf-8", "replace") if found and found[1] else "a"
         start, kind = value[: r.randint(0, len(value))], r.random()
         if kind < 0.15 and not self.agreed:
-            name = r.choice(("startswith", "endswith", "contains", "starts_with"))
+            name = r.choice(("startswith", "endswith", "contains"))
             part = value[r.randint(0, len(value)) :] if name == "endswith" else start
             return Predicate(f"{name}({x.sql}, {quote(part)})", name)
         if kind < 0.3 and not self.agreed:

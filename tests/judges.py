@@ -89,6 +89,8 @@ class Tally:
     def __init__(self) -> None:
         self.forms: dict[str, Count] = defaultdict(Count)
         self.unsound: list[str] = []
+        self.surprises: list[str] = []  # rows of which Spark says something else
+        self.raised: list[str] = []  # predicates on which Spark raises although no row was expected to make it
 
     @property
     def verdicts(self) -> int:

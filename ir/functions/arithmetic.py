@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import DIGITS, in_spark
-from skipstone.ir.function import Call, Function, Policy, Signature, arity
+from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
 from skipstone.ir.interval import Interval, corners, merge, opaque
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Incomparable, Session
@@ -295,10 +295,19 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def _negate(call: Call, a: Data) -> Any:
+    if call.dtype.kind is Kind.DECIMAL:
+        return -a, _long(a)
     return -a if call.dtype.kind is not Kind.INT else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
 
 
+def _long(a: Data) -> Data:
+    """Spark rounds the negative of a decimal to 34 digits. Source: Scala, `BigDecimal.unary_-`; seen in 4.3."""
+    return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0) if a.dtype == object else np.zeros(len(a), np.uint8)
+
+
 def _abs(call: Call, a: Data) -> Any:
+    if call.dtype.kind is Kind.DECIMAL:
+        return np.abs(a), _long(a)
     return np.abs(a) if call.dtype.kind is not Kind.INT else wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
 
 
