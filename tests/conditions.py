@@ -18,12 +18,28 @@ from tests.strategies import Field
 
 COMPARE = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
 ORDER = ("<", "<=", ">", ">=")
-TESTS = ("({}) IS NULL", "({}) IS NOT NULL", "({}) IS TRUE", "({}) IS NOT TRUE", "({}) IS FALSE", "({}) IS NOT FALSE", "NOT ({})", "({}) = TRUE", "({}) <=> FALSE")
+TESTS = (
+    "({}) IS NULL",
+    "({}) IS NOT NULL",
+    "({}) IS TRUE",
+    "({}) IS NOT TRUE",
+    "({}) IS FALSE",
+    "({}) IS NOT FALSE",
+    "NOT ({})",
+    "({}) = TRUE",
+    "({}) <=> FALSE",
+)
 # Several tests of one scalar that mean more together; {a} and {b} are values of it.
 CONJUNCTS = (
     *("{x} > {a} AND {x} < {b}", "{x} >= {a} AND {x} <= {b}", "{x} < {a} OR {x} >= {a}", "{x} = {a} AND {x} = {b}", "{x} > {a} AND {x} <= {a}"),
     *("{x} > {a} OR {x} <= {b}", "{x} <> {a} AND {x} <> {b}", "{x} <> {a} OR {x} <> {b}", "{x} = {a} OR {x} = {b}", "{x} > {a} AND {x} IN ({a}, {b})"),
-    *("{x} IS NULL OR {x} >= {a}", "{x} IS NOT NULL AND {x} < {a}", "NOT ({x} > {a} AND {x} < {b})", "{x} IS NULL AND {x} = {a}", "{x} IN ({a}, {b}) AND {x} > {b}"),
+    *(
+        "{x} IS NULL OR {x} >= {a}",
+        "{x} IS NOT NULL AND {x} < {a}",
+        "NOT ({x} > {a} AND {x} < {b})",
+        "{x} IS NULL AND {x} = {a}",
+        "{x} IN ({a}, {b}) AND {x} > {b}",
+    ),
 )
 REGEX = ("^a", "^ab?", "^k0[a-c]", "b$", "[0-9]+", "^https://", "a|b", ".", "^Key-.", "^2024", "", "^a.*", "^(a|k)", "é")
 

@@ -79,21 +79,21 @@ TEMPLATES = {"N": NUMBERS, "I": INTEGERS, "T": TEXTS, "D": DATES, "M": MOMENTS, 
 AGREED = {
     "I": (
         *("({I} + {I})", "({I} - {I})", "({I} * {k})", "({I} + {k})", "({k} - {I})", "(-{I})", "abs({I})", "length({T})", "weekofyear({A})", "hour({M})"),
-        *("year({A})", "quarter({A})", "month({A})", "day({A})", "dayofmonth({A})", "dayofyear({A})", "minute({M})", "extract(year FROM {A})", "CAST({B} AS INT)"),
-        *("CAST({I} AS BIGINT)", "CAST({I} AS INT)", "TRY_CAST({I} AS BIGINT)"),
+        *("year({A})", "quarter({A})", "month({A})", "day({A})", "dayofmonth({A})", "dayofyear({A})", "minute({M})", "extract(year FROM {A})"),
+        *("CAST({B} AS INT)", "CAST({I} AS BIGINT)", "CAST({I} AS INT)", "TRY_CAST({I} AS BIGINT)"),
     ),
     "N": (
-        *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} + {k})", "({N} * {k})", "(-{N})", "abs({N})", "CAST({N} AS DOUBLE)", "CAST({I} AS DECIMAL(20,4))"),
-        *("CAST({B} AS DOUBLE)", "TRY_CAST({N} AS DOUBLE)", "{I}", "{I}"),
+        *("({N} + {N})", "({N} - {N})", "({N} * {N})", "({N} + {k})", "({N} * {k})", "(-{N})", "abs({N})", "CAST({N} AS DOUBLE)"),
+        *("CAST({B} AS DOUBLE)", "CAST({I} AS DECIMAL(20,4))", "TRY_CAST({N} AS DOUBLE)", "{I}", "{I}"),
     ),
-    "T": ("substring({T}, 1, {p})", "left({T}, {p})", "lower({T})", "({T} || {T})", "({T} || {w})", "({w} || {T})", "CAST({I} AS STRING)", "CAST({D} AS STRING)"),
+    "T": ("substring({T}, 1, {p})", "left({T}, {p})", "lower({T})", "({T} || {T})", "({T} || {w})", "({w} || {T})", "CAST({I} AS STRING)"),
     "D": ("({D} + {k})", "({D} - {k})", "last_day({D})", "CAST({M} AS DATE)"),
     "M": ("CAST({D} AS TIMESTAMP_NTZ)",),
     "B": ("({N} > {N})", "({N} = {k})", "({D} < {D})", "({T} = {T})", "({X} IS NULL)", "({B} AND {B})", "({N} <=> {N})", "(NOT {B})", "CAST({I} AS BOOLEAN)"),
     "S": (
         *("CASE WHEN {B} THEN {S} ELSE {S} END", "CASE WHEN {B} THEN {S} END", "CASE WHEN {B} THEN {S} WHEN {B} THEN {S} ELSE {S} END", "if({B}, {S}, {S})"),
-        *("coalesce({S}, {S})", "coalesce({S}, {S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})", "greatest({S}, {S})", "least({S}, {S})", "coalesce({S}, {L})"),
-        *("greatest({S}, {L})", "least({S}, {S}, {S})", "nullif({S}, {L})", "if({B}, {S}, {L})"),
+        *("coalesce({S}, {S})", "coalesce({S}, {S}, {S})", "ifnull({S}, {S})", "nullif({S}, {S})", "greatest({S}, {S})", "least({S}, {S})"),
+        *("coalesce({S}, {L})", "greatest({S}, {L})", "least({S}, {S}, {S})", "nullif({S}, {L})", "if({B}, {S}, {L})"),
     ),
 }  # fmt: skip
 LITERALS = {
