@@ -52,6 +52,13 @@ CASES = [
     ("unix_timestamp(n) = 0",                     {"n": [dt.datetime(1970, 1, 1)]},      {"timezone": "Asia/Kolkata"}, ALWAYS),
     ("unix_timestamp(n) = 0",                     {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
     ("unix_seconds(CAST(n AS TIMESTAMP)) = -1",   {"n": [dt.datetime(1969, 12, 31, 23, 59, 59, 500_000)]}, {}, ALWAYS),
+    # What is known of a rest and of a root, though neither is monotone.
+    ("pmod(l, 7) BETWEEN 0 AND 6",                {"l": [-20, 20]},                      {}, ALWAYS),
+    ("pmod(l, -7) > 0",                           {"l": [-20, 0]},                       {}, MAYBE),
+    ("pmod(l, 7) > 3",                            {"l": [0, 3]},                         {}, NEVER),
+    ("sqrt(g) > 3",                               {"g": [0.0, 9.0]},                     {}, NEVER),
+    ("sqrt(g) > 3",                               {"g": [-1.0, 9.0]},                    {}, MAYBE),
+    ("isnan(sqrt(g))",                            {"g": [-2.0, -1.0]},                   {}, ALWAYS),
     # Bytes that are no text are not understood as such.
     ("concat(CAST(y AS STRING), 'a') > 'a'",      {"y": [b"\xfe", b"b\xfe"]},            {}, MAYBE),
     # Shapes of one container and of all.
