@@ -252,6 +252,9 @@ class _Binder:
                 rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))
         if column.op is Op.UNKNOWN:
             return column
+        if rest and any(t.kind is not Kind.NULL and not _alike(t, column.dtype) for t, _ in members):
+            # Spark brings all to one type, in which expressions may be equal that are not equal in their own.
+            return unknown(f"{show(column)} IN (...)", "its members are expressions, and literals of other types")
         if column.dtype == ty.NULL or not (members or rest):
             # An empty list has no SQL text; expressions can build one. Nothing is a member of it.
             return NULL if column.dtype == ty.NULL else FALSE
@@ -403,6 +406,12 @@ def uncast(n: Node) -> Node | None:
     if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
         return None  # NULL for dates beyond the timestamps' years
     return inner if widens is not None and widens(inner.dtype, n.dtype) else None
+
+
+def _alike(a: DType, b: DType | None) -> bool:
+    """Whether a type that both are brought to tells apart what each of them does."""
+    assert b is not None
+    return a == b or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL} or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
 
 
 def is_condition(n: Node) -> bool:

@@ -151,7 +151,8 @@ class Predicates:
         if kind < 0.12:
             found = self.values(x.sql)
             family = next((f for f in "INTDMBY" if found and FAMILIES[f](found[0])), "N")
-            others = [self.scalars.column(family).name, self.literal(x), self.scalars.scalar(family).sql][: r.randint(1, 3)]
+            literal = self.literal(x) if r.random() < 0.8 else r.choice(LITERALS[r.choice("NITDM")])
+            others = [self.scalars.column(family).name, literal, self.scalars.scalar(family).sql][: r.randint(1, 3)]
             return Predicate(f"{x.sql} {word} ({', '.join(others)})", f"{word} of expressions")
         count = r.choice((1, 2, 3, 8)) if kind < 0.85 else 200
         found = [self.literal(x) for _ in range(count)] + (["NULL"] if r.random() < 0.15 else [])

@@ -88,7 +88,7 @@ def main(args: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--containers", type=int, default=1000, help="of each random table")
-    parser.add_argument("--numba", type=float, default=0.1, help="the share of predicates that Numba compiles too; NumPy runs all")
+    parser.add_argument("--numba", type=float, default=0.05, help="the share of predicates that Numba compiles too; NumPy runs all")
     given = parser.parse_args(args)
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")

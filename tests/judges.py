@@ -21,8 +21,8 @@ from tests.neighbours import FIELDS, FOREIGN, table
 from tests.strategies import Table
 from tests.zonemaps import Stat, ZoneMap, zone_map
 
-# DuckDB has no session time zone without an extension that is loaded from the network.
-IN_DUCKDB = tuple(f for f in FIELDS if f.name != "z")
+# DuckDB has no session time zone without an extension that is loaded from the network; FLOAT beside DECIMAL is FLOAT there.
+IN_DUCKDB = tuple(f for f in FIELDS if f.name not in ("z", "f"))
 
 
 @dataclasses.dataclass

@@ -17,8 +17,8 @@ NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = math.inf, math.nan
 
 TYPES = {
-    "i": pa.int32(), "l": pa.int64(), "g": pa.float64(), "h": pa.float64(), "m": pa.decimal128(9, 2), "w": pa.decimal128(38, 10), "d": pa.date32(),
-    "e": pa.decimal128(20, 0), "n": pa.timestamp("us"), "s": pa.string(), "v": pa.string(), "y": pa.binary(),
+    "i": pa.int32(), "l": pa.int64(), "k": pa.int64(), "g": pa.float64(), "h": pa.float64(), "m": pa.decimal128(9, 2), "w": pa.decimal128(38, 10),
+    "e": pa.decimal128(20, 0), "d": pa.date32(), "n": pa.timestamp("us"), "s": pa.string(), "v": pa.string(), "y": pa.binary(),
 }  # fmt: skip
 
 # predicate, the rows of one container, Spark settings, verdict
@@ -61,6 +61,10 @@ CASES = [
     ("isnan(sqrt(g))",                            {"g": [-2.0, -1.0]},                   {}, ALWAYS),
     # Bytes that are no text are not understood as such.
     ("concat(CAST(y AS STRING), 'a') > 'a'",      {"y": [b"\xfe", b"b\xfe"]},            {}, MAYBE),
+    # Members of other types change the type that all are compared in.
+    ("l IN (k, 1e0)",                             {"l": [2**53 + 1], "k": [2**53]},      {}, MAYBE),
+    ("l IN (k, 1)",                               {"l": [2**53 + 1], "k": [2**53]},      {}, NEVER),
+    ("l IN (k, 1.5)",                             {"l": [7], "k": [7, 7]},               {}, ALWAYS),
     # Shapes of one container and of all.
     ("5 div l = 1",                               {"l": [4, 5]},                         {}, ALWAYS),
     ("'a' LIKE 'a'",                              {"s": ["b"]},                          {}, ALWAYS),
