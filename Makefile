@@ -46,8 +46,8 @@ check: lint types floors test ## format, lint, types, floors, tests
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
 
-fuzz: $(VENV)/.dev ## the long random run; SECONDS=600
-	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600)
+fuzz: $(VENV)/.dev ## the long random run: 10 million verdicts, 20,000 predicates in Spark; SECONDS=600
+	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --seconds $(or $(SECONDS),600)
 
 bench: $(VENV)/.dev ## measure, side by side with other engines
 	$(BIN)/python -m bench

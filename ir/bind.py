@@ -258,6 +258,9 @@ class _Binder:
                 rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))
         if column.op is Op.UNKNOWN:
             return column
+        if rest and any(t.kind is not Kind.NULL and not _alike(t, column.dtype) for t, _ in members):
+            # Spark brings all to one type, in which expressions may be equal that are not equal in their own.
+            return unknown(f"{show(column)} IN (...)", "its members are expressions, and literals of other types")
         if column.dtype == ty.NULL or not (members or rest):
             # An empty list has no SQL text; expressions can build one. Nothing is a member of it.
             return NULL if column.dtype == ty.NULL else FALSE
@@ -329,13 +332,13 @@ class _Binder:
         decoded = decode(pattern.value.decode(), n.value)
         if decoded is None:
             return unknown(show(n), "the pattern's escape stands before an ordinary character, which Spark refuses")
+        if subject.op is Op.LITERAL:
+            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
         if decoded.is_literal:
             text = decoded.prefix.encode()
             return against_span(Op.EQ, subject, Span(text, text))
         if decoded.is_prefix and not decoded.prefix:
             return Node(Op.DEFINED, (subject,))
-        if subject.op is Op.LITERAL:
-            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
         return Node(Op.LIKE, (subject, pattern), n.value)
 
     # Scalars.
@@ -406,7 +409,15 @@ def uncast(n: Node) -> Node | None:
     if n.value[0] == "widen":
         return inner
     widens = WIDENING.get(inner.dtype.kind)
+    if n.value[0] == "try_cast" and inner.dtype.kind is Kind.DATE:
+        return None  # NULL for dates beyond the timestamps' years
     return inner if widens is not None and widens(inner.dtype, n.dtype) else None
+
+
+def _alike(a: DType, b: DType | None) -> bool:
+    """Whether a type that both are brought to tells apart what each of them does."""
+    assert b is not None
+    return a == b or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL} or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
 
 
 def is_condition(n: Node) -> bool:

@@ -143,11 +143,14 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
     A function that is monotone in each argument takes its extremes at corners. A bad corner means
     that bad points may lie inside: the interval then ends where the function saturates, or nowhere.
+    A box of one point is that point.
     """
     assert f.point is not None
     alive, nulls, lost = _strict(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
+    single = functools.reduce(np.logical_and, (a.single for a in args), YES)
+    counted = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
     seen, bad_seen, nan_seen, wild, good = (np.zeros(n, np.bool_) for _ in range(5))
@@ -162,15 +165,15 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         if not any(c[2] for c in combination):
             wild = wild | (use & nan)
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
-        use = use & ~nan & (~bad | saturates)
+        use = use & ~nan & (~bad | counted)
         low = np.where(use & (~seen | less(data, low)), data, low)
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
     # Nothing good lies between bad ends that saturate alike, nor in a box of one point.
-    alone = functools.reduce(np.logical_and, (a.single for a in args), YES)
-    barren = bad_seen & ~good & (policy != "keep") & (alone | (saturates & np.asarray(low == high, np.bool_)))
+    barren = bad_seen & ~good & (policy != "keep") & (single | (saturates & np.asarray(low == high, np.bool_)))
     if not saturates:
-        wild = wild | (bad_seen & ~barren)
+        wild = wild | bad_seen
+    wild = wild & ~barren & ~single
     real = alive & (seen | wild) & ~barren
     low, high = np.where(wild, end(call.dtype, high=False), low), np.where(wild, end(call.dtype, high=True), high)
     floating = call.dtype.kind is Kind.FLOAT

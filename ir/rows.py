@@ -52,14 +52,14 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
         UnsupportedForm: the predicate holds a form that only planning understands, or a row for which Spark
             raises an error.
     """
-    truth = _judge(predicate, batch, {})
+    truth = judge(predicate, batch, {})
     _refuse_lost(predicate, truth)
     return pa.array(truth.true, mask=~(truth.true | truth.false))
 
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a batch for which the predicate is TRUE."""
-    truth = _judge(predicate, batch, {})
+    truth = judge(predicate, batch, {})
     _refuse_lost(predicate, truth)
     return batch.filter(pa.array(truth.true))
 
@@ -75,7 +75,8 @@ def _refuse_lost(predicate: Node, truth: Truth) -> None:
 Cache: TypeAlias = dict[Path | Node, pa.Array]
 
 
-def _judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
+def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
+    """Judge each row; rows that cannot be judged are marked, and raise nothing. `cache` keeps what is read from the batch."""
     size = batch.num_rows
     none = np.zeros(size, np.bool_)
     match n.op:
@@ -88,10 +89,10 @@ def _judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
                 "Plan with it, and filter what is read by another engine; or leave this condition out."
             )
         case Op.NOT:
-            p = _judge(n.args[0], batch, cache)
+            p = judge(n.args[0], batch, cache)
             return Truth(p.false, p.true, p.lost)
         case Op.AND | Op.OR:
-            parts = [_judge(a, batch, cache) for a in n.args]
+            parts = [judge(a, batch, cache) for a in n.args]
             trues, falses = [p.true for p in parts], [p.false for p in parts]
             every, some = np.logical_and.reduce, np.logical_or.reduce
             true, false = (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
@@ -99,10 +100,10 @@ def _judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             lost = some([p.lost for p in parts]) & ~(false if n.op is Op.AND else true)
             return Truth(true & ~lost, false & ~lost, lost)
         case Op.IS_TRUE:
-            p = _judge(n.args[0], batch, cache)
+            p = judge(n.args[0], batch, cache)
             return Truth(p.true, ~p.true & ~p.lost, p.lost)
         case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
-            p = _judge(n.args[0], batch, cache)
+            p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
     values, lost = _tested(n.args[0], batch, cache)
     valid = _mask(pc.is_valid(values)) & ~lost
@@ -141,7 +142,7 @@ def values_of(n: Node, batch: pa.RecordBatch, cache: Cache) -> Values:
             return from_array(array)
     call = call_of(n)
     if call.name == TRUTH:
-        truth = _judge(n.args[0], batch, cache)
+        truth = judge(n.args[0], batch, cache)
         return Values(ty.BOOL, truth.true.astype(np.int64), truth.true | truth.false, truth.lost)
     return evaluate(n, tuple(values_of(a, batch, cache) for a in n.args))
 

@@ -6,6 +6,8 @@ apart. `ir/interval.py` has the rules.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.functions.build import TRUTH, call_of, function_of
 from skipstone.ir.interval import Interval, apply, end, opaque, point
 from skipstone.ir.lower import Program, Want, condition_of
+from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, TEXT, Data, Mask, lane_of
@@ -58,8 +61,22 @@ def _truth(condition: Node, source: Source) -> Interval:
     """A condition as a BOOLEAN: its three outcomes are computed as any predicate's are."""
     from skipstone.kernels.launch import prepare
 
-    true, false, null = (_plane(Program(condition_of(condition, want)), source, prepare) for want in (Want.T, Want.F, Want.N))
-    return Interval(ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, NO)
+    merged = merge(condition)
+    true, false, null = (_plane(Program(condition_of(merged, want)), source, prepare) for want in (Want.T, Want.F, Want.N))
+    lost = functools.reduce(np.logical_or, _losses(merged, source), NO)
+    return Interval(ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost)
+
+
+def _losses(condition: Node, source: Source) -> Iterator[Mask]:
+    """Where the calls that a condition tests may be lost; the condition then has no outcome, and neither has what depends on it."""
+    if condition.op is Op.UNKNOWN:
+        yield np.ones(1, np.bool_)
+    for a in condition.args:
+        if a.op is Op.CALL:
+            assert a.dtype is not None
+            yield _mask(source.column(a, a.dtype).lost, source.num_containers)
+        elif a.op is not Op.COLUMN:
+            yield from _losses(a, source)
 
 
 def _plane(program: Program, source: Source, prepare: Any) -> Mask:

@@ -1,4 +1,9 @@
-"""The long random run: `python -m tests.fuzz --seconds 600 --seed 0`. What fails prints its seed, which alone repeats it."""
+"""The long random run.
+
+`python -m tests.fuzz --seconds 600` runs every target in turn, `--verdicts 10000000` until rows and DuckDB have judged
+so many, `--spark-predicates 20000` until Spark has judged so many predicates; `--seed` is the first of all.
+What fails prints its seed, which alone repeats it.
+"""
 
 import argparse
 import random
@@ -7,6 +12,8 @@ import time
 import traceback
 import warnings
 
+from tests.inside import judge as judge_intervals
+from tests.judges import Tally, by_duckdb, by_rows
 from tests.test_backends import numba_shapes, numpy_verdicts
 from tests.test_oracle_rows import judge
 from tests.test_projection import judge as judge_partitions
@@ -16,28 +23,87 @@ TARGETS = {
     "numpy": lambda seed: numpy_verdicts(seed),
     "numba": lambda seed: len(numba_shapes(seed, 6)),
     "partitions": lambda seed: judge_partitions(random.Random(seed))["TRUE"],
+    "intervals": lambda seed: judge_intervals(seed),
 }
+MOST = 20  # failures after which a run ends
+
+
+class Run:
+    """Verdicts of random predicates of all forms, judged; and what failed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.start, self.failed = seed, time.monotonic(), 0
+        self.tallies: dict[str, Tally] = {}
+
+    def until(self, name: str, wanted, judges) -> None:
+        """Let judges take turns until they have what is wanted."""
+        tally = self.tallies[name] = Tally()
+        seed, start, shown = self.seed, time.monotonic(), 0
+        while wanted(tally) and self.failed < MOST:
+            for one in judges:
+                try:
+                    one(seed, tally)
+                except Exception:
+                    self.failed += 1
+                    print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}", flush=True)
+            found = [f"UNSOUND {u}" for u in tally.unsound] + [f"ROWS DIFFER {s}" for s in tally.surprises]
+            print(*found[shown:], sep="\n", end="\n" if found[shown:] else "", flush=True)
+            self.failed, shown = self.failed + len(found) - shown, len(found)
+            seed += 1
+        took = time.monotonic() - start
+        print(f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {len(tally.unsound)} unsound, {took:,.0f} s, ", end="")
+        print(f"seeds {self.seed} to {seed - 1}", flush=True)
+        for case in tally.raised[:10]:
+            print(f"Spark raises where no row was expected to make it: {case}")
+
+
+def with_spark(run: Run, predicates: int, numba: float) -> None:
+    from skipstone.spark import session
+    from tests.judge_spark import by_spark
+    from tests.spark_session import CONFIG
+
+    spark = session(CONFIG, master="local[2]", name="skipstone fuzz")
+    run.until("Spark", lambda t: t.predicates < predicates, [lambda seed, tally: by_spark(spark, seed, tally, numba=numba)])
+    spark.stop()
+
+
+def take_turns(run: Run, targets: list[str], seconds: float) -> None:
+    done, start, seed = dict.fromkeys(targets, 0), time.monotonic(), run.seed
+    while time.monotonic() - start < seconds and run.failed < MOST:
+        for name in targets:
+            try:
+                done[name] += TARGETS[name](seed)
+            except Exception:
+                run.failed += 1
+                print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}", flush=True)
+        seed += 1
+    print(f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; seeds {run.seed} to {seed - 1}")
 
 
 def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--verdicts", type=int, default=0, help="judged by rows and by DuckDB")
+    parser.add_argument("--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers")
+    parser.add_argument("--seconds", type=float, default=None, help="for the targets; 60, or 0 beside the two above")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--containers", type=int, default=1000, help="of each random table")
+    parser.add_argument("--numba", type=float, default=0.05, help="the share of predicates that Numba compiles too; NumPy runs all")
     given = parser.parse_args(args)
     warnings.simplefilter("error")
-    done, failed = dict.fromkeys(given.targets, 0), 0
-    start, seed = time.monotonic(), given.seed
-    while time.monotonic() - start < given.seconds and failed < 5:
-        for name in given.targets:
-            try:
-                done[name] += TARGETS[name](seed)
-            except Exception:
-                failed += 1
-                print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}")
-        seed += 1
-    print(f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; seeds {given.seed} to {seed - 1}; {failed} failures")
-    return int(failed > 0)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+    run = Run(given.seed)
+    sizes = {"containers": given.containers, "numba": given.numba}
+    if given.verdicts:
+        judges = [lambda seed, tally: by_rows(seed, tally, **sizes), lambda seed, tally: by_duckdb(seed, tally, **sizes)]
+        run.until("rows and DuckDB", lambda t: t.verdicts < given.verdicts, judges)
+    if given.spark_predicates:
+        with_spark(run, given.spark_predicates, given.numba / 2)
+    seconds = given.seconds if given.seconds is not None else 0 if given.verdicts or given.spark_predicates else 60
+    if seconds:
+        take_turns(run, given.targets, seconds)
+    print(f"{run.failed} failures")
+    return int(run.failed > 0)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def in_duckdb(sql: str) -> str:
     sql = SPARK_STRING.sub(string, sql)
     sql = re.sub(r"(LIKE '(?:[^']|'')*')(?! ESCAPE)", r"\1 ESCAPE '\\'", sql)
     sql = re.sub(r"(?<![\w.'])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)([FD])\b", lambda m: f"CAST('{m[1]}' AS {'FLOAT' if m[2] == 'F' else 'DOUBLE'})", sql)
-    return sql.replace("TIMESTAMP_NTZ '", "TIMESTAMP '").replace(" <=> ", " IS NOT DISTINCT FROM ").replace(" IS UNKNOWN", " IS NULL")
+    return sql.replace("TIMESTAMP_NTZ", "TIMESTAMP").replace(" <=> ", " IS NOT DISTINCT FROM ").replace(" IS UNKNOWN", " IS NULL")
 
 
 def moderate(r, f: Field, center: int):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from skipstone.ir.function import Function
-from skipstone.ir.functions import arithmetic, casts, choice, dates, iceberg, numbers, text
+from skipstone.ir.functions import arithmetic, casts, choice, dates, division, iceberg, numbers, text
 
 FUNCTIONS: Final[dict[str, Function]] = {
     **casts.FUNCTIONS,
     **arithmetic.FUNCTIONS,
+    **division.FUNCTIONS,
     **numbers.FUNCTIONS,
     **dates.FUNCTIONS,
     **text.FUNCTIONS,

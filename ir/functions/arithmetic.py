@@ -1,4 +1,4 @@
-"""Arithmetic: + - * / % div, unary minus, abs; with Spark's result types and overflow.
+"""Arithmetic: + - *, unary minus, abs; with Spark's result types and overflow.
 
 Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`, `AnsiTypeCoercion`.
 """
@@ -12,12 +12,12 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import DIGITS, in_spark
-from skipstone.ir.function import Call, Function, Policy, Signature, arity
-from skipstone.ir.interval import Interval, corners, merge, opaque
+from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
+from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.values import NO, Data, Mask, lane_of
+from skipstone.ir.values import Data, Mask, lane_of
 
 NUMERIC: Final = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 
@@ -51,7 +51,8 @@ def _decimal(n: Node, t: DType) -> DType:
     return ty.decimal_type(len(str(abs(int(n.value)))) if n.op is Op.LITERAL and n.value is not None else DIGITS[t.bits], 0)  # type: ignore[call-overload]
 
 
-def _fits(precision: int, scale: int) -> DType:
+def fits(precision: int, scale: int) -> DType:
+    """The decimal type of a result."""
     if precision > 38:
         raise Incomparable(f"the result needs {precision} digits, and Spark rounds beyond 38")
     return ty.decimal_type(precision, scale)
@@ -62,35 +63,12 @@ def _sum(args: tuple[Node, ...], session: Session) -> Signature:
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
     scale = max(a.scale, b.scale)
-    return (a, b), _fits(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return (a, b), fits(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
 
 
 def _product(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
-    return (a, b), a if a.kind is not Kind.DECIMAL else _fits(a.precision + b.precision + 1, a.scale + b.scale)
-
-
-def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
-    a, b = operands(args, session)
-    if a.kind is not Kind.DECIMAL:
-        return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
-    scale = max(6, a.scale + b.precision + 1)
-    return (a, b), _fits(a.precision - a.scale + b.scale + scale, scale)
-
-
-def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
-    a, b = operands(args, session)
-    if a.kind is Kind.FLOAT:
-        raise Incomparable("div is understood between integers and decimals")
-    return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
-
-
-def _rest(args: tuple[Node, ...], session: Session) -> Signature:
-    a, b = operands(args, session)
-    if a.kind is not Kind.DECIMAL:
-        return (a, b), a
-    scale = max(a.scale, b.scale)
-    return (a, b), _fits(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return (a, b), a if a.kind is not Kind.DECIMAL else fits(a.precision + b.precision + 1, a.scale + b.scale)
 
 
 def _unary(args: tuple[Node, ...], session: Session) -> Signature:
@@ -104,11 +82,6 @@ def overflow(call: Call) -> Policy:
     if call.session.ansi:
         return "raise"
     return "null" if call.dtype.kind is Kind.DECIMAL else "keep"
-
-
-def by_zero(call: Call) -> Policy:
-    """Division by zero raises or gives NULL."""
-    return "raise" if call.session.ansi else "null"
 
 
 def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
@@ -144,135 +117,52 @@ def _integers_or_floats(op: Any) -> Any:
         if call.dtype.kind is Kind.INT:
             return wrap(exact(op, a, b, call.dtype.bits), call.dtype)
         if op is not np.multiply:
-            a, b = (_rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
+            a, b = (rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
         return exact(op, a, b, 64)  # a decimal's result type holds it
 
     return point
 
 
-def _rescale(a: Data, digits: int) -> Data:
+def rescale(a: Data, digits: int) -> Data:
+    """Decimals with more digits behind the point."""
     return a if digits == 0 else exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
 
 
-def divide(a: Data, b: Data) -> Data:
-    """Integer division that truncates towards zero, as Java's; b is not 0. Python integers."""
-    a, b = a.astype(object), b.astype(object)
-    q = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -q, q))
+_TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow)
 
 
-def _divide(call: Call, a: Data, b: Data) -> Any:
-    zero = np.asarray(b == 0, np.bool_)
-    b = np.where(zero, np.ones_like(b), b)
-    if call.dtype.kind is Kind.FLOAT:
-        return a / b, np.broadcast_to(zero, np.broadcast(a, b).shape)
-    # Half up, away from zero: the quotient of 10^k * a and b, with k digits to spare.
-    shift = call.dtype.scale - call.types[0].scale + call.types[1].scale
-    n, d = a.astype(object) * 10**shift, b.astype(object)
-    size = (2 * np.abs(n) + np.abs(d)) // (2 * np.abs(d))
-    return np.where((n < 0) != (d < 0), -size, size), np.broadcast_to(zero, size.shape)
-
-
-def _div(call: Call, a: Data, b: Data) -> Any:
-    zero = np.asarray(b == 0, np.bool_)
-    b = np.where(zero, np.ones_like(b), b)
-    if call.types[0].kind is Kind.DECIMAL:
-        scale = max(t.scale for t in call.types)
-        a, b = (_rescale(x, scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
-    out, bad = wrap(divide(a, b), ty.INT64)
-    return out, zero | (bad & call.session.ansi)
-
-
-def _mod(call: Call, a: Data, b: Data) -> Any:
-    zero = np.asarray(b == 0, np.bool_)
-    b = np.where(zero, np.ones_like(b), b)
-    bad = np.broadcast_to(zero, np.broadcast(a, b).shape)
-    if call.dtype.kind is Kind.FLOAT:
-        return np.fmod(a, b), bad
-    if call.dtype.kind is Kind.DECIMAL:
-        a, b = (_rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
-    if object in (a.dtype, b.dtype):
-        return a - divide(a, b) * b, bad
-    return np.fmod(a, b), bad
-
-
-def _pmod(call: Call, a: Data, b: Data) -> Any:
-    r, bad = _mod(call, a, b)
-    if call.dtype.kind is Kind.DECIMAL:
-        b = _rescale(b, call.dtype.scale - call.types[1].scale)
-    d = np.where(np.asarray(b == 0, np.bool_), np.ones_like(b), b)
-    if call.dtype.kind is Kind.INT:  # the sum wraps in the type's own width, as Java's does
-        again = np.fmod(wrap(exact(np.add, r, d, 64), call.dtype)[0], d)
-    elif r.dtype == object:
-        again = (r + d) - divide(r + d, d) * d
-    else:
-        again = np.fmod(r + d, d)
-    return np.where(np.asarray(r < 0, np.bool_), again, r), bad
-
-
-def _clear_of_zero(call: Call, args: tuple[Interval, ...], f: Function) -> Interval:
-    """Division is monotone in each argument on either side of a divisor of zero."""
-    b = args[1]
-    a = args[0]
-    clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
-    if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
-        clear &= ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
-    # Nothing is divided by a divisor that is always 0, whatever the dividend is: one of its values will do.
-    zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
-    a = replace(a, high=np.where(zero, a.low, a.high), above=NO) if zero.any() else a
-    return _where(clear | zero | (a.single & b.single), call, f, (a, b))
-
-
-def _where(fits: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Corners in the containers of a mask, nothing known elsewhere."""
-    if fits.all():
-        return corners(call, f, args)
-    if not fits.any():
-        return opaque(call, f, args)
-    where = np.broadcast_to(fits, max(map(len, args)))
-    return merge(where, corners(call, f, tuple(a.take(where) for a in args)), opaque(call, f, args))
-
-
-_BY_CORNERS: Final = {
-    "divide": Function(_quotient, _divide, bad=by_zero),
-    "div": Function(_whole_quotient, _div, bad=by_zero),
-}
-
-
-def _division(name: str) -> Function:
-    f = _BY_CORNERS[name]
-    return Function(f.signature, f.point, bad=f.bad, interval=lambda call, args: _clear_of_zero(call, args, f))
-
-
-_MOD: Final = Function(_rest, _mod, bad=by_zero)
-
-
-def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The rest has the dividend's sign, and is smaller than the divisor and no larger than the dividend."""
-    a, b = args
-    exact_at = a.single & b.single
-    found = _where(exact_at, call, _MOD, args)
-    if call.dtype.kind is not Kind.INT or exact_at.all():
+def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """The corners, and NaN: 0 times infinity is NaN, and 0 may lie between corners."""
+    found = corners(call, _TIMES, args)
+    if call.dtype.kind is not Kind.FLOAT:
         return found
-    clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
-    most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
-    low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
-    high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
-    # The whole dividend lies below the divisor: the rest is the dividend.
-    small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
-    low, high = np.where(small, a.low, low).astype(np.int64), np.where(small, a.high, high).astype(np.int64)
-    use = clear & ~exact_at
-    return Interval(
-        call.dtype, np.where(use, low, found.low), np.where(use, high, found.high), found.above, found.real,
-        np.where(use, a.nulls | b.nulls, found.nulls), found.nans, np.where(use, a.lost | b.lost, found.lost),
-    )  # fmt: skip
+    a, b = args
+    undefined = a.real & b.real & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
+    return replace(found, nans=found.nans | undefined)
+
+
+def _holds_zero(a: Interval) -> Mask:
+    return np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
+
+
+def _holds_infinity(a: Interval) -> Mask:
+    return np.asarray(np.isinf(a.low) | np.isinf(a.high), np.bool_)
 
 
 def _negate(call: Call, a: Data) -> Any:
+    if call.dtype.kind is Kind.DECIMAL:
+        return -a, _long(a)
     return -a if call.dtype.kind is not Kind.INT else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
 
 
+def _long(a: Data) -> Data:
+    """Spark rounds the negative of a decimal to 34 digits. Source: Scala, `BigDecimal.unary_-`; seen in 4.3."""
+    return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0) if a.dtype == object else np.zeros(len(a), np.uint8)
+
+
 def _abs(call: Call, a: Data) -> Any:
+    if call.dtype.kind is Kind.DECIMAL:
+        return np.abs(a), _long(a)
     return np.abs(a) if call.dtype.kind is not Kind.INT else wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
 
 
@@ -290,11 +180,7 @@ def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 FUNCTIONS: Final = {
     "add": Function(_sum, _integers_or_floats(np.add), monotone=True, bad=overflow),
     "subtract": Function(_sum, _integers_or_floats(np.subtract), monotone=True, bad=overflow),
-    "multiply": Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow),
-    "divide": _division("divide"),
-    "div": _division("div"),
-    "remainder": Function(_rest, _mod, bad=by_zero, interval=_mod_interval),
-    "pmod": Function(_rest, _pmod, bad=by_zero),
+    "multiply": replace(_TIMES, interval=_product_interval),
     "negative": Function(_unary, _negate, monotone=True, bad=overflow),
     "abs": Function(_unary, _abs, bad=overflow, interval=_abs_interval),
 }

@@ -157,7 +157,9 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise Incomparable(f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}")
-    return build("unix_seconds", (cast(args[0], ty.TIMESTAMP, session),), session)
+    # A wall clock is read as it stands, in no zone; and seconds are cut towards zero. Source: Spark, `ToTimestamp`; seen in 4.3.
+    wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
+    return build("whole_seconds", (cast(args[0], ty.TIMESTAMP_NTZ if wall else ty.TIMESTAMP, session),), session)
 
 
 def _move(args: tuple[Node, ...], session: Session) -> Node:

@@ -214,8 +214,10 @@ def _as_text(call: Call, a: Data) -> Any:
 
 def _as_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
-    maybe_bad = NO if call.dtype.kind is Kind.BINARY else a.real
-    return Interval(call.dtype, a.low, a.high, a.above, a.real, a.nulls, NO, a.lost | maybe_bad)
+    if call.dtype.kind is Kind.BINARY:
+        return Interval(call.dtype, a.low, a.high, a.above, a.real, a.nulls, NO, a.lost)
+    u = unknown(call.dtype)  # not each of the bytes between two is text
+    return Interval(call.dtype, u.low, u.high, u.above, a.real, a.nulls, NO, a.lost | a.real)
 
 
 def _fails(call: Call) -> Policy:

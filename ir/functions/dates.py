@@ -89,7 +89,7 @@ def _trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _trunc(call: Call, a: Data, unit: Data) -> Any:
-    return truncate_days(a, UNITS[one(unit).decode().lower()])
+    return _in_days(truncate_days(a, UNITS[one(unit).decode().lower()]))
 
 
 def _wall_trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -134,6 +134,18 @@ def _units_since(step: int) -> Function:
     return Function(fixed(ty.TIMESTAMP, returns=ty.INT64), lambda call, a: a // step, monotone=True)
 
 
+def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 1)
+    t = args[0].dtype
+    if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
+        raise Incomparable(f"seconds are counted of timestamps, and this is {t}")
+    return (t,), ty.INT64
+
+
+def _whole_seconds(call: Call, a: Data) -> Any:
+    return np.where(a < 0, -(-np.maximum(a, np.iinfo(np.int64).min + 1) // SECOND), a // SECOND)
+
+
 def _later(call: Call, a: Data, micros: Data) -> Any:
     return _instant(exact(np.add, a, micros, 64))
 
@@ -159,7 +171,7 @@ FUNCTIONS: Final = {
     "minute": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // (60 * SECOND) % 60, lambda t: t // HOUR),
     "second": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // SECOND % 60, lambda t: t // (60 * SECOND)),
     "last_day": Function(fixed(ty.DATE, returns=ty.DATE), lambda call, a: _in_days(month_start(months(a) + 1) - 1), monotone=True, bad="lost"),
-    "trunc": Function(_trunc_signature, _trunc, monotone=True),
+    "trunc": Function(_trunc_signature, _trunc, monotone=True, bad="lost"),
     "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="lost"),
     "date_add": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a + n), monotone=True, bad="lost"),
     "date_sub": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a - n), monotone=True, bad="lost"),
@@ -169,6 +181,7 @@ FUNCTIONS: Final = {
     ),
     "unix_date": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: a, monotone=True),
     "date_from_unix_date": Function(fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True),
+    "whole_seconds": Function(_whole_seconds_signature, _whole_seconds, monotone=True),
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),
     "unix_micros": _units_since(1),

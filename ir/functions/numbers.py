@@ -11,10 +11,11 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
 from skipstone.ir.functions.arithmetic import number
+from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
-from skipstone.ir.values import Data, lane_of
+from skipstone.ir.values import NO, Data, lane_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
@@ -83,10 +84,18 @@ def _double(args: tuple[Node, ...], session: Session) -> Signature:
     return (ty.DOUBLE,), ty.DOUBLE
 
 
+def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """The root of a number below 0 is NaN."""
+    (a,) = args
+    low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
+    below, above = a.real & np.asarray(a.low < 0, np.bool_), a.real & np.asarray(a.high >= 0, np.bool_)
+    return Interval(ty.DOUBLE, low, high, NO, above, a.nulls, a.nans | below, a.lost)
+
+
 FUNCTIONS: Final = {
     "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="lost"),
     "sign": Function(_double, lambda call, a: np.sign(a), monotone=True),
-    "sqrt": Function(_double, lambda call, a: np.sqrt(a), monotone=True),
+    "sqrt": Function(_double, lambda call, a: np.sqrt(a), interval=_sqrt_interval),
 }

@@ -164,16 +164,19 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Bounds of texts that are put together; None: there is no upper one."""
-    prefix = b""
-    for i, (low, high, above) in enumerate(parts):
-        if above or low != high:
-            if i == len(parts) - 1 and not above:
-                return prefix + low, prefix + high
-            # What follows a shorter text may pass `high`: only what all texts between the bounds start with is sure.
-            sure = prefix if above else prefix + low[: shared(low, high)]
-            return prefix + low, sure + PAST if sure else None
-        prefix += low
-    return prefix, prefix
+    if not parts:
+        return b"", b""
+    (low, high, above), (rest_low, rest_high) = parts[0], _chain(parts[1:])
+    # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+    least = low + rest_low if low == high and not above else low
+    if above:
+        return least, None
+    # A text up to `high` that does not begin it is less already, whatever follows. One that begins it
+    # (the empty one and `high` itself too) is followed by at most `rest_high`, or by anything.
+    starts = [high[:i] for i in range(len(high) + 1) if high[:i] >= low]
+    if rest_high is None:
+        return least, starts[0] + PAST if starts[0] else None
+    return least, max(start + rest_high for start in starts)
 
 
 def _trimmed(strip: Callable[[bytes], bytes]) -> Function:

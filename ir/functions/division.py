@@ -1,0 +1,172 @@
+"""Division: / div % pmod, with Spark's result types. What is divided by zero raises or is NULL.
+
+Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from skipstone.ir import types as ty
+from skipstone.ir.function import Call, Function, Policy, Signature
+from skipstone.ir.functions.arithmetic import exact, fits, operands, rescale, wrap
+from skipstone.ir.interval import Interval, corners, merge, opaque
+from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import Kind
+from skipstone.ir.values import Data, Mask
+
+
+def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
+    a, b = operands(args, session)
+    if a.kind is not Kind.DECIMAL:
+        return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
+    scale = max(6, a.scale + b.precision + 1)
+    return (a, b), fits(a.precision - a.scale + b.scale + scale, scale)
+
+
+def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
+    a, b = operands(args, session)
+    if a.kind is Kind.FLOAT:
+        raise Incomparable("div is understood between integers and decimals")
+    return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
+
+
+def _rest(args: tuple[Node, ...], session: Session) -> Signature:
+    a, b = operands(args, session)
+    if a.kind is not Kind.DECIMAL:
+        return (a, b), a
+    scale = max(a.scale, b.scale)
+    return (a, b), fits(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+
+
+def by_zero(call: Call) -> Policy:
+    """Division by zero raises or gives NULL."""
+    return "raise" if call.session.ansi else "null"
+
+
+def divide(a: Data, b: Data) -> Data:
+    """Integer division that truncates towards zero, as Java's; b is not 0. Python integers."""
+    a, b = a.astype(object), b.astype(object)
+    q = np.abs(a) // np.abs(b)
+    return np.asarray(np.where((a < 0) != (b < 0), -q, q))
+
+
+def _divide(call: Call, a: Data, b: Data) -> Any:
+    zero = np.asarray(b == 0, np.bool_)
+    b = np.where(zero, np.ones_like(b), b)
+    if call.dtype.kind is Kind.FLOAT:
+        return a / b, np.broadcast_to(zero, np.broadcast(a, b).shape)
+    # Half up, away from zero: the quotient of 10^k * a and b, with k digits to spare.
+    shift = call.dtype.scale - call.types[0].scale + call.types[1].scale
+    n, d = a.astype(object) * 10**shift, b.astype(object)
+    size = (2 * np.abs(n) + np.abs(d)) // (2 * np.abs(d))
+    return np.where((n < 0) != (d < 0), -size, size), np.broadcast_to(zero, size.shape)
+
+
+def _div(call: Call, a: Data, b: Data) -> Any:
+    zero = np.asarray(b == 0, np.bool_)
+    b = np.where(zero, np.ones_like(b), b)
+    if call.types[0].kind is Kind.DECIMAL:
+        scale = max(t.scale for t in call.types)
+        a, b = (rescale(x, scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
+    out, bad = wrap(divide(a, b), ty.INT64)
+    return out, zero | (bad & call.session.ansi)
+
+
+def _mod(call: Call, a: Data, b: Data) -> Any:
+    zero = np.asarray(b == 0, np.bool_)
+    b = np.where(zero, np.ones_like(b), b)
+    bad = np.broadcast_to(zero, np.broadcast(a, b).shape)
+    if call.dtype.kind is Kind.FLOAT:
+        return np.fmod(a, b), bad
+    if call.dtype.kind is Kind.DECIMAL:
+        a, b = (rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
+    if object in (a.dtype, b.dtype):
+        return a - divide(a, b) * b, bad
+    return np.fmod(a, b), bad
+
+
+def _pmod(call: Call, a: Data, b: Data) -> Any:
+    r, bad = _mod(call, a, b)
+    if call.dtype.kind is Kind.DECIMAL:
+        b = rescale(b, call.dtype.scale - call.types[1].scale)
+    d = np.where(np.asarray(b == 0, np.bool_), np.ones_like(b), b)
+    if call.dtype.kind is Kind.INT:  # the sum wraps in the type's own width, as Java's does
+        again = np.fmod(wrap(exact(np.add, r, d, 64), call.dtype)[0], d)
+    elif r.dtype == object:
+        again = (r + d) - divide(r + d, d) * d
+    else:
+        again = np.fmod(r + d, d)
+    out = np.where(np.asarray(r < 0, np.bool_), again, r)
+    if call.dtype.kind is Kind.DECIMAL:  # of a negative dividend the result may be as long as the divisor
+        beyond = np.asarray(np.abs(out) > call.dtype.highest, np.bool_)
+        out, bad = np.where(beyond, np.zeros(1, out.dtype), out), bad | beyond
+    return out, bad
+
+
+def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Division is monotone in each argument on either side of a divisor of zero."""
+    b = args[1]
+    a = args[0]
+    clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
+    if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
+        clear = clear & ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
+    if call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi:  # a quotient beyond BIGINT wraps
+        unit = 10 ** (max(t.scale for t in call.types) - call.types[0].scale)
+        reach = np.maximum(np.abs(a.low.astype(object)), np.abs(a.high.astype(object))) * unit
+        clear = clear & np.asarray(reach < 2**63, np.bool_)
+    # Nothing is divided by a divisor that is always 0, whatever the dividend is: one of its values will do.
+    zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
+    a = replace(a, high=np.where(zero, a.low, a.high)) if zero.any() else a
+    return _where(clear | zero | (a.single & b.single), call, _BY_CORNERS[call.name], (a, b))
+
+
+def _where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
+    """Corners in the containers of a mask, nothing known elsewhere."""
+    if use.all():
+        return corners(call, f, args)
+    if not use.any():
+        return opaque(call, f, args)
+    where = np.broadcast_to(use, max(map(len, args)))
+    return merge(where, corners(call, f, tuple(a.take(where) for a in args)), opaque(call, f, args))
+
+
+_BY_CORNERS: Final = {
+    "divide": Function(_quotient, _divide, bad=by_zero),
+    "div": Function(_whole_quotient, _div, bad=by_zero),
+    "remainder": Function(_rest, _mod, bad=by_zero),
+    "pmod": Function(_rest, _pmod, bad=by_zero),
+}
+
+
+def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """The rest has the dividend's sign, and is smaller than the divisor and no larger than the dividend.
+
+    pmod's is that, or what it is short of the divisor.
+    """
+    a, b = args
+    exact_at = a.single & b.single
+    found = _where(exact_at, call, _BY_CORNERS[call.name], args)
+    if call.dtype.kind is not Kind.INT or exact_at.all():
+        return found
+    clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
+    most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
+    low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
+    high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
+    if call.name == "pmod":  # what is below 0 is moved up by a positive divisor, and may be by a negative one
+        low, high = np.where(b.low > 0, 0, low), np.where(a.low >= 0, high, most)
+    # The whole dividend lies below the divisor: the rest is the dividend.
+    small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
+    low, high = np.where(small, a.low, low).astype(np.int64), np.where(small, a.high, high).astype(np.int64)
+    use = clear & ~exact_at
+    return Interval(
+        call.dtype, np.where(use, low, found.low), np.where(use, high, found.high), found.above, found.real,
+        np.where(use, a.nulls | b.nulls, found.nulls), found.nans, np.where(use, a.lost | b.lost, found.lost),
+    )  # fmt: skip
+
+
+FUNCTIONS: Final = {name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval) for name, f in _BY_CORNERS.items()}
