@@ -357,3 +357,22 @@ def test_expressions_build_calls():
         assert ss.PruningPredicate(built, SCHEMA) == ss.PruningPredicate(text, SCHEMA), text
     with pytest.raises(ss.PredicateError, match="a cast to list"):
         c("x").cast(pa.list_(pa.int32()))
+
+
+@pytest.mark.parametrize("text", ["upper(s) = 'K7'", "x - y > 0", "s LIKE 'k%9'", "CAST(s AS INT) = 3", "coalesce(s, 'k3') < 'k2'", "if(x > 5, s, 'k') = 'k'"])
+def test_many_containers_are_judged_as_few_are(text):
+    """Blocks, and bounds that repeat: a container's answer does not depend on how many there are."""
+    n = 70_000
+    i = np.arange(n)
+    texts = pa.array(np.where(i % 7 == 0, None, np.char.add("k", (i % 11).astype(str)).astype(object)))
+    columns = {
+        "x": {"min": pa.array(i, pa.int32(), mask=i % 5 == 0), "max": pa.array(i + 3, pa.int32())},
+        "y": {"min": i[::-1].copy(), "max": i[::-1] + 2, "null_count": i % 2},
+        "s": {"min": texts, "max": texts, "null_count": i % 3},
+    }
+    p, stats = ss.PruningPredicate(text, SCHEMA), ss.Statistics.from_dict(columns, SCHEMA, row_count=np.full(n, 5))
+    found = p.evaluate(stats, "numpy")
+    for start in (0, 32_700, n - 100):
+        part = {name: {k: v[start : start + 100] for k, v in given.items()} for name, given in columns.items()}
+        assert p.evaluate(ss.Statistics.from_dict(part, SCHEMA, row_count=[5] * 100)).tolist() == found[start : start + 100].tolist()
+    assert len(set(found.tolist())) > 1 or "CAST" in text
