@@ -110,6 +110,11 @@ CASES = [
     ("lower(s) = 'x'",                      {"s": ("AB", "AZ")},                NEVER),
     ("s ILIKE 'ab%'",                       {"s": ("ABa", "ABz")},              ALWAYS),
     ("s ILIKE 'b%'",                        {"s": ("ABa", "ABz")},              NEVER),
+    ("s ILIKE 'x%'",                        {"s": ("apple", "banana")},   NEVER),
+    ("lower(s) = 'q'",                      {"s": ("Apple", "Cherry")},         NEVER),
+    ("lower(s) = 'b'",                      {"s": ("Apple", "Cherry")},         MAYBE),
+    ("upper(s) < 'D'",                      {"s": ("apple", "cherry")},         ALWAYS),
+    ("lower(s) = 'k'",                      {"s": ("l", "\u212b")},             MAYBE),   # KELVIN SIGN is between
     ("s RLIKE '^ab'",                       {"s": ("aba", "abz")},              ALWAYS),
     ("s RLIKE '^b+'",                       {"s": ("aba", "abz")},              NEVER),
     ("s RLIKE 'b.a'",                       {"s": ("abca", "abca")},            ALWAYS),

@@ -6,6 +6,7 @@ prefix has it too, which is all that most functions can carry.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -119,8 +120,19 @@ def _case(upper: bool) -> Function:
 
     def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
         common = b"" if above else low[: shared(low, high)]
-        start = change(re.match(rb"[\x00-\x7f]*", common)[0])  # type: ignore[index]
-        return start, start + PAST, not start
+        plain = re.match(rb"[\x00-\x7f]*", common)[0]  # type: ignore[index]
+        start, last = change(plain), high[len(common) : len(common) + 1]
+        if above or len(plain) < len(common) or not last.isascii() or not last:
+            return start, start + PAST, not start
+        # The next character, if there is one, lies between those of the bounds, and all of these are ASCII.
+        first = low[len(common) : len(common) + 1]
+        least, most = images(first or b"\0", last)
+        return start + (least if first else b""), start + most + PAST, False
+
+    @functools.lru_cache(maxsize=1 << 14)
+    def images(first: bytes, last: bytes) -> tuple[bytes, bytes]:
+        found = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
+        return min(found), max(found)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
