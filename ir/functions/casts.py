@@ -125,6 +125,22 @@ def _seconds_to_timestamp(call: Call, a: Data) -> Any:
     return _clipped(call, exact(np.multiply, a, np.full(1, MICROS), 64))[0].astype(np.int64)  # it saturates
 
 
+def _float_to_timestamp(call: Call, a: Data) -> Any:
+    """Seconds, which saturate where ANSI mode does not refuse them; NaN and the infinities are no time."""
+    micros = a.astype(np.float64) * MICROS
+    inside = np.clip(np.where(np.isnan(micros), 0, np.trunc(micros)), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    beyond = (np.abs(micros) > 2.0**63) & (call.session.ansi or call.name == "try_cast")
+    return np.where(micros >= 2.0**63, 2**63 - 1, inside), ~np.isfinite(a) | beyond
+
+
+def _decimal_to_timestamp(call: Call, a: Data) -> Any:
+    unit = 10 ** call.types[0].scale
+    micros = a.astype(object) * MICROS
+    whole = np.where(np.asarray(micros < 0, np.bool_), -(-micros // unit), micros // unit)
+    out, bad = _clipped(call, whole)
+    return out, np.where(bad, LOST, 0)
+
+
 def _rescaled(call: Call, a: Data) -> Any:
     """Between units of timestamps; Spark's is the microsecond."""
     source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
@@ -266,6 +282,9 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_BOOL, _STRING): _rule(_text(lambda v, t: "true" if v else "false"), monotone=True),
     (_DATE, _STAMP): _rule(_date_to_wall, monotone=True, bad="lost", saturates=True),
     (_DATE, _STRING): _rule(_text(_show_date), monotone=True, bad="lost"),
+    (_FLOAT, _STAMP): _rule(_float_to_timestamp, monotone=True, bad=_fails_or_null, saturates=True),
+    (_DECIMAL, _STAMP): _rule(_decimal_to_timestamp, monotone=True, bad="lost", saturates=True),
+    (_STAMP, _FLOAT): _rule(lambda call, a: (a / MICROS).astype(lane_of(call.dtype)), monotone=True),
     (_STAMP, _DATE): _rule(_wall_to_date, monotone=True),
     (_STAMP, _STRING): _rule(_text(_show_wall), monotone=True, bad="lost"),
     (_STAMP, _INT): _rule(lambda call, a: _clipped(call, a // MICROS), monotone=True, bad=_fails_or_null, saturates=True),
@@ -334,7 +353,8 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
     assert source is not None
     at = in_spark(source)
     for step in steps(source, to):
-        clockless = _INT in (at.kind, step.kind) and _STAMP in (at.kind, step.kind) and ty.TIMESTAMP not in (at, step)
+        numbers = {at.kind, step.kind} & {_INT, _FLOAT, _DECIMAL}
+        clockless = numbers and _STAMP in (at.kind, step.kind) and ty.TIMESTAMP not in (at, step)
         if at != step and (rule_of(at, step) is None or clockless):
             raise Incomparable(f"the cast from {source} to {to} is not understood")
         at = step
