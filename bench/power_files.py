@@ -81,7 +81,7 @@ def rows() -> pa.Table:
         "m": pa.array([Decimal(int(v)).scaleb(-2) for v in x * 7 - 9000], pa.decimal128(12, 2)),
         "w": pa.array([Decimal(int(v)) * 10**18 for v in x], pa.decimal128(38, 4)),
         "b": pa.array([None if k % 4 == 3 and j % 9 == 0 else k % 4 == 0 or (k % 4 == 1 and j % 2 == 0) for j, k in enumerate(g.tolist())]),
-        "a": pa.array([{"b": {"c": int(v)}} if j % 11 else None for j, v in enumerate(x)], pa.struct([("b", pa.struct([("c", pa.int32())]))])),
+        "a": pa.array([{"b": {"c": int(v)}} if j % 11 or g[j] % 4 != 2 else None for j, v in enumerate(x)], pa.struct([("b", pa.struct([("c", pa.int32())]))])),
         "h": pa.array(r.integers(0, 2**40, n), pa.int64()),
         "u": pa.array([f"{v:013x}" for v in r.integers(0, 2**50, n)]),
     }
