@@ -66,7 +66,10 @@ COMPARISONS: Final = (
     Form("IN, gaps", _in("x", SPREAD), lambda f, c: f("x").isin(SPREAD), polars=f"pl.col('x').is_in({SPREAD})"),
     Form("NOT IN", "c NOT IN (1, 3, 5, 7)", lambda f, c: ~f("c").isin([1, 3, 5, 7])),
     Form("NOT IN with NULL", "c NOT IN (1, 3, NULL)", lambda f, c: ~f("c").isin([1, 3, None]), iceberg=""),
-    Form("IN with NULL", "x IN (310, NULL, 1010)", lambda f, c: f("x").isin([310, None, 1010]), polars="pl.col('x').is_in([310, None, 1010])", iceberg="x IN (310, 1010)"),
+    Form(
+        "IN with NULL", "x IN (310, NULL, 1010)", lambda f, c: f("x").isin([310, None, 1010]), polars="pl.col('x').is_in([310, None, 1010])",
+        iceberg="x IN (310, 1010)",
+    ),
     Form("IS NULL", "x IS NULL", lambda f, c: f("x").is_null()),
     Form("IS NOT NULL", "x IS NOT NULL", lambda f, c: f("x").is_valid()),
     Form(
