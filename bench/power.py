@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.power_engines import ENGINES, Answer
+from bench.power_engines import ENGINES, Answer, by_spark
 from bench.power_files import GROUPS, Table, make
 from bench.power_forms import FORMS, Form
 from bench.report import Options, Report, Requirement
@@ -65,7 +65,7 @@ def power(options: Options) -> Report:
             forms = [f for f in FORMS if f.table in tables]
             truths = _by_rows(forms, tables) if spark is None else _by_spark(forms, tables, spark)
             own, always = _own(forms, tables, truths)
-            cells = {OWN: own, **{name: found for name, found in _others(forms, tables, truths, report).items() if found}}
+            cells = {OWN: own, **{name: found for name, found in _others(forms, tables, truths, spark, report).items() if found}}
     finally:
         if spark is not None:
             spark.stop()
@@ -84,7 +84,8 @@ def power(options: Options) -> Report:
     report.notes += [
         "Right answers are " + ("Spark's own." if spark is not None else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"),
         "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, a data file for each row group. DuckDB: row groups scanned, of the",
-        "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. '-': no such form. LOST: left out, and held a match.",
+        "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows its scan gave, without filters by",
+        "dictionary, which are no statistics. '-': no such form. LOST: left out, and held a match.",
     ]
     if options.full:
         report.notes += [f"{f.name}: {f.sql:.150}" for f in forms]
@@ -151,9 +152,10 @@ def _order(scanned: ss.ParquetTable, table: Table) -> list[int]:
     return [numbers[path] for path in scanned.files]
 
 
-def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], report: Report) -> dict[str, dict[str, Cell]]:
+def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], spark: Any, report: Report) -> dict[str, dict[str, Cell]]:
     out: dict[str, dict[str, Cell]] = {}
-    for name, ask in ENGINES.items():
+    engines = ENGINES | ({} if spark is None else {"Spark": by_spark(spark)})
+    for name, ask in engines.items():
         try:
             answers = ask([(f, tables[f.table], None) for f in forms])
             # Where matching rows stayed away, each group is asked for alone: was it read, or read and filtered otherwise than in Spark?
@@ -191,6 +193,6 @@ def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell
 def _total(name: str, found: Mapping[str, Cell], forms: int) -> str:
     lost = sum(c.lost > 0 for c in found.values())
     whole = sum(c.share == 1 and not c.lost for c in found.values())
-    version = "" if name == OWN else " " + metadata.version(name.lower())
+    version = "" if name == OWN else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
     mean = sum(0.0 if c.lost else c.share for c in found.values()) / forms
     return f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, wrong answers in {lost} (counted as nothing left out)."

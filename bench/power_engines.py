@@ -1,7 +1,7 @@
 """Which row groups an engine reads, as it says itself.
 
-pyarrow and pyiceberg name the row groups. DuckDB, Polars and DataFusion count what they read while they run the
-query, and the rows that come back say which groups were among them.
+pyarrow and pyiceberg name the row groups. DuckDB, Polars, DataFusion and Spark count what they read while they run
+the query, and the rows that come back say which groups were among them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from bench.power_files import GROUPS, Table
+from bench.power_files import GROUPS, ROWS, Table
 from bench.power_forms import FORMS, Form
 
 
@@ -225,6 +225,25 @@ def pyiceberg(asked: Asked) -> list[Answer | str]:
         return _named(i for i, f in enumerate(data_files) if group in (None, i) and may_match(f))
 
     return _each(asked, ask)
+
+
+def by_spark(session: Any) -> Callable[[Asked], list[Answer | str]]:
+    """Spark's own row group filters: rows that its scan gave, of groups that all have as many.
+
+    Without those that read dictionaries: these are pages of each row group, and no statistics.
+    """
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        frame = session.read.option("parquet.filter.dictionary.enabled", "false").parquet(str(_path(table, group)))
+        query = frame.where(form.sql).select("g")
+        found = frozenset(r[0] for r in query.collect())
+        leaf = query._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        metric = leaf.metrics().get("numOutputRows")
+        scanned = metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0  # else it was folded to nothing
+        return Answer(-(-scanned // ROWS), found, False)
+
+    return lambda asked: _each(asked, ask)
 
 
 ENGINES: Final = {"pyarrow": pyarrow, "DuckDB": duckdb, "Polars": polars, "DataFusion": datafusion, "pyiceberg": pyiceberg}

@@ -85,14 +85,14 @@ def test_hive_folders_of_null(tmp_path):
         same_rows(table, where, rows)
 
 
-@pytest.mark.parametrize("writer", ["pyarrow", "duckdb", "polars"])
+@pytest.mark.parametrize("writer", ["pyarrow", "pyarrow, page index", "duckdb", "polars"])
 @pytest.mark.parametrize("last", ["a", "\U0010ffff", "\x7f", "\ud7ff", "é"])
 def test_long_texts_of_real_writers(writer, last, tmp_path):
     """Cut bounds that share all that is left of them: the values still differ."""
     values = [LONG + last, LONG + last * 200, last * 300, last * 301]
     table, path = pa.table({"s": values}), tmp_path / "t.parquet"
-    if writer == "pyarrow":
-        pq.write_table(table, path)
+    if writer.startswith("pyarrow"):
+        pq.write_table(table, path, write_page_index=writer.endswith("page index"))
     elif writer == "polars":
         pytest.importorskip("polars").from_arrow(table).write_parquet(path)
     else:
