@@ -25,7 +25,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from bench.power_files import GROUPS, ROWS, Table
-from bench.power_forms import FORMS, Form
+from bench.power_forms import Form
 
 
 class CannotSay(Exception):
@@ -158,8 +158,7 @@ MARK: Final = "====== question "
 
 def polars(asked: Asked) -> list[Answer | str]:
     """What its Parquet reader prints with POLARS_VERBOSE, which it looks at once: so in a process of its own."""
-    numbers = {id(f): i for i, f in enumerate(FORMS)}
-    todo = [(numbers[id(form)], str(_path(table, group)), table.partitioned) for form, table, group in asked]
+    todo = [(form.text("polars"), str(_path(table, group)), table.partitioned) for form, table, group in asked]
     environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "bench.power_engines"], input=json.dumps(todo), env=environment, check=True, capture_output=True, text=True
@@ -183,8 +182,7 @@ def _polars_child() -> None:
     """Answer the questions on standard input; standard error is what the parent reads."""
     import polars as pl
 
-    def ask(number: int, path: str, partitioned: bool) -> list[int]:
-        text = _text(FORMS[number], "polars")
+    def ask(text: str, path: str, partitioned: bool) -> list[int]:
         names = {"pl": pl, "date": dt.date, "datetime": dt.datetime, "UTC": dt.UTC, "Decimal": Decimal}
         condition = eval(text, names) if "pl." in text else pl.sql_expr(text)
         source = f"{path}/**/*.parquet" if os.path.isdir(path) else path
@@ -192,10 +190,10 @@ def _polars_child() -> None:
         return sorted(set(rows["g"].to_list()))
 
     out: list[list[int] | str] = []
-    for number, path, partitioned in json.load(sys.stdin):
+    for question in json.load(sys.stdin):
         print(MARK, file=sys.stderr, flush=True)
         try:
-            out.append(ask(number, path, partitioned))
+            out.append(ask(*question))
         except BaseException as e:  # PanicException is none of Exception
             out.append(f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200])
     json.dump(out, sys.stdout)
