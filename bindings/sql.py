@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
+from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
@@ -24,13 +25,6 @@ KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for t
 DEEPEST: Final = 200  # nested parentheses or brackets
 SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
 FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
-
-# The parts of a date or time that EXTRACT names, and the functions that give them.
-FIELDS: Final = {
-    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
-    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
-    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
-}  # fmt: skip
 
 # Where in the text each name stands: node identity is by structure, so the first place is kept.
 Positions = dict[Name, int]
@@ -205,7 +199,12 @@ class _Reader:
             exp.IntDiv: "div",
             exp.Mod: "%",
             exp.DPipe: "||",
+            exp.BitwiseAnd: "&",
+            exp.BitwiseOr: "|",
+            exp.BitwiseXor: "^",
         }
+
+        self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 
         # Spark's grammar takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
         self.compared = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -217,6 +216,8 @@ class _Reader:
             return self.opaque(e, "Spark groups tests beside a comparison in another way; write parentheses")
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
+        if type(e) in self.bits and any(type(a) in self.bits and type(a) is not type(e) for a in (e.this, e.expression)):
+            return self.opaque(e, "Spark ranks & above ^ above |; write parentheses")
         if type(e) in self.calls:
             return self.arithmetic(e)
         match e:
@@ -243,6 +244,8 @@ class _Reader:
                 return self.column(e)
             case exp.Cast() if isinstance(e.to, exp.DataType):
                 return self.cast(e)
+            case exp.BitwiseNot():
+                return Node(Op.CALL, (self.node(e.this),), "~")
             case exp.Neg():
                 return Node(Op.CALL, (self.node(e.this),), "negative")
             case exp.Anonymous() if isinstance(e.this, str):

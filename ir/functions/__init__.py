@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skipstone.ir.function import Function
-from skipstone.ir.functions import arithmetic, casts, choice, dates, numbers, text
+from skipstone.ir.functions import arithmetic, casts, choice, dates, numbers, text, words
 
 FUNCTIONS: Final[dict[str, Function]] = {
     **casts.FUNCTIONS,
@@ -13,5 +13,6 @@ FUNCTIONS: Final[dict[str, Function]] = {
     **numbers.FUNCTIONS,
     **dates.FUNCTIONS,
     **text.FUNCTIONS,
+    **words.FUNCTIONS,
     **choice.FUNCTIONS,
 }
