@@ -192,6 +192,9 @@ class _Reader:
             exp.NullSafeEQ: Op.SAME,
         }
         self.calls: dict[type[Any], str] = {
+            exp.BitwiseAnd: "&",
+            exp.BitwiseOr: "|",
+            exp.BitwiseXor: "^",
             exp.Add: "+",
             exp.Sub: "-",
             exp.Mul: "*",
@@ -199,9 +202,6 @@ class _Reader:
             exp.IntDiv: "div",
             exp.Mod: "%",
             exp.DPipe: "||",
-            exp.BitwiseAnd: "&",
-            exp.BitwiseOr: "|",
-            exp.BitwiseXor: "^",
         }
 
         self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
@@ -244,8 +244,6 @@ class _Reader:
                 return self.column(e)
             case exp.Cast() if isinstance(e.to, exp.DataType):
                 return self.cast(e)
-            case exp.BitwiseNot():
-                return Node(Op.CALL, (self.node(e.this),), "~")
             case exp.Neg():
                 return Node(Op.CALL, (self.node(e.this),), "negative")
             case exp.Anonymous() if isinstance(e.this, str):
@@ -259,6 +257,8 @@ class _Reader:
                 return Node(Op.CALL, (self.node(e.this),), {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(e.args.get("position") or "").upper(), "trim"))
             case exp.Case() | exp.If():
                 return self.choice(e)
+            case exp.BitwiseNot():
+                return Node(Op.CALL, (self.node(e.this),), "~")
             case exp.ILike():
                 return Node(Op.CALL, (self.node(e.this), self.node(e.expression)), "ilike")
             case exp.RegexpLike():

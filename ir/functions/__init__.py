@@ -8,11 +8,11 @@ from skipstone.ir.function import Function
 from skipstone.ir.functions import arithmetic, casts, choice, dates, numbers, text, words
 
 FUNCTIONS: Final[dict[str, Function]] = {
+    **words.FUNCTIONS,
     **casts.FUNCTIONS,
     **arithmetic.FUNCTIONS,
     **numbers.FUNCTIONS,
     **dates.FUNCTIONS,
     **text.FUNCTIONS,
-    **words.FUNCTIONS,
     **choice.FUNCTIONS,
 }
