@@ -180,12 +180,13 @@ def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:
     empty = GROUPS - len(truth.some)
     if answer.exact:
         return Cell(GROUPS - len(truth.some | answer.groups), len(truth.some - answer.groups), empty)
-    return Cell(GROUPS - answer.read - unread, unread, empty)
+    lost = min(unread, GROUPS - answer.read)  # alone a group may be left out that is read among others
+    return Cell(GROUPS - answer.read - lost, lost, empty)
 
 
 def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell]]) -> bool:
-    """Whether an engine leaves out more by a rule that loses no row: neither here nor where another writer's files meet the same predicate."""
-    same = [f.name for f in forms if f.sql == form.sql]
+    """Whether an engine leaves out more by a rule that loses no row, neither here nor in another file."""
+    same = [f.name for f in forms if (f.rule or f.sql) == (form.rule or form.sql)]
     others = [found for name, found in cells.items() if name != OWN and form.name in found and not any(found[s].lost for s in same if s in found)]
     return any(found[form.name].share > cells[OWN][form.name].share for found in others)
 

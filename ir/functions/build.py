@@ -219,7 +219,7 @@ def truth(condition: Node, session: Session) -> Node:
 _SAME: Final = {
     "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff", "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "btrim": "trim", "sha": "sha1", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in _SAME.items()},
