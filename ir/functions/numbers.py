@@ -1,4 +1,4 @@
-"""Functions of numbers besides arithmetic: floor, ceil, round, sign, sqrt, pow."""
+"""Functions of numbers besides arithmetic: floor, ceil, round, sign, sqrt."""
 
 from __future__ import annotations
 
@@ -83,22 +83,7 @@ def _double(args: tuple[Node, ...], session: Session) -> Signature:
     return (ty.DOUBLE,), ty.DOUBLE
 
 
-def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
-    for a in args:
-        number(a.dtype)
-    return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
-
-
-def _power(call: Call, a: Data, b: Data) -> Any:
-    """Known where it is a whole number that a DOUBLE holds; elsewhere libraries round differently."""
-    out = np.power(a, b)
-    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
-    return out, np.where(whole, 0, LOST).astype(np.uint8)
-
-
 FUNCTIONS: Final = {
-    "pow": Function(_two_doubles, _power, bad="lost"),
     "floor": Function(_whole, _floor, monotone=True, bad="raise", saturates=True),
     "ceil": Function(_whole, _ceil, monotone=True, bad="raise", saturates=True),
     "round": Function(_round_signature, _round, monotone=True, bad="lost"),

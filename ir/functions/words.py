@@ -1,4 +1,4 @@
-"""More functions of text, of bytes and of bits: on rows, and where all rows of a container have one value."""
+"""More functions of text, bytes, bits, and powers: on rows, and where all rows of a container have one value."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity
+from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.text import each
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -119,7 +120,22 @@ def _inverted(args: tuple[Node, ...], session: Session) -> Signature:
     return (args[0].dtype,), args[0].dtype
 
 
+def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
+    arity(args, 2)
+    for a in args:
+        number(a.dtype)
+    return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
+
+
+def _power(call: Call, a: Data, b: Data) -> Any:
+    """Known where it is a whole number that a DOUBLE holds; elsewhere libraries round differently."""
+    out = np.power(a, b)
+    whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
+    return out, np.where(whole, 0, LOST).astype(np.uint8)
+
+
 FUNCTIONS: Final = {
+    "pow": Function(_two_doubles, _power, bad="lost"),
     "replace": _characters(_replace, S, S, S, least=2),
     "lpad": _characters(_pad(True), S, I, S, least=2),
     "rpad": _characters(_pad(False), S, I, S, least=2),
