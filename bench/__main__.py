@@ -18,7 +18,7 @@ from bench.workloads import USUAL, WORKLOADS
 from skipstone.kernels.pool import threads
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PACKAGES = ("skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "polars", "duckdb", "datafusion", "numexpr")
+PACKAGES = ("skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "polars", "duckdb", "datafusion", "numexpr", "pyiceberg", "pyspark")
 
 
 def main() -> int:

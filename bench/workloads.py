@@ -8,6 +8,7 @@ from typing import Final
 from bench.cold import compiling
 from bench.latency import latency
 from bench.membership import membership
+from bench.power import power
 from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
 
@@ -18,5 +19,6 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "wide": wide,
     "narrow": narrow,
     "membership": membership,
+    "power": power,
 }
 USUAL: Final = ("ranges", "latency", "compile")

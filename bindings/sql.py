@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
+from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 
@@ -27,13 +28,6 @@ MOST: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
 ESCAPES: Final = 100_000  # backslashes; sqlglot's time grows with the square of those in a string
 SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
 FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
-
-# The parts of a date or time that EXTRACT names, and the functions that give them.
-FIELDS: Final = {
-    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
-    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
-    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
-}  # fmt: skip
 
 # Where in the text each name stands: node identity is by structure, so the first place is kept.
 Positions = dict[Name, int]
@@ -205,6 +199,9 @@ class _Reader:
             exp.NullSafeEQ: Op.SAME,
         }
         self.calls: dict[type[Any], str] = {
+            exp.BitwiseAnd: "&",
+            exp.BitwiseOr: "|",
+            exp.BitwiseXor: "^",
             exp.Add: "+",
             exp.Sub: "-",
             exp.Mul: "*",
@@ -212,6 +209,8 @@ class _Reader:
             exp.IntDiv: "div",
             exp.Mod: "%",
         }
+
+        self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 
         # Spark's grammar takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
         self.compared = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -223,6 +222,8 @@ class _Reader:
             return self.opaque(e, "Spark groups tests beside a comparison in another way; write parentheses")
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
+        if type(e) in self.bits and any(type(a) in self.bits and type(a) is not type(e) for a in (e.this, e.expression)):
+            return self.opaque(e, "Spark ranks & above ^ above |; write parentheses")
         if type(e) in self.calls:
             return self.arithmetic(e)
         match e:
@@ -264,6 +265,8 @@ class _Reader:
                 return Node(Op.CALL, (self.node(e.this),), {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(e.args.get("position") or "").upper(), "trim"))
             case exp.Case() | exp.If():
                 return self.choice(e)
+            case exp.BitwiseNot():
+                return Node(Op.CALL, (self.node(e.this),), "~")
             case exp.ILike():
                 return Node(Op.CALL, (self.node(e.this), self.node(e.expression)), "ilike")
             case exp.RegexpLike():

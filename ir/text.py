@@ -108,7 +108,7 @@ def _show(n: Node, tight: int) -> str:
     return f"({text})" if tight > 1 else text
 
 
-_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "div": "div"} | {s: s for s in "+-*/%"}
+_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "div": "div"} | {s: s for s in "+-*/%&|^"}
 
 
 def _is_flag(n: Node) -> bool:

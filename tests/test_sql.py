@@ -91,7 +91,7 @@ def test_read(text, read):
 UNKNOWN = [
     "x = ANY (1, 2)", "x IN (SELECT 1)", "x = (SELECT 1)", "EXISTS (SELECT 1)", "exists(arr, v -> v = 1)", "arr[0] = 1", "x = ?", "x = :p", "x = @p",
     "x = {p}", "x IN ((1, 2))", "(x, y) = (1, 2)",
-    "x & 1 = 1", "~x = 1", "s LIKE ANY ('a%', 'b%')", "s LIKE ALL ('a%')",
+    "x | 6 & 3 = 1", "x & 1 << 1 = 0", "s LIKE ANY ('a%', 'b%')", "s LIKE ALL ('a%')",
     "s = 'a' 'b'", "s COLLATE UNICODE_CI = 'a'", "x IN (SELECT x FROM t WHERE z = 1)", "f(a).b = 1", "arr[0].b = 1", "x = current_date()",
     "x = INTERVAL 1 DAY", "x = '\ud800'", "s LIKE '\ud800%'", "s LIKE 'a%' ESCAPE ''", "s LIKE 'a%' ESCAPE 'ab'", "x < 1 < 2",
     "x = 9999999999999999999999999999999999999999", "b = TRUE IN (TRUE, NULL)", "b BETWEEN FALSE AND FALSE = FALSE", "s LIKE 'a' = TRUE", "b = NOT b",

@@ -12,7 +12,7 @@ from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import Call, Function, arity, text_of, whole_of
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.casts import check_cast, steps
-from skipstone.ir.functions.dates import STEPS, UNITS
+from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
 from skipstone.ir.interval import evaluate_rows
 from skipstone.ir.node import Node, Op, literal, unknown
 from skipstone.ir.session import Incomparable, Session
@@ -177,6 +177,11 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
     raise Incomparable(f"{source} is not moved by {unit}s here")
 
 
+def _date_part(args: tuple[Node, ...], session: Session) -> Node:
+    arity(args, 2)
+    return build(FIELDS.get(text_of(args[0]).lower(), f"extract {text_of(args[0])}"), args[1:], session)
+
+
 def _left(args: tuple[Node, ...], session: Session) -> Node:
     arity(args, 2)
     return build("substring", (args[0], literal(1, ty.INT32), args[1]), session)
@@ -220,7 +225,7 @@ def truth(condition: Node, session: Session) -> Node:
 _SAME: Final = {
     "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length", "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff", "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in _SAME.items()},
@@ -236,6 +241,8 @@ ALIASES: Final[dict[str, Build]] = {
     "unix_timestamp": _unix_timestamp,
     "to_unix_timestamp": _unix_timestamp,
     "left": _left,
+    "date_part": _date_part,
+    "datepart": _date_part,
     "move": _move,
     "negative": lambda args, session: _negative(args, session),
     "positive": lambda args, session: args[0],

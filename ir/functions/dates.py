@@ -29,6 +29,12 @@ UNITS: Final = {
     "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month", "quarter": "quarter",
     "year": "year", "yyyy": "year", "yy": "year",
 }  # fmt: skip
+# Names of fields, as EXTRACT and date_part take them, and the functions that they name.
+FIELDS: Final = {
+    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
+    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
+    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
+}  # fmt: skip
 STEPS: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": 60 * SECOND, "hour": HOUR, "day": DAY}
 
 

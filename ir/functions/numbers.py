@@ -28,11 +28,11 @@ def _whole(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _saturated(call: Call, x: Data) -> Any:
-    """Java's conversion to long: NaN is 0, and what lies beyond ends at the ends; an error in ANSI mode."""
+    """Java's conversion to long: NaN is 0, in ANSI mode too; what lies beyond ends at the ends, or is an error there."""
     nan = np.isnan(x)
     inside = np.clip(np.where(nan, 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
     whole = np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
-    return (whole, nan | (x > 2.0**63) | (x < -(2.0**63))) if call.session.ansi else whole
+    return (whole, (x > 2.0**63) | (x < -(2.0**63))) if call.session.ansi else whole
 
 
 def _floor(call: Call, a: Data) -> Any:

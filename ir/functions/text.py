@@ -91,13 +91,26 @@ def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """From the first character on, order is kept: both ends are cut."""
+    """Behind characters that all texts share order is kept, and both ends are cut; at the start that holds of all."""
     text, at, *count = args
     literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
-    if not literals or at.low[0] not in (0, 1):
-        return apply(call, Function(_part_signature, _substring), args)
+    plain = Function(_part_signature, _substring)
+    if not literals or at.low[0] < 0:
+        return apply(call, plain, args)
     low, high = (_substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high))
-    return Interval(ty.STRING, low, high, text.above, text.real, text.nulls, NO, text.lost)
+    cut = Interval(ty.STRING, low, high, text.above, text.real, text.nulls, NO, text.lost)
+    if at.low[0] < 2:
+        return cut
+    before = np.broadcast_to(each(_alike, text.low, text.high, to=np.int64) >= at.low[0] - 1, len(text)) & ~text.above
+    return merge(before, cut.take(before), apply(call, plain, args)) if before.any() else apply(call, plain, args)
+
+
+def _alike(a: bytes, b: bytes) -> int:
+    """How many whole characters two texts start with alike; all texts between them start so too."""
+    end = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
+        end -= 1
+    return _characters(a[:end])
 
 
 # ASCII, Latin, Greek and Cyrillic without the letters of several or contextual forms; scripts without case.

@@ -285,3 +285,50 @@ y = y
 i IN (i8, 5)
 (i > 1) IS NULL
 NOT (g > f)
+replace(s, 'a', 'xy')
+replace(s, '')
+replace(s, 'b')
+lpad(s, 4, '*')
+lpad(s, 2)
+rpad(s, 5, 'é1')
+rpad(s, -1, 'x')
+lpad(s, 3, '')
+repeat(s, 3)
+repeat(s, -1)
+right(s, 2)
+right(s, 0)
+right(s, i8)
+split_part(s, 'b', 2)
+split_part(s, '', 1)
+split_part(s, '-', -1)
+split_part(s, 'a', 9)
+instr(s, 'b')
+instr(s, '')
+instr(s, '😀')
+locate('-', s)
+ascii(s)
+btrim(s)
+md5(s)
+md5(y)
+sha1(s)
+sha(y)
+crc32(s)
+crc32(y)
+i & 5
+i | l
+l ^ 3
+i8 & i
+i8 | 1
+~i
+~l
+~i8
+(i & 6) | 1
+i & 6 & 3
+substr(s, 2, 2)
+substr(s, 3)
+date_part('year', d)
+datepart('MONTH', t)
+date_part('dow', n)
+pow(i, 2)
+power(g, i8)
+pow(l, 3)

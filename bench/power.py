@@ -1,0 +1,199 @@
+"""`power`: which row groups engines read, one predicate a form, on the same Parquet files; answers come from Spark.
+
+A row group without a matching row need not be read: the share of those that an engine leaves out is its figure. One
+with a matching row that is left out all the same is a wrong answer, and shown as LOST.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import skipstone as ss
+from bench.power_engines import ENGINES, Answer, by_spark
+from bench.power_files import GROUPS, Table, make
+from bench.power_forms import FORMS, Form
+from bench.report import Options, Report, Requirement
+from skipstone.ir.rows import evaluate_rows
+
+OWN: Final = "Skipstone"
+CONFIG: Final = {
+    "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Which row groups hold a matching row, and which nothing else."""
+
+    some: frozenset[int]
+    every: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one engine makes of one form: row groups it left out rightly and wrongly."""
+
+    skipped: int
+    lost: int
+    empty: int
+
+    @property
+    def share(self) -> float:
+        return self.skipped / self.empty if self.empty else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.share:.0%}" + (f" LOST {self.lost}" if self.lost else "")
+
+
+def power(options: Options) -> Report:
+    """A row for each form, a column for each engine."""
+    spark, why = _spark()
+    report = Report("row groups left out, of those without a matching row; and, of those that match whole, found to (ALWAYS)")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            tables = make(Path(folder), spark)
+            forms = [f for f in FORMS if f.table in tables]
+            truths = _by_rows(forms, tables) if spark is None else _by_spark(forms, tables, spark)
+            own, always = _own(forms, tables, truths)
+            cells = {OWN: own, **{name: found for name, found in _others(forms, tables, truths, spark, report).items() if found}}
+    finally:
+        if spark is not None:
+            spark.stop()
+    for form, truth in zip(forms, truths, strict=True):
+        figures = {name: str(found[form.name]) if form.name in found else "-" for name, found in cells.items()}
+        row: dict[str, Any] = {"": form.name, "empty": GROUPS - len(truth.some), OWN: figures.pop(OWN), "ALWAYS": always[form.name], **figures}
+        report.rows.append(row)
+    behind = [f.name for f in forms if _behind(f, forms, cells)]
+    report.requirements += [
+        Requirement(
+            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no row: {', '.join(behind) or 'none'}", len(behind), 0, True
+        ),
+        Requirement("Row groups that Skipstone lost", sum(c.lost for c in own.values()), 0, at_most=True),
+    ]
+    report.notes += [_total(name, found, len(forms)) for name, found in cells.items()]
+    report.notes += [
+        "Right answers are " + ("Spark's own." if spark is not None else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"),
+        "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, a data file for each row group. DuckDB: row groups scanned, of the",
+        "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows its scan gave, without filters by",
+        "dictionary, which are no statistics. '-': no such form. LOST: left out, and held a match.",
+    ]
+    if options.full:
+        report.notes += [f"{f.name}: {f.sql:.150}" for f in forms]
+    return report
+
+
+def _spark() -> tuple[Any, str]:
+    try:
+        from skipstone.spark import session
+
+        return session(CONFIG, master="local[2]", name="skipstone bench"), ""
+    except (ImportError, ss.SkipstoneError, RuntimeError) as e:
+        return None, str(e)
+
+
+def _by_spark(forms: list[Form], tables: Mapping[str, Table], spark: Any) -> list[Truth]:
+    """All forms over a table in one query; nothing is pushed down, since nothing is filtered."""
+    found: dict[str, Truth] = {}
+    for name, table in tables.items():
+        here = [f for f in forms if f.table == name]
+        spark.read.parquet(str(table.path)).createOrReplaceTempView("t")
+        counts = ", ".join(f"count_if({f.sql})" for f in here)
+        rows = spark.sql(f"SELECT g, count(*), {counts} FROM t GROUP BY g").collect()
+        for i, form in enumerate(here):
+            some = frozenset(r[0] for r in rows if r[i + 2])
+            found[form.name] = Truth(some, frozenset(r[0] for r in rows if r[i + 2] == r[1]))
+    return [found[f.name] for f in forms]
+
+
+def _by_rows(forms: list[Form], tables: Mapping[str, Table]) -> list[Truth]:
+    """The same by Skipstone's row evaluator, which its tests hold against Spark."""
+    out = []
+    for form in forms:
+        table = tables[form.table]
+        rows = pq.read_table(table.path, partitioning="hive" if table.partitioned else None).combine_chunks()
+        node = ss.PruningPredicate(form.sql, rows.schema).node
+        hits = np.asarray(evaluate_rows(node, rows.to_batches()[0]).fill_null(False).to_numpy(zero_copy_only=False))
+        group = rows["g"].to_numpy()
+        matched, whole = np.bincount(group[hits], minlength=GROUPS), np.bincount(group, minlength=GROUPS)
+        out.append(Truth(frozenset(np.flatnonzero(matched).tolist()), frozenset(np.flatnonzero(matched == whole).tolist())))
+    return out
+
+
+def _own(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth]) -> tuple[dict[str, Cell], dict[str, str]]:
+    """Skipstone's cells, and of the row groups that match whole the share found to."""
+    scanned = {name: (found := ss.scan_parquet(t.path), _order(found, t)) for name, t in tables.items()}
+    cells, always = {}, {}
+    for form, truth in zip(forms, truths, strict=True):
+        table, order = scanned[form.table]
+        plan = table.plan(where=form.sql)
+        verdicts = {g: int(v) for g, v in zip(order, plan.verdicts, strict=True)}
+        cells[form.name] = _cell(Answer(0, frozenset(g for g, v in verdicts.items() if v), True), truth)
+        wrong = sum(v == ss.Verdict.ALWAYS and g not in truth.every for g, v in verdicts.items())
+        right = sum(verdicts[g] == ss.Verdict.ALWAYS for g in truth.every)
+        always[form.name] = (f"{right / len(truth.every):.0%}" if truth.every else "") + (f" WRONG {wrong}" if wrong else "")
+    return cells, always
+
+
+def _order(scanned: ss.ParquetTable, table: Table) -> list[int]:
+    """The group of each of Skipstone's containers."""
+    if table.path.is_file():
+        return list(range(GROUPS))
+    numbers = {str(path): i for i, path in enumerate(table.groups)}
+    return [numbers[path] for path in scanned.files]
+
+
+def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], spark: Any, report: Report) -> dict[str, dict[str, Cell]]:
+    out: dict[str, dict[str, Cell]] = {}
+    engines = ENGINES | ({} if spark is None else {"Spark": by_spark(spark)})
+    for name, ask in engines.items():
+        try:
+            answers = ask([(f, tables[f.table], None) for f in forms])
+            # Where matching rows stayed away, each group is asked for alone: was it read, or read and filtered otherwise than in Spark?
+            doubts = [
+                (f, tables[f.table], g) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer) and not a.exact
+                for g in sorted(t.some - a.groups)
+            ]  # fmt: skip
+            alone = ask(doubts) if doubts else []
+        except (ImportError, metadata.PackageNotFoundError) as e:
+            report.notes.append(f"{name} took no part: {e}")
+            continue
+        unread: dict[str, int] = {}
+        for (form, _, _), answer in zip(doubts, alone, strict=True):
+            unread[form.name] = unread.get(form.name, 0) + (isinstance(answer, Answer) and answer.read == 0)
+        out[name] = {
+            f.name: _cell(a, t, unread.get(f.name, 0)) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer)
+        }  # fmt: skip
+    return out
+
+
+def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:
+    empty = GROUPS - len(truth.some)
+    if answer.exact:
+        return Cell(GROUPS - len(truth.some | answer.groups), len(truth.some - answer.groups), empty)
+    lost = min(unread, GROUPS - answer.read)  # alone a group may be left out that is read among others
+    return Cell(GROUPS - answer.read - lost, lost, empty)
+
+
+def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell]]) -> bool:
+    """Whether an engine leaves out more by a rule that loses no row, neither here nor in another file."""
+    same = [f.name for f in forms if (f.rule or f.sql) == (form.rule or form.sql)]
+    others = [found for name, found in cells.items() if name != OWN and form.name in found and not any(found[s].lost for s in same if s in found)]
+    return any(found[form.name].share > cells[OWN][form.name].share for found in others)
+
+
+def _total(name: str, found: Mapping[str, Cell], forms: int) -> str:
+    lost = sum(c.lost > 0 for c in found.values())
+    whole = sum(c.share == 1 and not c.lost for c in found.values())
+    version = "" if name == OWN else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
+    mean = sum(0.0 if c.lost else c.share for c in found.values()) / forms
+    return f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, wrong answers in {lost} (counted as nothing left out)."

@@ -1,0 +1,250 @@
+"""Which row groups an engine reads, as it says itself.
+
+pyarrow and pyiceberg name the row groups. DuckDB, Polars, DataFusion and Spark count what they read while they run
+the query, and the rows that come back say which groups were among them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from bench.power_files import GROUPS, ROWS, Table
+from bench.power_forms import Form
+
+
+class CannotSay(Exception):
+    """The engine has no such form."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine did with one form.
+
+    Attributes:
+        read: How many row groups it read.
+        groups: Which ones are certain to be among them.
+        exact: Whether those are all.
+    """
+
+    read: int
+    groups: frozenset[int]
+    exact: bool
+
+
+Asked = Sequence[tuple[Form, Table, int | None]]  # a form, its table, and one group of it or all
+
+
+def _path(table: Table, group: int | None) -> Path:
+    return table.path if group is None else table.groups[group]
+
+
+def _named(groups: Iterable[int]) -> Answer:
+    found = frozenset(groups)
+    return Answer(len(found), found, True)
+
+
+def _each(asked: Asked, ask: Any) -> list[Answer | str]:
+    """Every question's answer, or why there is none."""
+    out: list[Answer | str] = []
+    for form, table, group in asked:
+        try:
+            out.append(ask(form, table, group))
+        except Exception as e:  # engines raise what they like; whatever it is, the form is not for them
+            out.append(f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200])
+    return out
+
+
+def pyarrow(asked: Asked) -> list[Answer | str]:
+    """The fragments' `split_by_row_group(filter)`; hive folders are pruned by `get_fragments(filter)`."""
+    number: dict[tuple[Path, int], int] = {}
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        if form.arrow is None:
+            raise CannotSay(form.name)
+        condition = form.arrow(pc.field, pc)
+        data = ds.dataset(_path(table, group), partitioning="hive" if table.partitioned else None)
+        found = []
+        for fragment in data.get_fragments(condition):
+            for part in fragment.split_by_row_group(condition, data.schema):
+                row_group = part.row_groups[0].id
+                key = (Path(part.path), row_group)
+                if key not in number:
+                    number[key] = pq.ParquetFile(part.path).read_row_group(row_group, columns=["g"])["g"][0].as_py()
+                found.append(number[key])
+        return _named(found)
+
+    return _each(asked, ask)
+
+
+def duckdb(asked: Asked) -> list[Answer | str]:
+    """`total_row_groups_scanned` of the query's profile."""
+    import duckdb as engine
+
+    con = engine.connect()
+    con.execute("SET enable_profiling = 'no_output'; SET TimeZone = 'UTC'; SET threads = 1")
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        path = _path(table, group)
+        source = f"{path}/**/*.parquet" if path.is_dir() else str(path)
+        rows = con.execute(f"SELECT DISTINCT g FROM read_parquet('{source}') WHERE {_text(form, 'duckdb')}").fetchall()
+        profile = json.loads(con.get_profiling_information())
+        return Answer(int(profile["query"]["total_row_groups_scanned"]), frozenset(r[0] for r in rows), False)
+
+    return _each(asked, ask)
+
+
+def _text(form: Form, engine: str) -> str:
+    text = form.text(engine)
+    if not text:
+        raise CannotSay(form.name)
+    return text
+
+
+def datafusion(asked: Asked) -> list[Answer | str]:
+    """The metrics of EXPLAIN ANALYZE: row groups matched by bounds, then by bloom filters."""
+    from datafusion import SessionConfig, SessionContext, col
+
+    @cache
+    def context(path: Path, partitioned: bool) -> Any:
+        made = SessionContext(SessionConfig().with_target_partitions(1).set("datafusion.execution.collect_statistics", "true"))
+        partitions = [("p", pa.int64()), ("q", pa.string())] if partitioned and path.is_dir() else []
+        made.register_parquet("t", str(path), table_partition_cols=partitions)
+        return made
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        made = context(_path(table, group), table.partitioned)
+        query = f"SELECT g FROM t WHERE {_text(form, 'datafusion')}"
+        found = made.sql(query).select(col("g")).distinct().to_pydict()["g"]
+        plan = "\n".join(made.sql(f"EXPLAIN ANALYZE {query}").to_pydict()["plan"])
+        return Answer(_matched(plan, GROUPS if table.path.is_file() and group is None else 1), frozenset(found), False)
+
+    return _each(asked, ask)
+
+
+def _matched(plan: str, groups_of_a_file: int) -> int:
+    """Row groups that DataFusion reads, from a plan with metrics."""
+    if "DataSourceExec" not in plan or "file_type=parquet" not in plan:
+        return 0  # folded to an empty relation
+    counted = {
+        name: [(int(a), int(b)) for a, b in re.findall(rf"{name}=(\d+) total → (\d+) matched", plan)]
+        for name in ("row_groups_pruned_statistics", "row_groups_pruned_bloom_filter")
+    }
+    bounds, blooms = (tuple(map(sum, zip(*pairs, strict=True))) if pairs else (0, 0) for pairs in counted.values())
+    if bounds[0] == 0:  # nothing was pushed down to row groups
+        pruned = sum(int(n) - int(m) for n, m in re.findall(r"files_ranges_pruned_statistics=(\d+) total → (\d+) matched", plan))
+        opened = sum(map(int, re.findall(r"files_opened=(\d+)", plan)))
+        return max(opened - pruned, 0) * groups_of_a_file
+    return blooms[1] if blooms[0] == bounds[1] else bounds[1]
+
+
+MARK: Final = "====== question "
+
+
+def polars(asked: Asked) -> list[Answer | str]:
+    """What its Parquet reader prints with POLARS_VERBOSE, which it looks at once: so in a process of its own."""
+    todo = [(form.text("polars"), str(_path(table, group)), table.partitioned) for form, table, group in asked]
+    environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.power_engines"], input=json.dumps(todo), env=environment, check=True, capture_output=True, text=True
+    )  # fmt: skip
+    printed = done.stderr.split(MARK)[1:]
+    out: list[Answer | str] = []
+    for (_, table, group), found, text in zip(asked, json.loads(done.stdout), printed, strict=True):
+        groups = GROUPS if table.path.is_file() and group is None else 1
+        out.append(found if isinstance(found, str) else Answer(_read(text, groups), frozenset(found), False))
+    return out
+
+
+def _read(printed: str, groups_of_a_file: int) -> int:
+    """Row groups that Polars reads: readers that start, and how much each says that it leaves out."""
+    readers = printed.count("[ParquetFileReader]: project: ")
+    chosen = re.findall(r"Predicate pushdown: reading (\d+) / (\d+) row groups", printed)
+    return sum(int(n) for n, _ in chosen) + (readers - len(chosen)) * groups_of_a_file
+
+
+def _polars_child() -> None:
+    """Answer the questions on standard input; standard error is what the parent reads."""
+    import polars as pl
+
+    def ask(text: str, path: str, partitioned: bool) -> list[int]:
+        names = {"pl": pl, "date": dt.date, "datetime": dt.datetime, "UTC": dt.UTC, "Decimal": Decimal}
+        condition = eval(text, names) if "pl." in text else pl.sql_expr(text)
+        source = f"{path}/**/*.parquet" if os.path.isdir(path) else path
+        rows = pl.scan_parquet(source, hive_partitioning=partitioned).filter(condition).collect(engine="streaming")
+        return sorted(set(rows["g"].to_list()))
+
+    out: list[list[int] | str] = []
+    for question in json.load(sys.stdin):
+        print(MARK, file=sys.stderr, flush=True)
+        try:
+            out.append(ask(*question))
+        except BaseException as e:  # PanicException is none of Exception
+            out.append(f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200])
+    json.dump(out, sys.stdout)
+
+
+def pyiceberg(asked: Asked) -> list[Answer | str]:
+    """Its `_InclusiveMetricsEvaluator` over a data file for each row group, with the metrics that pyiceberg itself makes of the footer."""
+    import pyiceberg.io.pyarrow as made_by
+    from pyiceberg.expressions import visitors
+    from pyiceberg.expressions.parser import parse
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import assign_fresh_schema_ids
+
+    @cache
+    def files(groups: tuple[Path, ...]) -> Any:
+        metadata = [pq.read_metadata(path) for path in groups]
+        schema = assign_fresh_schema_ids(made_by._pyarrow_to_schema_without_ids(metadata[0].schema.to_arrow_schema()))
+        # Full bounds, as the other engines have them; by default texts are cut to 16 characters.
+        collectors = made_by.compute_statistics_plan(schema, {"write.metadata.metrics.default": "full"})
+        names = made_by.parquet_path_to_id_mapping(schema)
+        metrics = [made_by.data_file_statistics_from_parquet_metadata(m, collectors, names).to_serialized_dict() for m in metadata]
+        return schema, [DataFile.from_args(**m) for m in metrics]
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        schema, data_files = files(table.groups)
+        may_match = visitors._InclusiveMetricsEvaluator(schema, parse(_text(form, "iceberg"))).eval
+        return _named(i for i, f in enumerate(data_files) if group in (None, i) and may_match(f))
+
+    return _each(asked, ask)
+
+
+def by_spark(session: Any) -> Callable[[Asked], list[Answer | str]]:
+    """Spark's own row group filters: rows that its scan gave, of groups that all have as many.
+
+    Without those that read dictionaries: these are pages of each row group, and no statistics.
+    """
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+
+    def ask(form: Form, table: Table, group: int | None) -> Answer:
+        frame = session.read.option("parquet.filter.dictionary.enabled", "false").parquet(str(_path(table, group)))
+        query = frame.where(form.sql).select("g")
+        found = frozenset(r[0] for r in query.collect())
+        leaf = query._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
+        metric = leaf.metrics().get("numOutputRows")
+        scanned = metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0  # else it was folded to nothing
+        return Answer(-(-scanned // ROWS), found, False)
+
+    return lambda asked: _each(asked, ask)
+
+
+ENGINES: Final = {"pyarrow": pyarrow, "DuckDB": duckdb, "Polars": polars, "DataFusion": datafusion, "pyiceberg": pyiceberg}
+
+if __name__ == "__main__":
+    _polars_child()
