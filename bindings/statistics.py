@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError, unknown_column
@@ -296,7 +297,18 @@ class Statistics:
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
         above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
-        return pack_column(self._raw.get(path, Raw()), dtype, self._n, nullable=nullable, above=above, rows=self._rows)
+        raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
+        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._rows)
+
+    def _of_fields(self, path: Path) -> Raw:
+        """What fields tell of their struct: where one has no NULL, and its count includes the struct's, neither has the struct."""
+        none = None
+        for p in self._leaves if self._counts_parents else ():
+            found = self._raw.get(p) if len(p) > len(path) and p[: len(path)] == path else None
+            if found is not None and found.null_count is not None:
+                without = pc.equal(found.null_count, 0).fill_null(False)
+                none = without if none is None else pc.or_(none, without)
+        return Raw() if none is None else Raw(null_count=pc.if_else(none, pa.scalar(0, pa.int64()), None))
 
     def rows_plane(self) -> Plane:
         """Whether each container may hold rows."""

@@ -240,6 +240,11 @@ def _leaf(n: Node, want: Want) -> Node:
                 return _and(real, Node(Op.ANY_IN, (low, high), n.value, column.dtype), _member(Op.HOLDS, column, n.value))
             apart = _and(real, Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype), _member(Op.OTHERS, column, n.value))
             return _or(apart, *nans)
+        case Op.WITHIN:
+            first, last = n.args[1:]
+            if true:
+                return _and(real, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
+            return _or(_and(real, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))), *nans)
         case Op.LIKE:
             return _prefix(n, true)
     raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first

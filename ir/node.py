@@ -37,6 +37,7 @@ class Op(enum.Enum):
     SAME = "<=>"
     IN = "in"  # before binding: value, candidates...; after it: column, value a sorted tuple
     LIKE = "like"  # column, pattern; value: the escape character
+    WITHIN = "within"  # column, low, high: low <= x <= high, which NaN is not; made by ir/merge.py for floats
     DEFINED = "defined"  # what x = x means: TRUE, or NULL where x is NULL
     NAN = "nan"  # what x = NaN means in Spark
 

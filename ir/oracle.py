@@ -203,6 +203,9 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
             else:
                 covered = low == high and bool(within)
             return _pair(bool(within) and held is not False, not covered and held is not True)
+        case Op.WITHIN:
+            last = n.args[2].value
+            return _pair(reaches(v, False) and starts(last, False), starts(v, True) or reaches(last, True))
         case Op.LIKE:
             pattern = pattern_of(n)
             prefix = pattern.prefix.encode()

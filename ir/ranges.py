@@ -23,6 +23,7 @@ from skipstone.ir.types import DType, Kind
 
 Range: TypeAlias = tuple[Any, Any]
 EVERYTHING: Final[tuple[Range, ...]] = ((None, None),)
+FEW: Final = 8  # single floats that ranges may be cut at to keep NaN apart
 MOST: Final = 4096  # members of an IN list, and ranges of a set; longer ones are left as they are
 
 
@@ -52,6 +53,13 @@ def after(v: Any, dtype: DType) -> Any:
         with np.errstate(over="ignore", under="ignore"):
             return float(np.nextafter(lane(v), lane(math.inf))) + 0.0
     return None if v == dtype.highest else v + 1
+
+
+def _before(v: float, dtype: DType) -> float:
+    """The greatest float below v."""
+    lane = np.dtype(dtype.lane).type
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.nextafter(lane(v), lane(-math.inf))) + 0.0
 
 
 def _start(v: Any, dtype: DType) -> Any:
@@ -171,18 +179,16 @@ def _values(p: Piece, term: Node, members: int) -> Node:
         return Node(Op.DEFINED, (term,)) if nan or not has_nan else Node(Op.NOT, (is_nan,))
     if not p.ranges:
         return is_nan if nan else never(term)
-    if (listed := _listed(p.ranges, dtype, members)) is not None:
+    if (listed := _listed(p.ranges, dtype, members)) is not None and (not nan or len(listed) > FEW):
         found = is_in(term, listed)
         return Node(Op.OR, (found, is_nan)) if nan else found
-    if (listed := _listed(complement(p.ranges), dtype, members)) is not None:
+    if (listed := _listed(complement(p.ranges), dtype, members)) is not None and (nan or not has_nan or len(listed) > FEW):
         others = Node(Op.NOT, (is_in(term, listed),))
         return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
-    open_above = p.ranges[-1][1] is None
-    parts = [_between(low, high, term) for low, high in p.ranges]
-    if has_nan and open_above and not nan:
-        parts[-1] = Node(Op.AND, (parts[-1], Node(Op.NOT, (is_nan,))))
-    if nan and not open_above:
-        parts.append(is_nan)
+    if nan and (len(p.ranges) > 1 or p.ranges[0][1] is not None):
+        # Written as what it is not, so that NaN is in none of the parts: beside others one part would take it along.
+        return Node(Op.NOT, (_values(negated(p), term, members),))
+    parts = [_between(low, high, term, nan) for low, high in p.ranges]
     return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
 
 
@@ -205,9 +211,14 @@ def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | N
     return out
 
 
-def _between(low: Any, high: Any, term: Node) -> Node:
+def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
+    """A range as a test; `nan`: it may take NaN along, which lies above every number."""
     dtype = term.dtype
     ends: list[Node] = []
+    if dtype is not None and dtype.kind is Kind.FLOAT and low is not None and (high is not None or not nan):
+        # Two tests would be taken for independent, and NaN passes the first of them.
+        last = math.inf if high is None else _before(high, dtype)
+        return is_in(term, [low]) if low == last else Node(Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last))))
     if low is not None:
         if high is not None and dtype is not None and after(low, dtype) == high:
             return is_in(term, [low])

@@ -183,6 +183,9 @@ def _test(n: Node, values: pa.Array) -> Mask:
             return np.ones(len(values), np.bool_)
         case Op.NAN:
             return _mask(pc.is_nan(values))
+        case Op.WITHIN:
+            x, low, high = n.args
+            return ~_test(Node(Op.LT, (x, low)), values) & _test(Node(Op.LE, (x, high)), values)
         case Op.IN:
             assert isinstance(n.value, tuple)
             return _is_in(n.value, values)

@@ -91,6 +91,9 @@ def _show(n: Node, tight: int) -> str:
         case Op.LIKE:
             escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
             text = f"{_show(n.args[0], 2)} LIKE {_show(n.args[1], 2)}{escape}"
+        case Op.WITHIN:
+            x, low, high = (_show(a, 2) for a in n.args)
+            text = f"{x} BETWEEN {low} AND {high}"
         case Op.DEFINED:
             text = f"{_show(n.args[0], 2)} = {_show(n.args[0], 2)}"
         case Op.NAN:

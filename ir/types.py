@@ -228,6 +228,11 @@ class Leaf:
     dtype: DType
     nullable: bool
 
+    @property
+    def struct(self) -> bool:
+        """Whether it has fields."""
+        return self.dtype.kind is Kind.OTHER and self.dtype.name.startswith("struct<")
+
 
 def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
     """Every column of a schema and, below structs, every field, by path, in schema order."""

@@ -47,7 +47,11 @@ MERGED = [
     ("f > 3 OR f <= 3",                                "f = f"),
     ("f > 3 AND f <= 3",                               "f <> f"),
     ("f >= 3 AND NOT f > 3",                           "f = 3.0D"),
-    ("f > 3 AND NOT isnan(f)",                         "f >= 3.0000000000000004D AND NOT (f = CAST('NaN' AS DOUBLE))"),
+    ("f > 3 AND NOT isnan(f)",                         "f BETWEEN 3.0000000000000004D AND CAST('Infinity' AS DOUBLE)"),
+    ("f >= 3 AND f <= 5",                              "f BETWEEN 3.0D AND 5.0D"),
+    ("NOT (f < 3 OR f > 5)",                           "f BETWEEN 3.0D AND 5.0D"),
+    ("f < 3 OR f > 5",                                 "NOT (f BETWEEN 3.0D AND 5.0D)"),
+    ("g >= 3 AND g < 5",                               "g BETWEEN 3.0F AND 4.999999523162842F"),
     ("s >= 'a' AND s < 'b' AND s LIKE 'c%'",           "s <> s"),
     ("s LIKE 'a%' AND s >= 'a'",                       "s >= 'a' AND s < 'b'"),
     ("s LIKE 'ab%' OR s LIKE 'a%'",                    "s >= 'a' AND s < 'b'"),
@@ -92,6 +96,30 @@ VERDICTS = [
 def test_verdicts(text, bounds, verdict, backend):
     columns = {"x": {"min": [bounds[0]], "max": [bounds[1]], "null_count": [0]}}
     stats = ss.Statistics.from_dict(columns, SCHEMA, row_count=[5])
+    assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, backend).tolist() == [verdict]
+
+
+# NaN may be in all of them.
+FLOATS = [
+    ("f BETWEEN 3 AND 5",                 (6.0, 9.0), 0),
+    ("f BETWEEN 3 AND 5",                 (0.0, 2.0), 0),
+    ("f BETWEEN 3 AND 5",                 (0.0, 3.0), 1),
+    ("f NOT BETWEEN 3 AND 5",             (3.0, 5.0), 1),
+    ("f NOT BETWEEN 3 AND 5",             (0.0, 2.0), 2),
+    ("f NOT BETWEEN 3 AND 5",             (6.0, 9.0), 2),
+    ("f < 3 OR f > 5 AND f <= 7",         (0.0, 2.0), 1),
+    ("f < 3 OR f > 5 AND f <= 7",         (3.5, 4.0), 0),
+    ("f = 3 OR f > 5 OR isnan(f)",        (6.0, 7.0), 2),
+    ("f = 3 OR isnan(f)",                 (3.0, 3.0), 2),
+    ("NOT (f < 3 OR f > 5)",              (6.0, 9.0), 0),
+    ("f >= 3 AND f < 5 OR f > 7",         (5.0, 6.0), 1),
+    ("f = 1 OR f BETWEEN 3 AND 5",        (6.0, 9.0), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, bounds, verdict", FLOATS, ids=[f"{v[0]} {v[1]}" for v in FLOATS])
+def test_ranges_of_floats_leave_nan_out(text, bounds, verdict, backend):
+    stats = ss.Statistics.from_dict({"f": {"min": [bounds[0]], "max": [bounds[1]], "null_count": [0]}}, SCHEMA, row_count=[5])
     assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, backend).tolist() == [verdict]
 
 

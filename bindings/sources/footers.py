@@ -244,7 +244,8 @@ def _pair(stats: pq.Statistics, metadata: pq.FileMetaData) -> tuple[Any, Any]:
     except (ValueError, KeyError, OverflowError, pa.ArrowException):  # undecodable bytes, an unknown unit, a date that Python has no value for
         return None, None
     if isinstance(low, float) and (low != low or high != high):
-        return None, None  # one NaN bound: the writer ordered by chance
+        # One NaN bound: most writers compared by chance. parquet-mr, Spark's, orders NaN last and keeps the minimum.
+        return (low, None) if low == low and metadata.created_by.startswith("parquet-mr version 1.1") else (None, None)
     return low, high
 
 
