@@ -38,7 +38,7 @@ class Run:
     def until(self, name: str, wanted, judges) -> None:
         """Let judges take turns until they have what is wanted."""
         tally = self.tallies[name] = Tally()
-        seed, start, shown = self.seed, time.monotonic(), 0
+        seed, start, shown, said = self.seed, time.monotonic(), 0, time.monotonic()
         while wanted(tally) and self.failed < MOST:
             for one in judges:
                 try:
@@ -50,6 +50,9 @@ class Run:
             print(*found[shown:], sep="\n", end="\n" if found[shown:] else "", flush=True)
             self.failed, shown = self.failed + len(found) - shown, len(found)
             seed += 1
+            if time.monotonic() - said > 60:
+                said = time.monotonic()
+                print(f"{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {said - start:,.0f} s", file=sys.stderr, flush=True)
         took = time.monotonic() - start
         print(f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {len(tally.unsound)} unsound, {took:,.0f} s, ", end="")
         print(f"seeds {self.seed} to {seed - 1}", flush=True)

@@ -122,7 +122,7 @@ def test_no_verdict_contradicts_the_rows(judge, part):
     assert tally.unsound == []
     assert tally.verdicts > 60_000
     total = [sum(getattr(c, name) for c in tally.forms.values()) for name in ("empty", "pruned", "full", "always")]
-    assert total[1] > 0.7 * total[0] and total[3] > 0.65 * total[2]
+    assert total[1] > 0.65 * total[0] and total[3] > 0.55 * total[2]
 
 
 def test_backends_agree_on_every_form():
