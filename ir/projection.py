@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 from skipstone.ir.cells import negated, some
 from skipstone.ir.errors import PredicateTooDeep
+from skipstone.ir.lower import TERMS
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.simplify import FALSE, TRUE, simplify
@@ -98,7 +99,7 @@ def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
             return _walk(n.args[0], _swapped(wanted), leaf)
         case Op.IS_TRUE:
             return _walk(n.args[0], _chosen(wanted, IS_TRUE, NOT_TRUE), leaf)
-        case Op.IS_NULL if n.args[0].op is not Op.COLUMN:
+        case Op.IS_NULL if n.args[0].op not in TERMS:
             return _walk(n.args[0], _chosen(wanted, IS_NULL, NOT_NULL), leaf)
         case Op.AND:
             return _conjunction(wanted, lambda of: [_walk(a, of, leaf) for a in n.args])
@@ -132,9 +133,29 @@ def told(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bo
 
     Each field on the column is right for itself: a row must be possible under all, and one suffices to prove.
     """
+    if n.args and n.args[0].op is Op.CALL:
+        return _call(n, wanted, fields, strict)
     path = n.args[0].value if n.args else None
     told_by = [_field(n, wanted, f, strict) for f in fields if f.source == path and _speaks(f, n)]
     return Node(Op.OR if strict else Op.AND, tuple(told_by))  # of none: FALSE, TRUE
+
+
+def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
+    """A test of a function, where partitions have the values of all its columns: the same test of these."""
+    sources = {f.source: f for f in fields}
+
+    def moved(a: Node) -> Node:
+        if a.op is Op.COLUMN and isinstance(a.value, tuple) and a.dtype is not None:
+            f = sources.get(a.value)
+            return Node(a.op, value=(f.name,), dtype=a.dtype) if f is not None and f.transform.exact(a.dtype) else missing
+        return Node(a.op, tuple(map(moved, a.args)), a.value, a.dtype)
+
+    missing = Node(Op.UNKNOWN)
+    same = moved(n)
+    if any(a is missing for a in same.walk()):
+        return FALSE if strict else TRUE
+    tests = {True: Node(Op.IS_TRUE, (same,)), False: Node(Op.IS_TRUE, (Node(Op.NOT, (same,)),)), None: Node(Op.IS_NULL, (same,))}
+    return Node(Op.OR, tuple(tests[o] for o in (True, False, None) if o in wanted))
 
 
 def _speaks(field: PartitionField, n: Node) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import pattern_of
+from skipstone.ir.lower import TERMS
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.projection import IS_FALSE, IS_NULL, IS_TRUE, PartitionField, told
@@ -31,7 +32,7 @@ def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[s
             field that is not there is not known.
 
     Returns:
-        A bound predicate: each leaf that the partition decides is gone, the others stay as they are.
+        A bound predicate: each leaf that the partition decides is gone; the others, and tests of functions, stay as they are.
 
     Raises:
         PredicateTooDeep: the nesting exceeds what Python can follow.
@@ -56,7 +57,9 @@ def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[s
 
 
 def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
-    if n.op in LEAVES or (n.op is Op.IS_NULL and n.args[0].op is Op.COLUMN):
+    if n.op in LEAVES or (n.op is Op.IS_NULL and n.args[0].op in TERMS):
+        if n.args[0].op is Op.CALL:
+            return n
         return next((fact for wanted, fact in PROOFS if outcome(told(n, wanted, fields, True), row) is True), n)
     return Node(n.op, tuple(_left(a, fields, row) for a in n.args), n.value, n.dtype)
 
@@ -80,7 +83,7 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
             return final if final in found else None if None in found else not final
         case Op.IS_TRUE:
             return outcome(n.args[0], row) is True
-        case Op.IS_NULL if n.args[0].op is not Op.COLUMN:
+        case Op.IS_NULL if n.args[0].op not in TERMS:
             return outcome(n.args[0], row) is None
     value = row[n.args[0].value]  # type: ignore[index]
     if n.op is Op.IS_NULL:

@@ -125,12 +125,13 @@ def test_no_java_says_what_to_do(bare: Path, monkeypatch: pytest.MonkeyPatch, sp
 
 
 def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
-    def install(text: str) -> str:
-        return subprocess.run([java._install(text)], capture_output=True, text=True, check=True).stdout
+    def run(path: Path) -> str:
+        return subprocess.run([path], capture_output=True, text=True, check=True).stdout
 
     texts = [f"#!/bin/sh\necho {i % 4}\n" for i in range(64)]
     with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(install, texts)) == [f"{i % 4}\n" for i in range(64)]
+        # All are written before one is run: a fork between would hold files open that are being written.
+        assert list(pool.map(run, list(pool.map(java._install, texts)))) == [f"{i % 4}\n" for i in range(64)]
     written = list((bare / "cache" / "java").rglob("*"))
     assert len([p for p in written if p.is_file()]) == 4
     assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in written} == {0}

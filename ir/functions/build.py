@@ -212,6 +212,8 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
             return literal(-a.value, ty.INT64)
         if a.dtype == ty.INT64 and a.value == 2**31:
             return literal(-a.value, ty.INT32)
+        if a.dtype.kind is Kind.DECIMAL:  # a number's sign belongs to it
+            return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
 
 
