@@ -14,6 +14,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.rows import evaluate_rows
+from tests.spark_session import spark  # noqa: F401
 from tests.traps import LONG, TRAPS
 
 NEVER, MAYBE, ALWAYS = ss.Verdict
@@ -161,3 +162,12 @@ def test_rows_stay_within_given_bounds(rows, low, high, predicates):
         assert any(matches), where
         verdict = p.evaluate(stats)[0]
         assert verdict in ((MAYBE, ALWAYS) if all(matches) else (MAYBE,)), where
+
+
+def test_what_sparks_writer_says_of_nan(tmp_path, spark):  # noqa: F811
+    """parquet-mr orders NaN last: beside a maximum of NaN its minimum holds, and a minimum of NaN means NaN alone."""
+    spark.sql("SELECT CAST('NaN' AS DOUBLE) AS f").coalesce(1).write.parquet(str(tmp_path / "only"))
+    spark.sql("SELECT explode(array(CAST('NaN' AS DOUBLE), 5.0D)) AS f").coalesce(1).write.parquet(str(tmp_path / "some"))
+    judged = lambda name, where: ss.scan_parquet(tmp_path / name / "*.parquet").plan(where=where).verdicts.tolist()
+    assert [judged("only", w) for w in ("f < 100", "f > 100", "isnan(f)", "f <> 1")] == [[0], [2], [2], [2]]
+    assert [judged("some", w) for w in ("f < 5", "f < 6", "f > 100", "f >= 5", "isnan(f)")] == [[0], [1], [1], [2], [1]]

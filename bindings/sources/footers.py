@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -155,6 +156,7 @@ class RowGroups(Mapping[Path, Raw]):
         low: list[Any] = [None] * n
         high: list[Any] = [None] * n
         nulls: list[int | None] = [None] * n
+        nans: list[int | None] = [None] * n
         arrow = _type_at(self._schema, path)
         for i, c in enumerate(self._containers):
             footer = self._footers[c.footer]
@@ -173,7 +175,9 @@ class RowGroups(Mapping[Path, Raw]):
                 nulls[i] = stats.null_count
             if stats.has_min_max and chunk.physical_type != "INT96":
                 low[i], high[i] = _pair(stats, footer.metadata)
-        return Raw(_as_array(low, arrow), _as_array(high, arrow), pa.array(nulls, pa.int64()))
+                if nulls[i] is not None and _all_nan(stats, footer.metadata):
+                    nans[i] = group.num_rows - nulls[i]
+        return Raw(_as_array(low, arrow), _as_array(high, arrow), pa.array(nulls, pa.int64()), nan_count=pa.array(nans, pa.int64()))
 
     def is_partition(self, path: Path) -> bool:
         """Whether a column's values come from folders' names, whatever the files hold."""
@@ -245,8 +249,18 @@ def _pair(stats: pq.Statistics, metadata: pq.FileMetaData) -> tuple[Any, Any]:
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         # One NaN bound: most writers compared by chance. parquet-mr, Spark's, orders NaN last and keeps the minimum.
-        return (low, None) if low == low and metadata.created_by.startswith("parquet-mr version 1.1") else (None, None)
+        return (low, None) if low == low and _orders_nan(metadata) else (None, None)
     return low, high
+
+
+def _orders_nan(metadata: pq.FileMetaData) -> bool:
+    """Whether the writer's minimum and maximum follow Java's order, in which NaN is last: parquet-mr, Spark's, from 1.10 on."""
+    return re.match(r"parquet-mr version 1\.[1-9]\d\.", metadata.created_by or "") is not None
+
+
+def _all_nan(stats: pq.Statistics, metadata: pq.FileMetaData) -> bool:
+    """Whether the least value is NaN, in a file where nothing lies above it."""
+    return stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and _orders_nan(metadata)
 
 
 def _julian(metadata: pq.FileMetaData) -> bool:
