@@ -172,8 +172,10 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
     if source == ty.DATE and unit in ("month", "year"):
         return build("add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session)
     steady = source is not None and source.kind is Kind.TIMESTAMP and (not source.zoned or is_fixed(session.zone))
-    if source is not None and source.kind is Kind.TIMESTAMP and (micros or (days and steady)):
-        return build("later", (at, literal(count * (micros or (days or 0) * 86400) * 10**6, ty.INT64)), session)
+    seconds = count * (micros or (days or 0) * 86400)
+    # Spark moves a zoned timestamp by the whole days of an interval on the wall clock, those of 40 hours too.
+    if source is not None and source.kind is Kind.TIMESTAMP and (micros or days) and (steady or abs(seconds) < 86400):
+        return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
     raise Incomparable(f"{source} is not moved by {unit}s here")
 
 
