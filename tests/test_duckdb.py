@@ -33,7 +33,7 @@ FIELDS = (
     Field(("s",), pa.string()),
     Field(("y",), pa.binary()),
 )
-SPARK_STRING = re.compile(r"(\bX)?'((?:[^'\\]|\\.)*)'(?!\s*AS (?:FLOAT|DOUBLE)\))", re.S)
+SPARK_STRING = re.compile(r"(\bX)?'((?:[^'\\]|\\.)*)'", re.S)
 
 
 def in_duckdb(sql: str) -> str:
