@@ -69,7 +69,13 @@ def test_functions_are_sparks(ansi, zone, spark):  # noqa: F811
 
 
 NOT_UNDERSTOOD = []
-CLOCKS = ["t + INTERVAL 40 HOURS", "t - INTERVAL 3 DAYS", "date_trunc('minute', t)", "date_trunc('hour', n)", "date_trunc('millisecond', n)"]  # where the zone's offset changes
+CLOCKS = [
+    "t + INTERVAL 40 HOURS",
+    "t - INTERVAL 3 DAYS",
+    "date_trunc('minute', t)",
+    "date_trunc('hour', n)",
+    "date_trunc('millisecond', n)",
+]  # where the zone's offset changes
 
 
 def disagreements(spark, mine):  # noqa: F811
