@@ -42,10 +42,14 @@ def main() -> int:
     for name in asked.workload or (WORKLOADS if asked.full else USUAL):
         reports[name] = WORKLOADS[name](Options(asked.full, asked.rounds, asked.containers))
         show(name, reports[name])
-    for path in filter(None, (asked.json, RESULTS if asked.save else None)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": where, "workloads": {k: as_json(r) for k, r in reports.items()}}, indent=2) + "\n")
-        print(f"\nwritten: {path}")
+    measured = {k: as_json(r) for k, r in reports.items()}
+    # Workloads that were not run now keep the figures of their own day.
+    kept = json.loads(RESULTS.read_text())["workloads"] if asked.save and RESULTS.exists() else {}
+    for path, workloads in ((asked.json, measured), (RESULTS if asked.save else None, {**kept, **measured})):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"machine": where, "workloads": workloads}, indent=2) + "\n")
+            print(f"\nwritten: {path}")
     return 0 if all(q.met for r in reports.values() for q in r.requirements) else 1
 
 
