@@ -189,9 +189,9 @@ def col(*parts: str) -> Expr:
     """
     if not parts or not all(isinstance(p, str) and p for p in parts):
         raise PredicateError(f"col({', '.join(map(repr, parts))}): expected a column's name")
-    from skipstone.bindings.statistics import _split
+    from skipstone.bindings.given import split_name
 
-    return Expr(Node(Op.COLUMN, value=Name(_split(parts[0]) if len(parts) == 1 else parts)))
+    return Expr(Node(Op.COLUMN, value=Name(split_name(parts[0]) if len(parts) == 1 else parts)))
 
 
 def call(name: str, *args: object) -> Expr:

@@ -7,15 +7,15 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.given import KEYS, array_of, common_length, counts_of, leaf_named, plain_array
 from skipstone.bindings.membership import Members, agree
-from skipstone.ir.errors import StatisticsError, unknown_column
+from skipstone.ir.errors import StatisticsError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path, show_path
-from skipstone.ir.types import DType, Leaf, leaves_of, to_axis, to_python
+from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
 from skipstone.kernels.derive import derive
 from skipstone.kernels.launch import Key, Launch, prepare
@@ -24,9 +24,6 @@ from skipstone.kernels.planes import Plane
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COUNTS: Final = ("null_count", "row_count", "nan_count")
-KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
-REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
 PREPARED: Final = 256  # launches kept for one set of statistics
 DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
 
@@ -137,17 +134,17 @@ class Statistics:
         lengths: dict[str, int] = {}
         rows = None
         if row_count is not None:
-            rows = _counts(row_count)
+            rows = counts_of(row_count)
             lengths["row_count"] = len(rows)
         for name, given in columns.items():
-            leaf = _leaf(name, leaves)
+            leaf = leaf_named(name, leaves)
             if unknown := set(given) - set(KEYS):
                 raise StatisticsError(f"column {name!r} has a statistic {min(unknown)!r}; expected some of {', '.join(KEYS)}")
-            arrays = {key: _array(key, value, schema, leaf) for key, value in given.items() if value is not None}
+            arrays = {key: array_of(key, value, schema, leaf) for key, value in given.items() if value is not None}
             lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
             raws[leaf.path] = Raw(*(arrays.get(k) for k in KEYS[:5]))
             extras[leaf.path] = {k: a for k, a in arrays.items() if k in KEYS[5:]}
-        return cls(schema, _common_length(lengths), raws, row_count=rows, extras=extras, members=Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}))
+        return cls(schema, common_length(lengths), raws, row_count=rows, extras=extras, members=Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}))
 
     @classmethod
     def from_arrow(cls, table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Statistics:
@@ -194,12 +191,12 @@ class Statistics:
         n = provider.num_containers
         raws = {}
         for name in columns:
-            leaf = _leaf(name, leaves)
+            leaf = leaf_named(name, leaves)
             answers = [ask(name) for ask in (provider.min_values, provider.max_values, provider.null_counts, provider.row_counts)]
             for word, a in zip(KEYS, answers, strict=False):
                 if a is not None and len(a) != n:
                     raise StatisticsError(f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers")
-            raws[leaf.path] = Raw(*(None if a is None else _plain(a) for a in answers))
+            raws[leaf.path] = Raw(*(None if a is None else plain_array(a) for a in answers))
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
 
     # What is known.
@@ -238,7 +235,7 @@ class Statistics:
         """
         if statistic not in KEYS:
             raise StatisticsError(f"no statistic is named {statistic!r}; expected one of {', '.join(KEYS)}")
-        path = _leaf(column, self._leaves).path
+        path = leaf_named(column, self._leaves).path
         raw = self._raw.get(path)
         if statistic in KEYS[:5]:
             return getattr(raw, statistic) if raw else None
@@ -327,7 +324,7 @@ class Statistics:
             return None
         if len(answer) != self._n:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
-        return _plain(answer).cast(pa.bool_())
+        return plain_array(answer).cast(pa.bool_())
 
     def launch(self, program: Program) -> Launch:
         """The program's launch over these statistics, prepared once."""
@@ -340,112 +337,3 @@ class Statistics:
                 while len(kept) > most:
                     kept.popitem(last=False)
         return found
-
-
-def _leaf(name: str, leaves: Mapping[Path, Leaf]) -> Leaf:
-    for path in (_split(name), (name,)):
-        if path in leaves:
-            return leaves[path]
-    raise unknown_column(name, map(show_path, leaves))
-
-
-def _split(name: str) -> Path:
-    """A dotted name as a path; backticks keep a part whole, and two of them within such a part stand for one."""
-    parts, quoted, previous = [""], False, ""
-    for ch in name:
-        previous, before = ch, previous
-        if ch == "`":
-            quoted = not quoted
-            parts[-1] += "`" if quoted and before == "`" else ""
-        elif ch == "." and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += ch
-    return tuple(parts)
-
-
-def _common_length(lengths: dict[str, int]) -> int:
-    if not lengths:
-        raise StatisticsError("no statistics were given, so the number of containers is not known; give row_count=[None] * n at least")
-    (first, n), *rest = lengths.items()
-    for name, length in rest:
-        if length != n:
-            raise StatisticsError(f"{name} has {length} values and {first} has {n}; expected one value per container in each")
-    return n
-
-
-def _plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _array(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return _plain(value)
-    if key in COUNTS:
-        return _counts(value)
-    if key in ("min_exact", "max_exact"):
-        return pa.array(value, pa.bool_())
-    if key == "bloom":
-        return pa.array([bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value], pa.large_binary())
-    arrow = _arrow_type(schema, leaf.path)
-    return _lists(value, pa.list_(arrow)) if key == "values" else _values(value, arrow, leaf.dtype)
-
-
-def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
-    t = schema.field(path[0]).type
-    for name in path[1:]:
-        t = t.field(name).type
-    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
-        t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
-    return t
-
-
-def _counts(value: Any) -> pa.Array:
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return _plain(value)
-    if isinstance(value, np.ndarray):
-        return pa.array(value)
-    whole = [v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value]
-    return pa.array(whole, pa.int64())
-
-
-def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
-    """Lists of values; one with a value that is none of the column's type is unknown."""
-    # Told the type at once, Arrow takes 5.5 for the integer 5; a cast refuses it.
-    whole = pa.types.is_integer(arrow.value_type)
-
-    def read(one: Any) -> list[Any] | None:
-        try:
-            items = list(one)
-            pa.array(items, arrow.value_type)
-            return None if whole and any(v is not None and int(v) != v for v in items) else items
-        except REFUSED:
-            return None
-
-    try:
-        return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
-    except REFUSED:
-        return pa.array(list(map(read, value)), arrow)
-
-
-def _values(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return pa.array(value)
-    try:
-        return pa.array(value, arrow)
-    except REFUSED:
-        return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
-
-
-def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
-    """A value that is one of the column's type, or None: such a bound is unknown."""
-    try:
-        return pa.scalar(v, arrow).as_py()
-    except REFUSED:
-        pass
-    try:
-        axis = to_axis(v, dtype)
-        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest  # type: ignore[operator]
-        return to_python(axis, dtype) if fits else None
-    except (ValueError, TypeError, OverflowError):
-        return None

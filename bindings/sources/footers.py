@@ -271,7 +271,7 @@ def _julian(metadata: pq.FileMetaData) -> bool:
 
 
 def _as_array(values: list[Any], arrow: pa.DataType) -> pa.Array:
-    from skipstone.bindings.statistics import _values
+    from skipstone.bindings.given import values_of
 
     if pa.types.is_timestamp(arrow):
         kinds = {v.type for v in values if v is not None}
@@ -282,7 +282,7 @@ def _as_array(values: list[Any], arrow: pa.DataType) -> pa.Array:
         unit = max((k.unit for k in kinds), key=("s", "ms", "us", "ns").index)
         wide = pa.timestamp(unit, arrow.tz)
         return pa.array([_rescale(v, wide) for v in values], pa.int64()).cast(wide)
-    return _values(values, arrow, from_arrow(arrow))
+    return values_of(values, arrow, from_arrow(arrow))
 
 
 def _rescale(value: pa.Scalar | None, wide: pa.DataType) -> int | None:

@@ -162,9 +162,9 @@ class _Connect(_Walker):
         kind = type(n).__name__
         match kind:
             case "ColumnReference":
-                from skipstone.bindings.statistics import _split
+                from skipstone.bindings.given import split_name
 
-                return Node(Op.COLUMN, value=Name(_split(n._unparsed_identifier)))
+                return Node(Op.COLUMN, value=Name(split_name(n._unparsed_identifier)))
             case "LiteralExpression":
                 return self.literal(n)
             case "UnresolvedFunction" if (found := self.call(n)) is not None:

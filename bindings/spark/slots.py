@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.given import COUNTS
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.statistics import COUNTS, Statistics
+from skipstone.bindings.statistics import Statistics
 from skipstone.ir.node import Path, columns_of, show_path
 from skipstone.ir.types import DType, Kind, leaves_of
 from skipstone.kernels.columns import Raw

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from skipstone.bindings.given import COUNTS
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.series import Carrier
 from skipstone.bindings.spark.session import quiet, require_pyspark
 from skipstone.bindings.spark.slots import ROW_COUNT, Judge, Slot, slots_of, spellings
 from skipstone.bindings.spark.udf import DAYS, INSTANT, WALL, days, instant, make, predicate_of, wall
-from skipstone.bindings.statistics import COUNTS
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind, leaves_of

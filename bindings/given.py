@@ -1,0 +1,140 @@
+"""What people give as statistics: lists, NumPy and Arrow arrays, by column name, as Arrow arrays of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.errors import StatisticsError, unknown_column
+from skipstone.ir.node import Path, show_path
+from skipstone.ir.types import DType, Leaf, to_axis, to_python
+
+COUNTS: Final = ("null_count", "row_count", "nan_count")
+KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
+REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
+
+
+def leaf_named(name: str, leaves: Mapping[Path, Leaf]) -> Leaf:
+    """The column of a dotted name.
+
+    Raises:
+        UnknownColumn: the schema lacks it.
+    """
+    for path in (split_name(name), (name,)):
+        if path in leaves:
+            return leaves[path]
+    raise unknown_column(name, map(show_path, leaves))
+
+
+def split_name(name: str) -> Path:
+    """A dotted name as a path; backticks keep a part whole, and two of them within such a part stand for one."""
+    parts, quoted, previous = [""], False, ""
+    for ch in name:
+        previous, before = ch, previous
+        if ch == "`":
+            quoted = not quoted
+            parts[-1] += "`" if quoted and before == "`" else ""
+        elif ch == "." and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += ch
+    return tuple(parts)
+
+
+def common_length(lengths: dict[str, int]) -> int:
+    """The one length that all statistics, by name, have.
+
+    Raises:
+        StatisticsError: there are none, or they differ.
+    """
+    if not lengths:
+        raise StatisticsError("no statistics were given, so the number of containers is not known; give row_count=[None] * n at least")
+    (first, n), *rest = lengths.items()
+    for name, length in rest:
+        if length != n:
+            raise StatisticsError(f"{name} has {length} values and {first} has {n}; expected one value per container in each")
+    return n
+
+
+def plain_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array, whatever the chunks."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
+    """One statistic of one column; what cannot be read is null, unknown."""
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return plain_array(value)
+    if key in COUNTS:
+        return counts_of(value)
+    if key in ("min_exact", "max_exact"):
+        return pa.array(value, pa.bool_())
+    if key == "bloom":
+        return pa.array([bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value], pa.large_binary())
+    arrow = _arrow_type(schema, leaf.path)
+    return _lists(value, pa.list_(arrow)) if key == "values" else values_of(value, arrow, leaf.dtype)
+
+
+def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
+    t = schema.field(path[0]).type
+    for name in path[1:]:
+        t = t.field(name).type
+    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
+    return t
+
+
+def counts_of(value: Any) -> pa.Array:
+    """Counts; what is not a whole number of 64 bits is unknown."""
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return plain_array(value)
+    if isinstance(value, np.ndarray):
+        return pa.array(value)
+    whole = [v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value]
+    return pa.array(whole, pa.int64())
+
+
+def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
+    """Lists of values; one with a value that is none of the column's type is unknown."""
+    # Told the type at once, Arrow takes 5.5 for the integer 5; a cast refuses it.
+    whole = pa.types.is_integer(arrow.value_type)
+
+    def read(one: Any) -> list[Any] | None:
+        try:
+            items = list(one)
+            pa.array(items, arrow.value_type)
+            return None if whole and any(v is not None and int(v) != v for v in items) else items
+        except REFUSED:
+            return None
+
+    try:
+        return pa.array(value).cast(arrow) if whole else pa.array(value, arrow)
+    except REFUSED:
+        return pa.array(list(map(read, value)), arrow)
+
+
+def values_of(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
+    """Values of a column's type; others are unknown."""
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return pa.array(value)
+    try:
+        return pa.array(value, arrow)
+    except REFUSED:
+        return pa.array([_fitting(v, arrow, dtype) for v in value], arrow)
+
+
+def _fitting(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
+    """A value that is one of the column's type, or None: such a bound is unknown."""
+    try:
+        return pa.scalar(v, arrow).as_py()
+    except REFUSED:
+        pass
+    try:
+        axis = to_axis(v, dtype)
+        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest  # type: ignore[operator]
+        return to_python(axis, dtype) if fits else None
+    except (ValueError, TypeError, OverflowError):
+        return None
