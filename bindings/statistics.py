@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,19 +11,14 @@ import pyarrow.compute as pc
 from skipstone.bindings.given import KEYS, array_of, common_length, counts_of, leaf_named, plain_array
 from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError
-from skipstone.ir.lower import Program
-from skipstone.ir.node import Node, Path, show_path
+from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
-from skipstone.kernels.derive import derive
-from skipstone.kernels.launch import Key, Launch, prepare
+from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-PREPARED: Final = 256  # launches kept for one set of statistics
-DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
 
 
 @runtime_checkable
@@ -63,7 +56,7 @@ class Contains(Protocol):
         """As in `PruningStatistics`, for axis values of `dtype`."""
 
 
-class Statistics:
+class Statistics(Packed):
     """Min, max, null count, row count of the columns of n containers.
 
     Immutable. Columns are packed at first use, and launches are kept per predicate, so one object
@@ -96,13 +89,7 @@ class Statistics:
         # Iceberg's need not; where it is not certain, such a field may hold NULL.
         self._counts_parents = counts_parents
         self._leaves = leaves_of(schema)
-        self._reset()
-
-    def _reset(self) -> None:
-        self._packed: dict[tuple[Path, DType], Column] = {}
-        self._derived: OrderedDict[Node, Column] = OrderedDict()
-        self._prepared: tuple[OrderedDict[Program, Launch], ...] = (OrderedDict(), OrderedDict())
-        self._lock = threading.Lock()
+        super().__init__()
 
     # Construction.
 
@@ -221,11 +208,6 @@ class Statistics:
         """Rows of each container, int64; null is unknown."""
         return self._rows
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the packed columns made so far, host memory."""
-        return sum(c.nbytes for c in (*self._packed.values(), *self._derived.values()))
-
     def get(self, column: str, statistic: str) -> pa.Array | None:
         """One statistic of one column as it came: length n, null is unknown. None: nothing is known.
 
@@ -260,36 +242,10 @@ class Statistics:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         return f"Statistics({self._n} containers, columns: {names or 'none'})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = ("_schema", "_n", "_raw", "_rows", "_extras", "_contained", "_members", "_counts_parents", "_leaves")
-        return {k: getattr(self, k) for k in kept}
+    # What kernels ask (kernels/packed.py).
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
-
-    # What kernels ask (kernels/launch.py, Source).
-
-    def column(self, key: Key, dtype: DType) -> Column:
-        """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
-        if isinstance(key, Node):
-            return self._derive(key)
-        found = self._packed.get((key, dtype))
-        if found is None:
-            found = self._packed[key, dtype] = self._pack(key, dtype)
-        return found
-
-    def _derive(self, call: Node) -> Column:
-        found = self._derived.get(call)
-        if found is None:
-            found = derive(call, self)
-            with self._lock:
-                self._derived[call] = found
-                while len(self._derived) > DERIVED:
-                    self._derived.popitem(last=False)
-        return found
-
-    def _pack(self, path: Path, dtype: DType) -> Column:
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
@@ -307,7 +263,7 @@ class Statistics:
                 none = without if none is None else pc.or_(none, without)
         return Raw() if none is None else Raw(null_count=pc.if_else(none, pa.scalar(0, pa.int64()), None))
 
-    def rows_plane(self) -> Plane:
+    def pack_rows(self) -> Plane:
         """Whether each container may hold rows."""
         return rows_plane(self._rows, self._n)
 
@@ -325,15 +281,3 @@ class Statistics:
         if len(answer) != self._n:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
         return plain_array(answer).cast(pa.bool_())
-
-    def launch(self, program: Program) -> Launch:
-        """The program's launch over these statistics, prepared once."""
-        kept, most = self._prepared[program.derived], DERIVED if program.derived else PREPARED
-        found = kept.get(program)
-        if found is None:
-            found = prepare(program, self)
-            with self._lock:
-                kept[program] = found
-                while len(kept) > most:
-                    kept.popitem(last=False)
-        return found

@@ -19,7 +19,7 @@ from skipstone.kernels import cache, pool
 from skipstone.kernels.emit import emit, inputs, join
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.numba_sets import SETS
-from skipstone.kernels.planes import Verdicts, Words, word_count
+from skipstone.kernels.planes import Todo, Verdicts, Words, word_count
 
 if TYPE_CHECKING:
     import types
@@ -120,17 +120,17 @@ def spread(context, match, sure, verdicts, i):
 def source_of(roots: tuple[Node, ...]) -> str:
     """The module text of a shape's kernel.
 
-    Its `kernel(n, first, last, verdicts, outs..., arrays..., planes..., params..., sets...)` fills words
-    [first, last), and the verdicts of their containers unless that array, aligned to 64 bytes, is empty.
-    n is at least 64.
+    Its `kernel(n, first, last, todo, verdicts, outs..., arrays..., planes..., params..., sets...)` judges words
+    [first, last), or those of `todo` at these places unless it is empty. It fills outs from their start, and
+    the verdicts of the containers unless that array, aligned to 64 bytes, is empty. n is at least 64.
     """
     body = emit(roots, EMIT)
     arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
     planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
-    types = ["i8, i8, i8, array('uint8')", *["array('uint64')"] * len(outs), *(f"readonly('{t}')" for t in arrays)]
+    types = ["i8, i8, i8, readonly('uint32'), array('uint8')", *["array('uint64')"] * len(outs), *(f"readonly('{t}')" for t in arrays)]
     types += [*["readonly('uint64')"] * planes, *(f"nb.{t}" for t in params), *(f"readonly('{t}')" for t in sets)]
     counts = (("o", len(outs)), ("x", len(arrays)), ("q", planes), ("p", len(params)), ("s", len(sets)))
-    names = ["n", "first", "last", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
+    names = ["n", "first", "last", "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
     sizes = [np.dtype(t).itemsize for t in arrays]
     lanes = min(STEP // max(sizes, default=1), 64)
     lines = [
@@ -141,7 +141,8 @@ def source_of(roots: tuple[Node, ...]) -> str:
         "",
         "",
         f"def kernel({', '.join(names)}):",
-        "    for w in range(first, last):",
+        "    for k in range(first, last):",
+        "        w = np.int64(todo[k]) if todo.size else k",
         # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
         "        at = min(w << 6, n - 64)",
         "        shift = np.uint64((w << 6) - at)",
@@ -153,9 +154,9 @@ def source_of(roots: tuple[Node, ...]) -> str:
         *(f"            m{m} |= np.uint64(t{m}) << np.uint64(lane)" for m in range(len(body.masks))),
         *(f"        m{m} >>= shift" for m in range(len(body.masks))),
         *(f"        k{k} = q{k}[w]" for k in range(planes)),
-        *(f"        v{i} = o{i}[w] = {text}" for i, text in enumerate(outs)),
+        *(f"        v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
         "        if verdicts.size:",
-        f"            spread({_verdict(roots)}, verdicts, w << 6)",
+        f"            spread({_verdict(roots)}, verdicts, k << 6)",
     ]
     return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
 
@@ -182,17 +183,18 @@ def _load(module: types.ModuleType) -> Callable[..., None]:
 
 
 _NONE: Final = np.empty(0, np.uint8)
+_ALL: Final = np.empty(0, np.uint32)
 
 
-def run(launch: Launch, outs: list[Words], verdicts: bool = False) -> Verdicts | None:
+def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None) -> Verdicts | None:
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
     kernel = compile_shape(launch.shape)
-    n, words = max(launch.n, 64), word_count(launch.n)
+    n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     arrays = launch.arrays if launch.n >= 64 else [np.resize(a, 64) for a in launch.arrays]
     spread = _aligned(words * 64) if verdicts else _NONE
-    tail: tuple[Any, ...] = (spread, *outs, *arrays, *launch.planes, *launch.params, *launch.sets)
+    tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *arrays, *launch.planes, *launch.params, *launch.sets)
     pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, CHUNK)
-    return spread[: launch.n] if verdicts else None
+    return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 
 def _aligned(size: int) -> Verdicts:

@@ -13,7 +13,7 @@ from skipstone.ir.node import Node, Op
 from skipstone.kernels import pool
 from skipstone.kernels.emit import emit, join
 from skipstone.kernels.launch import Launch
-from skipstone.kernels.planes import Words
+from skipstone.kernels.planes import Todo, Words
 
 EMIT: Final = {
     Op.LT: "({0} < {1})",
@@ -92,9 +92,26 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
     return kernel
 
 
-def run(launch: Launch, outs: list[Words]) -> None:
+def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     """Fill one array of words per root that is not constant."""
+    kernel = compile_shape(launch.shape)
     views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
-    planes = [p.view(np.uint8) for p in launch.planes]
-    kernel, tail = compile_shape(launch.shape), (launch.arrays, planes, launch.params, launch.sets, views)
-    pool.run_chunks(lambda first, stop: kernel(first, stop, *tail), launch.n, CHUNK)
+    if todo is None:
+        tail = (launch.arrays, [p.view(np.uint8) for p in launch.planes], launch.params, launch.sets, views)
+        pool.run_chunks(lambda first, stop: kernel(first, stop, *tail), launch.n, CHUNK)
+        return
+
+    def some(first: int, stop: int) -> None:
+        words = todo[first:stop]
+        arrays, planes = [gather(a, words) for a in launch.arrays], [p[words].view(np.uint8) for p in launch.planes]
+        kernel(0, len(words) * 64, arrays, planes, launch.params, launch.sets, [v[first * 8 : stop * 8] for v in views])
+
+    pool.run_chunks(some, len(todo), BLOCK // 64)
+
+
+def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
+    """The values of containers, 64 for each word; past the end of the last word anything."""
+    whole = len(values) // 64
+    if not len(words) or words[-1] < whole:
+        return values[: whole * 64].reshape(-1, 64)[words].reshape(-1)
+    return np.concatenate([gather(values, words[:-1]), np.resize(values[whole * 64 :], 64)])

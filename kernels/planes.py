@@ -11,6 +11,8 @@ import numpy.typing as npt
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
+# Which words are meant, ascending; None: all. 32 bits count 274 billion containers.
+Todo = npt.NDArray[np.uint32] | None
 # A plane that says the same of every container is kept, and read, as that one answer.
 Plane = Words | bool
 
@@ -57,19 +59,19 @@ def plane_of(mask: Mask) -> Plane:
     return pack(mask) if mask.any() else False
 
 
-def clear_tail(words: Words, n: int) -> Words:
+def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
     """Set the bits past the n-th to 0, in place."""
-    if n % 64:
+    if n % 64 and len(words) and (todo is None or todo[-1] == n // 64):
         words[-1] &= np.uint64((1 << (n % 64)) - 1)
     return words
 
 
-def positions(words: Words, n: int) -> npt.NDArray[np.int64]:
+def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
     """Positions of the set bits among the first n, ascending, int64. Words without any are passed over."""
     live = np.flatnonzero(words)
-    if len(live) * 4 > len(words):
+    if todo is None and len(live) * 4 > len(words):
         return np.flatnonzero(unpack(words, n)).astype(np.int64, copy=False)
     bits = np.unpackbits(words[live].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
     row, column = np.nonzero(bits)
-    found = live[row] * 64 + column
+    found = (live if todo is None else todo[live].astype(np.int64))[row] * 64 + column
     return found[found < n].astype(np.int64, copy=False)

@@ -13,7 +13,7 @@ from skipstone.ir.node import Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes
 from skipstone.kernels.launch import Launch
-from skipstone.kernels.planes import Plane, Verdicts, clear_tail, word_count
+from skipstone.kernels.planes import Plane, Todo, Verdicts, clear_tail, word_count
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
@@ -26,7 +26,7 @@ class Result:
     """What a launch gave.
 
     Attributes:
-        planes: One per root of the program.
+        planes: One per root of the program; of `todo`, where that was given, a word each.
         backend: Which one computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if it was asked for.
     """
@@ -36,7 +36,7 @@ class Result:
     verdicts: Verdicts | None = None
 
 
-def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False) -> Result:
+def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, todo: Todo = None) -> Result:
     """Compute a launch.
 
     Args:
@@ -44,38 +44,40 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False) ->
         backend: "auto" answers with NumPy at once; where a compiled kernel pays it is made behind the
             scenes, and answers from then on.
         verdicts: Whether to give one byte per container as well.
+        todo: The words of containers to judge; None: all.
 
     Raises:
         BackendMissing: the backend is not there.
         SkipstoneError: no backend has that name.
     """
-    name = choose(launch, backend)
-    outs = [np.empty(word_count(launch.n), np.uint64) for r in launch.roots if r.op is not Op.LITERAL]
+    words = word_count(launch.n) if todo is None else len(todo)
+    name = choose(launch, backend, launch.n if todo is None else words * 64)
+    outs = [np.empty(words, np.uint64) for r in launch.roots if r.op is not Op.LITERAL]
     judged = None
     if name == "numba":
-        judged = numba_cpu.run(launch, outs, verdicts)
+        judged = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
-        numpy_cpu.run(launch, outs)
+        numpy_cpu.run(launch, outs, todo)
     filled = iter(outs)
-    found = tuple(r == TRUE if r.op is Op.LITERAL else clear_tail(next(filled), launch.n) for r in launch.roots)
+    found = tuple(r == TRUE if r.op is Op.LITERAL else clear_tail(next(filled), launch.n, todo) for r in launch.roots)
     if verdicts and judged is None:
-        judged = planes.verdicts(found, launch.n)
+        judged = planes.verdicts(found, launch.n if todo is None else words * 64)
     return Result(found, name, judged)
 
 
-def choose(launch: Launch, backend: Backend) -> str:
-    """The backend that will run a launch; "none" when nothing is left to compute."""
+def choose(launch: Launch, backend: Backend, n: int) -> str:
+    """The backend that will judge n containers of a launch; "none" when nothing is left to compute."""
     if backend not in BACKENDS:
         raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
     if backend == "cupy":
         raise BackendMissing("backend 'cupy' is not built yet; use backend='numba', 'numpy' or 'auto'")
-    if not launch.n or all(r.op is Op.LITERAL for r in launch.roots):
+    if not n or all(r.op is Op.LITERAL for r in launch.roots):
         return "none"
     if backend != "auto":
         return backend
     if cache.ready(launch.shape) is not None:
         return "numba"
-    if launch.n < COMPILE_FROM or os.environ.get("SKIPSTONE_COMPILE") == "0":
+    if n < COMPILE_FROM or os.environ.get("SKIPSTONE_COMPILE") == "0":
         return "numpy"
     cache.compile_behind(launch.shape, numba_cpu.compile_shape)
     return "numpy"

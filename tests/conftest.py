@@ -18,7 +18,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def missing(name: str) -> str | None:
     """Why a backend cannot run here."""
     try:
-        choose(Launch(1, roots=(Node(Op.PLANE),)), name)
+        choose(Launch(1, roots=(Node(Op.PLANE),)), name, 1)
     except BackendMissing as e:
         return str(e)
     return None

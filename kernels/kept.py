@@ -1,0 +1,44 @@
+"""The values made last, by key: a small cache that threads share."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """At most `most` values; the one that was made first goes first.
+
+    Two threads may make the same value at once; one of the two is kept.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most, self._values, self._lock = most, OrderedDict[K, V](), threading.Lock()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made if it is not there."""
+        found = self._values.get(key)
+        return self.put(key, make()) if found is None else found
+
+    def find(self, key: K) -> V | None:
+        """The value of a key, if it is there."""
+        return self._values.get(key)
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value."""
+        with self._lock:
+            self._values[key] = value
+            while self._most is not None and len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(tuple(self._values.values()))
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,78 @@
+"""What all statistics that kernels read have in common: columns packed at first use, and launches kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Node, Path
+from skipstone.ir.types import DType
+from skipstone.kernels.columns import Column
+from skipstone.kernels.derive import derive
+from skipstone.kernels.kept import Kept
+from skipstone.kernels.launch import Key, Launch, prepare
+from skipstone.kernels.planes import Plane
+
+PREPARED: Final = 256  # launches kept for one set of statistics
+DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
+
+
+class Packed(ABC):
+    """A `Source` (kernels/launch.py) that keeps what it made. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._rows_plane: Plane | None = None
+        self._columns: Kept[tuple[Path, DType], Column] = Kept()
+        self._calls: Kept[Node, Column] = Kept(DERIVED)
+        self._launches: Kept[Program, Launch] = Kept(PREPARED)
+        self._launches_of_calls: Kept[Program, Launch] = Kept(DERIVED)
+
+    @property
+    @abstractmethod
+    def num_containers(self) -> int:
+        """How many containers there are."""
+
+    @abstractmethod
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`."""
+
+    @abstractmethod
+    def pack_rows(self) -> Plane:
+        """Whether each container may hold rows."""
+
+    def rows_plane(self) -> Plane:
+        """Whether each container may hold rows."""
+        if self._rows_plane is None:
+            self._rows_plane = self.pack_rows()
+        return self._rows_plane
+
+    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+        """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
+        return None
+
+    def column(self, key: Key, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
+        if isinstance(key, Node):
+            return self._calls.get(key, lambda: derive(key, self))
+        return self._columns.get((key, dtype), lambda: self.pack(key, dtype))
+
+    def launch(self, program: Program) -> Launch:
+        """The program's launch over these statistics, prepared once."""
+        kept = self._launches_of_calls if program.derived else self._launches
+        return kept.get(program, lambda: prepare(program, self))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed columns made so far, host memory."""
+        return sum(c.nbytes for kept in (self._columns, self._calls) for c in kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = ("_rows_plane", "_columns", "_calls", "_launches", "_launches_of_calls")
+        return {k: v for k, v in self.__dict__.items() if k not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        Packed.__init__(self)
