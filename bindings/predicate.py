@@ -26,6 +26,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
+from skipstone.kernels.descend import Found, descend
 from skipstone.kernels.planes import Mask, Verdicts, positions
 from skipstone.kernels.run import Backend, Result, run
 
@@ -118,7 +119,7 @@ class PruningPredicate:
 
         Source: DataFusion, `PruningPredicate::prune`.
         """
-        return self._judge(self._prune, stats, backend).view(np.bool_)
+        return self._judge(stats, backend, verdicts=False).view(np.bool_)
 
     def evaluate(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.uint8]:
         """Whether no row, some or every row can match.
@@ -132,7 +133,7 @@ class PruningPredicate:
 
         Source: small materialized aggregates, Moerkotte, VLDB 1998.
         """
-        return self._judge(self._both, stats, backend)
+        return self._judge(stats, backend, verdicts=True)
 
     def survivors(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.int64]:
         """The positions of the containers to keep.
@@ -144,23 +145,39 @@ class PruningPredicate:
         Returns:
             int64 array, shape (k,), host memory, ascending.
         """
-        result, n = self._run(self._prune, stats, backend, verdicts=False)
-        match = result.planes[0]
+        stats = self._statistics(stats)
+        found = self._descend(stats, backend, verdicts=False, dense=False)
+        if found is not None:
+            return found.survivors()
+        match = self._run(self._prune, stats, backend, verdicts=False).planes[0]
         if isinstance(match, bool):
-            return np.arange(n if match else 0, dtype=np.int64)
-        return positions(match, n)
+            return np.arange(len(stats) if match else 0, dtype=np.int64)
+        return positions(match, len(stats))
 
-    def _judge(self, program: Program, stats: Statistics | PruningStatistics, backend: Backend) -> Verdicts:
-        verdicts = self._run(program, stats, backend, verdicts=True)[0].verdicts
-        assert verdicts is not None
-        return verdicts
+    def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> Verdicts:
+        stats = self._statistics(stats)
+        found = self._descend(stats, backend, verdicts=verdicts, dense=True)
+        if found is not None:
+            return found.verdicts()
+        judged = self._run(self._both if verdicts else self._prune, stats, backend, verdicts=True).verdicts
+        assert judged is not None
+        return judged
 
-    def _run(self, program: Program, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> tuple[Result, int]:
-        if not isinstance(stats, Statistics):
-            stats = Statistics.from_provider(stats, self._schema, self._columns)
+    def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
+        return stats if isinstance(stats, Statistics) else Statistics.from_provider(stats, self._schema, self._columns)
+
+    def _descend(self, stats: Statistics, backend: Backend, *, verdicts: bool, dense: bool) -> Found | None:
+        if stats.levels is None:
+            return None
+        found = descend(stats.levels, self._both, verdicts=verdicts, dense=dense, backend=backend)
+        if found is not None:
+            self._ran["levels"] = self._ran.get("levels", 0) + 1
+        return found
+
+    def _run(self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool) -> Result:
         result = run(stats.launch(program), backend, verdicts=verdicts)
         self._ran[result.backend] = self._ran.get(result.backend, 0) + 1
-        return result, stats.num_containers
+        return result
 
     # What is known of the predicate.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python
 from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
+from skipstone.kernels.index import Blocking, Index, blocks_of, build
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane
 
@@ -89,6 +90,7 @@ class Statistics(Packed):
         # Iceberg's need not; where it is not certain, such a field may hold NULL.
         self._counts_parents = counts_parents
         self._leaves = leaves_of(schema)
+        self._index: Index | None = None
         super().__init__()
 
     # Construction.
@@ -131,7 +133,9 @@ class Statistics(Packed):
             lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
             raws[leaf.path] = Raw(*(arrays.get(k) for k in KEYS[:5]))
             extras[leaf.path] = {k: a for k, a in arrays.items() if k in KEYS[5:]}
-        return cls(schema, common_length(lengths), raws, row_count=rows, extras=extras, members=Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}))
+        asked = any("values" in e or "bloom" in e for e in extras.values())
+        members = Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}) if asked else None
+        return cls(schema, common_length(lengths), raws, row_count=rows, extras=extras, members=members)
 
     @classmethod
     def from_arrow(cls, table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Statistics:
@@ -185,6 +189,43 @@ class Statistics(Packed):
                     raise StatisticsError(f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers")
             raws[leaf.path] = Raw(*(None if a is None else plain_array(a) for a in answers))
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
+
+    def index(self, block: Blocking = None, order_by: str | Sequence[str] | None = None) -> Statistics:
+        """The same statistics with levels above the containers, so that a predicate costs what it finds.
+
+        Blocks of containers are judged first, and containers only where their block may go either way.
+        Answers are the same, at their own places.
+
+        Args:
+            block: Containers per block, 512 unless told; or where natural blocks end (the row groups of
+                files, the files of partitions): int64 of shape (blocks,), ascending up to n; or several of
+                these, finest first, each over the one before. More levels are put above as needed.
+            order_by: For tables in no order: a column by which a copy of the statistics is sorted, or several,
+                which a Hilbert curve keeps near each other. Takes their bytes once more, and 4 for each container.
+
+        Returns:
+            New statistics. Levels of the columns that have statistics are built now, host memory: of
+            512 containers, 1/500 of the bytes; coarse codes take 4 bytes for each container and column.
+
+        Raises:
+            StatisticsError: blocks that do not cover the containers.
+            UnknownColumn: the schema lacks a column.
+
+        Source: small materialized aggregates, Moerkotte, VLDB 1998; Hilbert order as in Delta Lake.
+
+        Example:
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> stats = Statistics.from_dict({"x": {"min": range(10_000), "max": range(1, 10_001)}}, schema)
+            >>> stats.index()
+            Statistics(10000 containers, columns: x; levels of 20)
+        """
+        out = Statistics.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        keys = [(path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None]
+        names = [order_by] if isinstance(order_by, str) else list(order_by or ())
+        by = [leaf_named(name, self._leaves) for name in names]
+        out._index = build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
+        return out
 
     # What is known.
 
@@ -240,9 +281,20 @@ class Statistics(Packed):
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
-        return f"Statistics({self._n} containers, columns: {names or 'none'})"
+        levels = f"; levels of {', '.join(str(level.num_containers) for level in self._index.levels) or 'none'}" if self._index else ""
+        return f"Statistics({self._n} containers, columns: {names or 'none'}{levels})"
 
     # What kernels ask (kernels/packed.py).
+
+    @property
+    def levels(self) -> Index | None:
+        """The levels above the containers, if there are any."""
+        return self._index
+
+    @property
+    def has_members(self) -> bool:
+        """Whether `contained_in` may have an answer."""
+        return self._contained is not None or self._members is not None
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`."""

@@ -2,7 +2,7 @@
 
 The distinct bounds of a column, sorted, are its dictionary; a bound's code is its position there, so
 codes compare as the bounds do, ties included. A literal need not be in the dictionary: it falls
-between two codes, and `left` and `right` say where.
+between two codes, and its ranks say where.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.ir.node import Op
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.bounds import Bounds
 
@@ -41,16 +42,27 @@ class Dictionary:
     def __getitem__(self, i: int) -> bytes:
         return self.keys[i].as_py()  # type: ignore[no-any-return]
 
-    def left(self, axis: object) -> int:
-        """How many bounds lie below the value: a code c has its bound below it when c < left."""
-        return bisect.bisect_left(self, key_of(axis, self.dtype))
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the bounds."""
+        return self.keys.nbytes  # type: ignore[no-any-return]
 
-    def right(self, axis: object) -> int:
-        """How many bounds do not lie above the value: a code c has its bound at most it when c < right."""
-        return bisect.bisect_right(self, key_of(axis, self.dtype))
+    def end(self, high: bool) -> int:
+        """The code of an unknown bound."""
+        return 0 if not high else len(self) - (self.dtype.highest is not None)
 
-    def ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
-        """`left` and `right` of many values."""
+    def rank(self, op: Op, axis: object) -> int:
+        """A comparison with a value, on codes: LT and LE are code < rank, GE and GT code >= rank."""
+        # How many bounds lie below the value; or how many do not lie above it.
+        find = bisect.bisect_right if op in (Op.LE, Op.GT) else bisect.bisect_left
+        return find(self, key_of(axis, self.dtype))
+
+    def runs(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
+        """Ascending values as runs of codes (kernels/keys.py). A value between two codes is a run that ends before it starts."""
+        left, right = self._ranks(values)
+        return left, right - np.int32(1)
+
+    def _ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
         wanted = [key_of(v, self.dtype) for v in values]
         if hasattr(pc, "search_sorted"):  # pyarrow 26
             keys = pa.array(wanted, pa.large_binary())

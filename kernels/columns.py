@@ -7,6 +7,7 @@ asks whether one is known. Counts become three planes: may hold a value, may hol
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,13 @@ import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.bounds import Bounds, bounds_of
-from skipstone.kernels.codes import Dictionary, encode
+from skipstone.kernels.codes import encode
 from skipstone.kernels.narrow import narrowest
 from skipstone.kernels.planes import Mask, Plane, plane_of
+
+if TYPE_CHECKING:
+    from skipstone.kernels.coarse import Grid
+    from skipstone.kernels.codes import Dictionary
 
 Lanes = npt.NDArray[np.generic]
 
@@ -27,12 +32,12 @@ class Column:
 
     Attributes:
         dtype: The column's type.
-        lane: The type of the bounds' arrays: `dtype.lane`, a narrower one (kernels/narrow.py), or int32 for codes.
+        lane: The type of the bounds' arrays: `dtype.lane`, a narrower one (kernels/narrow.py), or that of codes.
         low, high: Shape (n,); None where unknown everywhere.
         real: May hold a value that is neither NULL nor NaN.
         nulls: May hold NULL.
         nans: May hold NaN.
-        codes: The dictionary, when bounds are codes.
+        codes: What codes stand for, when bounds are codes: a dictionary, exactly; or a grid, coarsely (kernels/coarse.py).
         lost: Of calls: on some row Spark may raise an error, or give what is not known here.
     """
 
@@ -43,7 +48,7 @@ class Column:
     real: Plane
     nulls: Plane
     nans: Plane
-    codes: Dictionary | None = None
+    codes: Dictionary | Grid | None = None
     lost: Plane = False
 
     @property
@@ -51,7 +56,7 @@ class Column:
         """Bytes of the arrays and planes; the dictionary's included."""
         arrays = (self.low, self.high, self.real, self.nulls, self.nans, self.lost)
         own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
-        return own + (self.codes.keys.nbytes if self.codes else 0)
+        return own + (0 if self.codes is None else self.codes.nbytes)
 
     @property
     def narrowed(self) -> bool:
@@ -61,8 +66,7 @@ class Column:
     def end(self, high: bool) -> int | float:
         """What stands for an unknown bound, on the lanes: a value or a code."""
         if self.codes is not None:
-            strings = self.dtype.highest is None
-            return 0 if not high else len(self.codes) if strings else len(self.codes) - 1
+            return self.codes.end(high)
         value = self.dtype.highest if high else self.dtype.lowest
         assert isinstance(value, int | float)
         if not self.dtype.discrete:
@@ -106,7 +110,7 @@ def column_of(dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
-            a, b = np.where(disorder, 0, a).astype(np.int32), np.where(disorder, _past(codes, dtype), b).astype(np.int32)
+            a, b = np.where(disorder, 0, a).astype(np.int32), np.where(disorder, codes.end(high=True), b).astype(np.int32)
         return Column(dtype, "int32", a, b, real, nulls, nans, codes)
     column = Column(dtype, narrowest(low, high, dtype), None, None, real, nulls, nans)
     if not dtype.ordered:
@@ -114,10 +118,6 @@ def column_of(dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane
     ends = (column.end(high=False), column.end(high=True))
     filled = [_fill(b, end, np.dtype(column.lane)) for b, end in zip((low, high), ends, strict=True)]
     return replace(column, low=filled[0], high=filled[1])
-
-
-def _past(codes: Dictionary, dtype: DType) -> int:
-    return len(codes) if dtype.highest is None else len(codes) - 1
 
 
 def _fill(b: Bounds | None, end: int | float, lane: np.dtype[np.generic]) -> Lanes | None:

@@ -25,7 +25,7 @@ from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import NO, TEXT, Data, Mask, lane_of
 from skipstone.kernels import numpy_cpu, pool
 from skipstone.kernels.bounds import Bounds
-from skipstone.kernels.codes import key_of
+from skipstone.kernels.codes import Dictionary, key_of
 from skipstone.kernels.columns import Column, column_of
 from skipstone.kernels.narrow import is_open
 from skipstone.kernels.planes import Plane, plane_of, unpack, word_count
@@ -189,6 +189,7 @@ def _keys(c: Column) -> Data | None:
     """What codes stand for, and behind it what the code of an unknown upper bound does."""
     if c.codes is None:
         return None
+    assert isinstance(c.codes, Dictionary), "coarse codes have no values"
     keys = c.codes.keys.to_numpy(zero_copy_only=False)
     if c.dtype.kind is Kind.DECIMAL:
         decoded = np.empty(len(keys), object)

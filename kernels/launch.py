@@ -20,6 +20,7 @@ from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType
+from skipstone.kernels.coarse import Grid
 from skipstone.kernels.columns import Column
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
@@ -213,11 +214,10 @@ class _Builder:
             assert isinstance(lit.value, int | float)
             value = clamp(n.op, int(lit.value), c.dtype, c.lane) if c.narrowed else lit.value
             return Node(n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane)))
-        # On codes: bound < v is code < left(v);  bound <= v is code < right(v);  >= and > negate them.
-        right = n.op in (Op.LE, Op.GT)
-        rank = c.codes.right(lit.value) if right else c.codes.left(lit.value)
+        rank = c.codes.rank(n.op, lit.value)
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
-        return Node(op, (self.bound(slot, c), self.param(slot, (lit.value, right), rank, "int32")))
+        same = n.op if isinstance(c.codes, Grid) else n.op in (Op.LE, Op.GT)  # one rank for a value and its negation
+        return Node(op, (self.bound(slot, c), self.param(slot, (lit.value, same), rank, c.lane)))
 
     def in_set(self, n: Node) -> Node:
         low, high = n.args
@@ -226,6 +226,8 @@ class _Builder:
         assert isinstance(values, tuple)
         if c.low is None and c.high is None:
             return self.in_range(n.op, c.dtype, values)
+        if n.op is Op.NOT_ALL_IN and isinstance(c.codes, Grid):
+            return TRUE  # values between members have their places
         members = self.members((n.value, low.value), values, c)
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:
@@ -244,9 +246,7 @@ class _Builder:
                 lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane)
             keys = keys_of(*runs_of(lanes, c.dtype.discrete))
         else:
-            # A value between two codes is a run of none: it ends before it starts.
-            left, right = c.codes.ranks(values)
-            keys = keys_of(left, right - np.int32(1))
+            keys = keys_of(*c.codes.runs(values))
         for f in fields(keys):
             yield self.input(Op.SET, (key, f.name), self.launch.sets, getattr(keys, f.name))
 

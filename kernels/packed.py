@@ -53,6 +53,11 @@ class Packed(ABC):
         """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
         return None
 
+    @property
+    def has_members(self) -> bool:
+        """Whether `contained_in` may have an answer."""
+        return False
+
     def column(self, key: Key, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
         if isinstance(key, Node):

@@ -156,7 +156,12 @@ def _case(upper: bool) -> Function:
         low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
         near = Interval(ty.STRING, low, high, np.array([r[2] for r in rows]), a.real, a.nulls, NO, a.lost)
         where = np.broadcast_to(exact, n)
-        return merge(where, apply(call, base, (a.take(where),)), near) if where.any() else near
+        if not where.any():
+            return near
+        value = apply(call, base, (a.take(where),))
+        known = where.copy()
+        known[where] = ~value.lost  # what the value is not known for has its bounds all the same
+        return merge(known, value.take(~value.lost), near)
 
     return Function(base.signature, base.point, bad="lost", interval=interval)
 

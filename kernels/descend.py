@@ -1,0 +1,210 @@
+"""Judging by levels: blocks first, and containers only where their block may go either way.
+
+What is found stays sparse: the words, of 64 containers each, in which something may match. So a
+predicate costs what it finds and not what there is. Where levels settle too little, the flat kernel
+takes over, and the index remembers that for this predicate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Op
+from skipstone.kernels.blocks import Positions, WordNumbers, words_inside
+from skipstone.kernels.index import Index
+from skipstone.kernels.levels import Coarse, Level
+from skipstone.kernels.order import Order
+from skipstone.kernels.packed import Packed
+from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, clear_tail, positions, word_count
+from skipstone.kernels.run import Backend, run
+from skipstone.kernels.subset import Subset
+
+MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
+SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
+WORTH: Final = 0.8  # of the bytes of the flat kernel: coarse codes must promise less
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What may match, of n containers: words that are not listed hold no such container.
+
+    Attributes:
+        n: Containers.
+        words: Their numbers, ascending, shape (k,).
+        match: Per word the containers that may match, shape (k,).
+        sure: Per word those in which every row does; None if that was not asked.
+        order: Where each container stands in the table; None: in the same place.
+    """
+
+    n: int
+    words: WordNumbers
+    match: Words
+    sure: Words | None = None
+    order: Order | None = None
+
+    def survivors(self) -> Positions:
+        """Positions of the containers that may match, ascending."""
+        found = positions(self.match, self.n, self.words)
+        return found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
+
+    def verdicts(self) -> Verdicts:
+        """0, 1 or 2 for each of the n containers; 0 or 1 where nobody asked for more."""
+        out = np.zeros(word_count(self.n) * 64, np.uint8)
+        if self.order is not None:
+            for words, verdict in ((self.match, 1), (self.sure, 2)):
+                if words is not None:
+                    out[self.order[positions(words, self.n, self.words)]] = verdict
+            return out[: self.n]
+        bits = _bytes(self.match)
+        if self.sure is not None:
+            bits = bits + _bytes(self.sure)
+        out.reshape(-1, 64)[self.words] = bits
+        return out[: self.n]
+
+
+def descend(index: Index, both: Program, *, verdicts: bool, dense: bool, backend: Backend) -> Found | None:
+    """What may match, by levels; None where the flat kernel is to be asked instead.
+
+    Args:
+        index: The levels.
+        both: What blocks are judged by: can match, can miss.
+        verdicts: Whether containers in which every row matches are to be told apart.
+        dense: Whether the answer will be spread over all containers, which pays only where little is found.
+        backend: As in `run`.
+    """
+    search = _Search(index, both, backend)
+    if not search.levels() or not search.codes(verdicts):
+        return None
+    return search.containers(verdicts, dense)
+
+
+class _Search:
+    def __init__(self, index: Index, both: Program, backend: Backend) -> None:
+        self.index, self.both, self.backend = index, both, backend
+        self.n = index.leaf.num_containers
+        self.todo: Todo = None
+        self.edges: list[WordNumbers] = []  # words of containers that settled blocks share with others
+        self.settled: list[tuple[WordNumbers, Words]] = []  # words all of whose containers are settled; which match, every row
+        # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
+        self.certain = not (index.leaf.has_members and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk()))
+
+    def levels(self) -> bool:
+        """Ask the levels; False: this predicate is known to gain nothing."""
+        levels = self.index.levels
+        first = self.index.starts.find(self.both) or 0
+        if first > len(levels):
+            return False
+        for i, level in enumerate(levels[first:], first):
+            match, sure = self._blocks(level, self.both)
+            n = level.num_containers
+            open_ = positions(match & ~sure, n, self.todo)
+            if len(open_) > MOST * n:
+                self.todo, self.edges, self.settled = None, [], []
+                self.index.starts.put(self.both, i + 1)
+                continue
+            self._settle(positions(sure, n, self.todo), levels[i:])
+            self.todo = level.blocks.words(open_)
+        return True
+
+    def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
+        """Every row of these blocks matches."""
+        if not len(blocks):
+            return
+        first, stop = blocks, blocks + 1
+        for level in levels:
+            first, stop = level.blocks.edges(first), level.blocks.edges(stop)
+        whole, shared = words_inside(first, stop, self.n)
+        self.edges.append(shared)
+        rows = self.index.leaf.rows_plane()
+        bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64) if isinstance(rows, bool) else rows[whole]
+        self.settled.append((whole, clear_tail(bits, self.n, whole)))
+
+    def codes(self, verdicts: bool) -> bool:
+        """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
+        coarse, program = self.index.coarse, self._wanted(verdicts)
+        if coarse is not None and not program.derived and self._pays(coarse, program):
+            match, sure = self._blocks(coarse, program)
+            words = np.arange(len(match), dtype=np.uint32) if self.todo is None else self.todo
+            left = match != sure
+            done = ~left & (match != 0)
+            self.settled.append((words[done], match[done]))
+            self.todo = words[left]
+        elif self.todo is None:
+            self.index.starts.put(self.both, len(self.index.levels) + 1)
+            return False
+        return True
+
+    def _pays(self, coarse: Coarse, program: Program) -> bool:
+        count = word_count(self.n) if self.todo is None else len(self.todo)
+        if count < 2 * SAMPLE:
+            return False
+        own, full = coarse.launch(program).nbytes, self.index.leaf.launch(program).nbytes
+        sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
+        match, miss = self._ask(coarse, program, sample if self.todo is None else self.todo[sample])
+        return own + full * float(((match & miss) != 0).mean()) < WORTH * full
+
+    def containers(self, verdicts: bool, dense: bool) -> Found | None:
+        """Judge the containers that are left; None where too many are found to be spread one by one."""
+        assert self.todo is not None
+        left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
+        done = [(w, b) if not len(left) else _without(w, b, left) for w, b in self.settled]
+        if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
+            return None
+        program = self._wanted(verdicts)
+        if not len(left):
+            match = miss = np.empty(0, np.uint64)
+        elif program.derived:
+            match, miss = self._ask(Subset(self.index.leaf, left), program, None)
+        else:
+            match, miss = self._ask(self.index.leaf, program, left)
+        sure = match & ~miss
+        if done:
+            words = np.concatenate([left, *(w for w, _ in done)])
+            match, sure = (np.concatenate([own, *(b for _, b in done)]) for own in (match, sure))
+            order = np.argsort(words, kind="stable")
+            words, match, sure = words[order], match[order], sure[order]
+            once = np.append(True, words[1:] != words[:-1])
+            left, match, sure = words[once], match[once], sure[once]
+        clear_tail(match, self.n, left)
+        return Found(self.n, left, match, sure if verdicts else None, self.index.order)
+
+    def _share(self, dense: bool) -> float:
+        """Of all words how many may be found for less than the flat kernel takes."""
+        if self.index.order is not None:
+            return 1 / 64  # each container found is written, or sorted, to its own place
+        return 1 / 4 if dense else 1
+
+    def _wanted(self, verdicts: bool) -> Program:
+        return self.both if verdicts else Program(self.both.can_match)
+
+    def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
+        """Words of the blocks that may match, and of those whose rows all do."""
+        match, miss = self._ask(source, program, self.todo)
+        return match, match & ~miss if self.certain else np.zeros_like(match)
+
+    def _ask(self, source: Packed, program: Program, todo: Todo) -> tuple[Words, Words]:
+        """Words of what can match, and of what can miss: all, where that was not asked."""
+        planes = run(source.launch(program), self.backend, todo=todo).planes
+        words = word_count(source.num_containers) if todo is None else len(todo)
+        match, *miss = (_words(p, words) for p in planes)
+        clear_tail(match, source.num_containers, todo)
+        return match, miss[0] if miss else np.full(words, -1, np.int64).view(np.uint64)
+
+
+def _words(plane: Plane, words: int) -> Words:
+    return np.full(words, -int(plane), np.int64).view(np.uint64) if isinstance(plane, bool) else plane
+
+
+def _without(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
+    """Words that are not among others, both ascending."""
+    at = np.minimum(np.searchsorted(others, words), len(others) - 1)
+    kept = others[at] != words
+    return words[kept], bits[kept]
+
+
+def _bytes(words: Words) -> Verdicts:
+    return np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 64)

@@ -1,0 +1,83 @@
+"""An index: the levels above containers, their coarse codes, and the order that they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Path
+from skipstone.ir.types import DType
+from skipstone.kernels.blocks import Blocks
+from skipstone.kernels.kept import Kept
+from skipstone.kernels.levels import Coarse, Level, levels_over
+from skipstone.kernels.order import Order, Reordered, order_of
+from skipstone.kernels.packed import Packed
+
+BLOCK: Final = 512  # containers, and blocks of every further level
+Ends: TypeAlias = npt.NDArray[Any] | Sequence[int]
+Blocking: TypeAlias = int | Ends | Sequence[Ends] | None
+
+
+@dataclass
+class Index:
+    """Levels above containers, coarsest first.
+
+    Attributes:
+        leaf: The containers, in the order of the levels.
+        levels: Each over the next, the last over `leaf`.
+        coarse: The containers' coarse codes, if they are kept.
+        order: Where each container of `leaf` stands in the table, int64 or int32; None: in the same place.
+        starts: By program the number of the level to start from: those before have settled too little.
+    """
+
+    leaf: Packed
+    levels: tuple[Level, ...]
+    coarse: Coarse | None = None
+    order: Order | None = None
+    starts: Kept[Program, int] = field(default_factory=lambda: Kept(1024))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Index, (self.leaf, self.levels, self.coarse, self.order)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was made for levels and codes so far, host memory."""
+        own = sum(level.nbytes for level in self.levels) + (self.coarse.nbytes if self.coarse else 0)
+        return own + (0 if self.order is None else self.order.nbytes + self.leaf.nbytes)
+
+
+def blocks_of(given: Blocking, n: int) -> list[Blocks]:
+    """The groupings that `Statistics.index` was told, finest first."""
+    if given is None:
+        given = BLOCK
+    groups: Any = given
+    if isinstance(given, int | np.integer) or not len(given) or np.isscalar(given[0]):
+        groups = [given]
+    out: list[Blocks] = []
+    for one in groups:
+        out.append(Blocks.of(one, out[-1].count if out else n))
+    return out
+
+
+def build(source: Packed, grouped: list[Blocks], keys: Sequence[tuple[Path, DType]], by: Sequence[tuple[Path, DType]]) -> Index:
+    """Levels over a source, of these columns at once and of others at first use.
+
+    Args:
+        source: n containers.
+        grouped: The first levels.
+        keys: Columns.
+        by: Columns that decide the order; none: that of the source.
+    """
+    order = order_of([source.column(*key) for key in by], source.num_containers) if by else None
+    leaf = source if order is None else Reordered(source, order)
+    index = Index(leaf, levels_over(leaf, [b for b in grouped if b.count > 1], BLOCK), Coarse(leaf), order)
+    for key in keys:
+        for each in (*reversed(index.levels), index.coarse):
+            if each is not None:
+                each.column(*key)
+    return index
