@@ -169,7 +169,7 @@ class PruningPredicate:
     def _descend(self, stats: Statistics, backend: Backend, *, verdicts: bool, dense: bool) -> Found | None:
         if stats.levels is None:
             return None
-        found = descend(stats.levels, self._both, verdicts=verdicts, dense=dense, backend=backend)
+        found = descend(stats.levels, self._both, self._both if verdicts else self._prune, dense=dense, backend=backend)
         if found is not None:
             self._ran["levels"] = self._ran.get("levels", 0) + 1
         return found

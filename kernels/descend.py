@@ -66,25 +66,25 @@ class Found:
         return out[: self.n]
 
 
-def descend(index: Index, both: Program, *, verdicts: bool, dense: bool, backend: Backend) -> Found | None:
+def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend) -> Found | None:
     """What may match, by levels; None where the flat kernel is to be asked instead.
 
     Args:
         index: The levels.
         both: What blocks are judged by: can match, can miss.
-        verdicts: Whether containers in which every row matches are to be told apart.
+        wanted: What containers are judged by: the same, or `can match` alone.
         dense: Whether the answer will be spread over all containers, which pays only where little is found.
         backend: As in `run`.
     """
-    search = _Search(index, both, backend)
-    if not search.levels() or not search.codes(verdicts):
+    search = _Search(index, both, wanted, backend)
+    if not search.levels() or not search.codes():
         return None
-    return search.containers(verdicts, dense)
+    return search.containers(dense)
 
 
 class _Search:
-    def __init__(self, index: Index, both: Program, backend: Backend) -> None:
-        self.index, self.both, self.backend = index, both, backend
+    def __init__(self, index: Index, both: Program, wanted: Program, backend: Backend) -> None:
+        self.index, self.both, self.wanted, self.backend = index, both, wanted, backend
         self.n = index.leaf.num_containers
         self.todo: Todo = None
         self.edges: list[WordNumbers] = []  # words of containers that settled blocks share with others
@@ -106,14 +106,13 @@ class _Search:
                 self.todo, self.edges, self.settled = None, [], []
                 self.index.starts.put(self.both, i + 1)
                 continue
-            self._settle(positions(sure, n, self.todo), levels[i:])
+            if sure.any():
+                self._settle(positions(sure, n, self.todo), levels[i:])
             self.todo = level.blocks.words(open_)
         return True
 
     def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
         """Every row of these blocks matches."""
-        if not len(blocks):
-            return
         first, stop = blocks, blocks + 1
         for level in levels:
             first, stop = level.blocks.edges(first), level.blocks.edges(stop)
@@ -123,11 +122,11 @@ class _Search:
         bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64) if isinstance(rows, bool) else rows[whole]
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
-    def codes(self, verdicts: bool) -> bool:
+    def codes(self) -> bool:
         """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
-        coarse, program = self.index.coarse, self._wanted(verdicts)
-        if coarse is not None and not program.derived and self._pays(coarse, program):
-            match, sure = self._blocks(coarse, program)
+        coarse = self.index.coarse
+        if coarse is not None and not self.both.derived and self._pays(coarse):
+            match, sure = self._blocks(coarse, self.wanted)
             words = np.arange(len(match), dtype=np.uint32) if self.todo is None else self.todo
             left = match != sure
             done = ~left & (match != 0)
@@ -138,29 +137,28 @@ class _Search:
             return False
         return True
 
-    def _pays(self, coarse: Coarse, program: Program) -> bool:
+    def _pays(self, coarse: Coarse) -> bool:
         count = word_count(self.n) if self.todo is None else len(self.todo)
         if count < 2 * SAMPLE:
             return False
-        own, full = coarse.launch(program).nbytes, self.index.leaf.launch(program).nbytes
+        own, full = coarse.launch(self.wanted).nbytes, self.index.leaf.launch(self.wanted).nbytes
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
-        match, miss = self._ask(coarse, program, sample if self.todo is None else self.todo[sample])
+        match, miss = self._ask(coarse, self.wanted, sample if self.todo is None else self.todo[sample])
         return own + full * float(((match & miss) != 0).mean()) < WORTH * full
 
-    def containers(self, verdicts: bool, dense: bool) -> Found | None:
+    def containers(self, dense: bool) -> Found | None:
         """Judge the containers that are left; None where too many are found to be spread one by one."""
         assert self.todo is not None
         left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
         done = [(w, b) if not len(left) else _without(w, b, left) for w, b in self.settled]
         if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
             return None
-        program = self._wanted(verdicts)
         if not len(left):
             match = miss = np.empty(0, np.uint64)
-        elif program.derived:
-            match, miss = self._ask(Subset(self.index.leaf, left), program, None)
+        elif self.wanted.derived:
+            match, miss = self._ask(Subset(self.index.leaf, left), self.wanted, None)
         else:
-            match, miss = self._ask(self.index.leaf, program, left)
+            match, miss = self._ask(self.index.leaf, self.wanted, left)
         sure = match & ~miss
         if done:
             words = np.concatenate([left, *(w for w, _ in done)])
@@ -170,16 +168,13 @@ class _Search:
             once = np.append(True, words[1:] != words[:-1])
             left, match, sure = words[once], match[once], sure[once]
         clear_tail(match, self.n, left)
-        return Found(self.n, left, match, sure if verdicts else None, self.index.order)
+        return Found(self.n, left, match, None if self.wanted.can_miss is None else sure, self.index.order)
 
     def _share(self, dense: bool) -> float:
         """Of all words how many may be found for less than the flat kernel takes."""
         if self.index.order is not None:
             return 1 / 64  # each container found is written, or sorted, to its own place
         return 1 / 4 if dense else 1
-
-    def _wanted(self, verdicts: bool) -> Program:
-        return self.both if verdicts else Program(self.both.can_match)
 
     def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
         """Words of the blocks that may match, and of those whose rows all do."""

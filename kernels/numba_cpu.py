@@ -190,9 +190,8 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
     kernel = compile_shape(launch.shape)
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
-    arrays = launch.arrays if launch.n >= 64 else [np.resize(a, 64) for a in launch.arrays]
     spread = _aligned(words * 64) if verdicts else _NONE
-    tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *arrays, *launch.planes, *launch.params, *launch.sets)
+    tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
     pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, CHUNK)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 

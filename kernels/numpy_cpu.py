@@ -83,7 +83,7 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
         "        b, e = start >> 3, (end + 7) >> 3",
         *(f"        x{i} = a{i}[start:end]" for i in range(counts[Op.ARRAY])),
         *(f"        k{i} = q{i}[b:e]" for i in range(counts[Op.PLANE])),
-        *(f"        m{i} = packbits({join(m.op, list(m.tests), EMIT)}, bitorder='little')" for i, m in enumerate(body.masks)),
+        *(f"        m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')" for i, m in enumerate(body.masks)),
         *(f"        outs[{i}][b:e] = {expr}" for i, expr in enumerate(e for e in body.outputs if e is not None)),
     ]
     scope: dict[str, Any] = {"BLOCK": BLOCK, "packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
@@ -97,14 +97,14 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     kernel = compile_shape(launch.shape)
     views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
     if todo is None:
-        tail = (launch.arrays, [p.view(np.uint8) for p in launch.planes], launch.params, launch.sets, views)
+        tail = (launch.arrays, launch.plane_bytes, launch.points, launch.sets, views)
         pool.run_chunks(lambda first, stop: kernel(first, stop, *tail), launch.n, CHUNK)
         return
 
     def some(first: int, stop: int) -> None:
         words = todo[first:stop]
         arrays, planes = [gather(a, words) for a in launch.arrays], [p[words].view(np.uint8) for p in launch.planes]
-        kernel(0, len(words) * 64, arrays, planes, launch.params, launch.sets, [v[first * 8 : stop * 8] for v in views])
+        kernel(0, len(words) * 64, arrays, planes, launch.points, launch.sets, [v[first * 8 : stop * 8] for v in views])
 
     pool.run_chunks(some, len(todo), BLOCK // 64)
 

@@ -44,6 +44,8 @@ def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
     """
+    if len(planes) == 1 and not isinstance(planes[0], bool):
+        return unpack(planes[0], n).view(np.uint8)
     match, *misses = (np.full(n, p, np.uint8) if isinstance(p, bool) else unpack(p, n).view(np.uint8) for p in planes)
     for sure in misses:
         sure ^= 1

@@ -47,8 +47,12 @@ def _mark() -> None:
 
 def run_chunks(work: Callable[[int, int], None], total: int, chunk: int) -> None:
     """Call work(first, last) over [0, total) in chunks; the caller's thread takes its share."""
+    if total <= chunk:
+        if total:
+            work(0, total)
+        return
     starts = range(0, total, chunk)
-    workers = 1 if len(starts) < 2 or getattr(_in_worker, "here", False) else min(threads(), len(starts))
+    workers = 1 if getattr(_in_worker, "here", False) else min(threads(), len(starts))
     if workers < 2:
         for s in starts:
             work(s, min(s + chunk, total))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,17 +22,18 @@ BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
 COMPILE_FROM: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """What a launch gave.
 
     Attributes:
-        planes: One per root of the program; of `todo`, where that was given, a word each.
+        planes: One per root of the program; of `todo`, where that was given, a word each. Where verdicts were
+            asked, bits past the last container may be set.
         backend: Which one computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if it was asked for.
     """
 
-    planes: tuple[Plane, ...]
+    planes: Sequence[Plane]
     backend: str
     verdicts: Verdicts | None = None
 
@@ -58,9 +60,12 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
         judged = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
-    filled = iter(outs)
-    found = tuple(r == TRUE if r.op is Op.LITERAL else clear_tail(next(filled), launch.n, todo) for r in launch.roots)
-    if verdicts and judged is None:
+    found: list[Plane] = [r == TRUE if r.op is Op.LITERAL else outs.pop(0) for r in launch.roots]
+    if not verdicts:
+        for p in found:
+            if not isinstance(p, bool):
+                clear_tail(p, launch.n, todo)
+    elif judged is None:
         judged = planes.verdicts(found, launch.n if todo is None else words * 64)
     return Result(found, name, judged)
 

@@ -128,10 +128,11 @@ def test_a_clustered_range_looks_at_few_containers():
     columns = {"x": {"min": np.arange(n), "max": np.arange(n) + 1, "null_count": np.zeros(n, np.int64)}}
     indexed = ss.Statistics.from_dict(columns, schema).index()
     p = ss.PruningPredicate("x BETWEEN 500000 AND 500099", schema)
-    found = descend.descend(indexed.levels, p.program, verdicts=True, dense=False, backend="numpy")
+    found = descend.descend(indexed.levels, p.program, p.program, dense=False, backend="numpy")
     assert len(found.words) <= 2 * 512 // 64
     assert found.survivors().tolist() == list(range(499999, 500100))
-    wide = descend.descend(indexed.levels, ss.PruningPredicate("x >= 0", schema).program, verdicts=True, dense=False, backend="numpy")
+    wide = ss.PruningPredicate("x >= 0", schema).program
+    wide = descend.descend(indexed.levels, wide, wide, dense=False, backend="numpy")
     assert len(wide.survivors()) == n
 
 
@@ -181,7 +182,7 @@ def test_bad_blocks(block, message):
 @pytest.mark.parametrize("n", [1, 64, 100, 129, 1000])
 def test_blocks(given, n):
     r = random.Random(n)
-    blocks = Blocks.of(sorted(r.choices(range(n), k=n // 3)) + [n] if given == "random" else given, n)
+    blocks = Blocks.of([*sorted(r.choices(range(n), k=n // 3)), n] if given == "random" else given, n)
     edges = [int(blocks.edges(b)) for b in range(blocks.count + 1)]
     assert edges[0] == 0 and edges[-1] == n and edges == sorted(set(edges))
     for _ in range(20):
