@@ -103,7 +103,8 @@ def _split(n: Node) -> Node:
     assert isinstance(n.value, str)
     subject, pattern = n.args
     prefix = pattern_of(n).prefix
-    whole = Node(Op.EQ, (build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session()), TRUE))
+    found = build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session())
+    whole = found if found.op is Op.UNKNOWN else Node(Op.EQ, (found, TRUE))
     if not prefix:
         return whole
     return Node(Op.AND, (Node(Op.LIKE, (subject, literal((quoted(prefix) + "%").encode(), ty.STRING)), "\\"), whole))

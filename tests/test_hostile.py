@@ -15,7 +15,11 @@ from pyiceberg import expressions as ice
 import skipstone as ss
 from skipstone import col, lit
 from skipstone.ir.like import after_prefix, decode
+from skipstone.ir.projection import PartitionField
+from skipstone.ir.residual import residual
 from skipstone.ir.rows import evaluate_rows
+from skipstone.ir.simplify import FALSE, TRUE
+from skipstone.ir.transforms import Transform
 
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("b", pa.bool_()), ("é", pa.int64()), ("a\u200bb", pa.int64())])
 STATS = ss.Statistics.from_dict({"x": {"min": [1, 5], "max": [3, 9]}, "s": {"min": ["a", "b"]}}, SCHEMA)
@@ -281,3 +285,79 @@ def test_rows_under_patterns_that_no_engine_takes():
     for pattern in ("a%" * 500_000 + "b", "_" * 100_000):
         with guarded(), pytest.raises(ss.SkipstoneError, match="rows cannot be judged by LIKE with"):
             evaluate_rows(ss.PruningPredicate(col("s").like(pattern), SCHEMA).node, table)
+
+
+A, B = "a" * 5000, "a" * 5000 + "b"
+#    predicate                                A         B
+PATTERNS = [
+    ("s LIKE '" + "%a" * 20 + "%b'",          "never",  "always"),
+    ("s LIKE '" + "%_a" * 20 + "%b'",         "never",  "always"),
+    ("concat(s, '') LIKE '" + "%a" * 20 + "%b'", "never", "always"),
+    ("s RLIKE '(a+)+b'",                      "never",  "always"),
+    ("s RLIKE '^(a|a)*b$'",                   "never",  "always"),
+    ("s RLIKE '(a*)*(a*)*(a*)*b'",            "never",  "always"),
+    ("s RLIKE '" + "a?" * 400 + "a" * 100 + "b'", "never", "always"),
+    ("s RLIKE '" + "(?:" * 300 + r"\\1'",     "maybe",  "maybe"),   # a reference
+    ("s RLIKE '" + "(" * 450 + "b" + ")" * 450 + "'", "never", "always"),
+    ("s RLIKE '" + "(" * 9000 + "b" + ")" * 9000 + "'", "maybe", "maybe"),  # longer than is tried
+    ("s RLIKE '(?=b)'",                       "maybe",  "maybe"),
+    ("s RLIKE '(?i)B'",                       "maybe",  "maybe"),
+    ("s RLIKE '(?<x>b)'",                     "maybe",  "maybe"),
+    ("s RLIKE 'a*+b'",                        "maybe",  "maybe"),
+    ("s RLIKE '[a&&b]'",                      "maybe",  "maybe"),
+    ("s RLIKE '^*b'",                         "maybe",  "maybe"),
+    ("s RLIKE '(b'",                          "maybe",  "maybe"),   # an error in Spark
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, a, b", PATTERNS, ids=[p[0][:40] for p in PATTERNS])
+def test_patterns_that_backtrack(where, a, b):
+    """In containers of one value, on rows, and in partitions: time grows with the text's length, whatever the pattern."""
+    stats = ss.Statistics.from_dict({"s": {"min": [A, B], "max": [A, B], "null_count": [0, 0]}}, SCHEMA)
+    table = pa.table({"s": [A, B]}).to_batches()[0]
+    with guarded():
+        p = ss.PruningPredicate(where, SCHEMA)
+        assert [v.name.lower() for v in map(ss.Verdict, p.evaluate(stats, "numpy"))] == [a, b]
+        if a == "maybe":
+            with pytest.raises(ss.SkipstoneError, match="rows cannot be judged"):
+                evaluate_rows(p.node, table)
+        else:
+            assert evaluate_rows(p.node, table).to_pylist() == [False, True]
+        left = [residual(p.node, [PartitionField(("s",), Transform("identity"), "p")], {"p": v.encode()}) for v in (A, B)]
+        assert left == [FALSE, TRUE] if where.startswith("s LIKE") else left == [p.node, p.node]
+
+
+@pytest.mark.parametrize("pattern", ["a%" * 5000 + "b", "%" + "a" * MB], ids=["wildcards", "text"])
+def test_patterns_that_no_engine_takes(pattern):
+    """They prune by their prefix, and nothing else is known."""
+    stats = ss.Statistics.from_dict({"s": {"min": [A, "b"], "max": [A, "b"], "null_count": [0, 0]}}, SCHEMA)
+    spec = [PartitionField(("s",), Transform("identity"), "p")]
+    with guarded():
+        p = ss.PruningPredicate(col("s").like(pattern), SCHEMA)
+        assert p.evaluate(stats, "numpy").tolist() == [1, 0 if pattern.startswith("a") else 1]
+        assert ss.PruningPredicate(~col("s").like(pattern), SCHEMA).evaluate(stats, "numpy").tolist()[0] == 1
+        assert ss.PruningPredicate(lit("a").like(pattern), SCHEMA).evaluate(stats, "numpy").tolist() == [1, 1]
+        assert residual(p.node, spec, {"p": A.encode()}) == p.node
+        with pytest.raises(ss.SkipstoneError, match="rows cannot be judged by LIKE with"):
+            evaluate_rows(p.node, pa.table({"s": [A]}).to_batches()[0])
+
+
+#    predicate                value
+UNLIKE = [
+    ("s RLIKE 'a.b'",         "a\rb"),
+    ("s RLIKE 'a.b'",         "a\u2028b"),
+    ("s RLIKE 'a$'",          "a\n"),
+    ("s RLIKE 'a$'",          "a\u0085"),
+    ("s RLIKE '(?i)k'",       "\u212a"),
+    ("s RLIKE 'é'",           "e\u0301"),
+    (r"s RLIKE '\\w'",        "é"),
+    (r"s RLIKE '\\s'",        "\x0b"),
+    (r"s RLIKE 'a\\b'",       "aé"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, value", UNLIKE)
+def test_where_engines_read_patterns_otherwise(where, value):
+    stats = ss.Statistics.from_dict({"s": {"min": [value], "max": [value]}}, SCHEMA)
+    for text in (where, f"NOT ({where})"):
+        assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, "numpy").tolist() == [1]

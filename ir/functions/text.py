@@ -6,17 +6,20 @@ prefix has it too, which is all that most functions can carry.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
 from skipstone.ir.interval import Interval, apply, merge
-from skipstone.ir.like import decode
+from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
@@ -219,23 +222,36 @@ def _found(test: Callable[[bytes, bytes], bool]) -> Function:
 
 def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 3)
-    if args[0].dtype != ty.STRING or decode(text_of(args[1]), text_of(args[2])) is None:
+    decoded = decode(text_of(args[1]), text_of(args[2]))
+    if args[0].dtype != ty.STRING or decoded is None:
         raise Incomparable("LIKE is understood on STRING, with a pattern that Spark takes")
+    check_length(decoded)
     return (ty.STRING,) * 3, ty.BOOL
 
 
 def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
     decoded = decode(one(pattern).decode(), one(escape).decode())
     assert decoded is not None
-    test = re.compile(decoded.regex)
-    return each(lambda raw: test.fullmatch(raw.decode("utf-8", "replace")) is not None, a, to=np.int64)
+    return _marks(fits(decoded, _texts_of(a)))
 
 
-# What Java and Python read alike: no classes of letters, groups with options, references or lookaround.
+def _texts_of(a: Data) -> pa.Array:
+    """Text as Arrow's; what is no UTF-8 is replaced, as in Spark."""
+    return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
+
+
+def _marks(found: pa.BooleanArray) -> Data:
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+# What Java and RE2 read alike: no classes of letters, groups with options, references or lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:)?|\)|[|.^]|[?*+]\??(?![?*+])|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\]|\$)*"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
-_LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
+# Java's `.` and `$` know more ends of lines than RE2's.
+_LINE_END: Final = "[\n\r\x85\u2028\u2029]"
+_LONGEST_REGEX: Final = 1000
 
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -247,15 +263,12 @@ def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
-    text = one(pattern).decode()
-    try:
-        test = re.compile(text) if _SAFE_REGEX.fullmatch(text) and text.isascii() else None
-    except (re.error, RecursionError):
-        test = None
-    if test is None or len(text) > 1000:
-        return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
-    shown = [raw.decode("utf-8", "replace") for raw in a.tolist()]
-    return np.array([test.search(s) is not None for s in shown], np.int64), np.array([LOST if _LINE_ENDS.search(s) else 0 for s in shown], np.uint8)
+    text, shown = one(pattern).decode(), _texts_of(a)
+    if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
+        # One that RE2 refuses is an error in Spark, or says there what RE2 has no form for.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(pc.match_substring_regex(shown, pattern=_LINE_END)) * LOST
+    return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:
