@@ -114,6 +114,7 @@ LONG = {
     "colon casts":           (lambda: "x = 1" + "::INT" * N,                           DEEP),
     "sums":                  (lambda: "x = " + " + ".join(["1"] * N),                  DEEP),
     "concatenation":         (lambda: "s = " + " || ".join(["'a'"] * N),               SOME[::-1]),
+    "concat":                (lambda: "concat(s" + ", 'a'" * N + ") = 'A'",            NONE),
     "CASE":                  (lambda: "CASE WHEN b THEN " * N + "b" + " END" * N,      DEEP),
     "brackets":              (lambda: "x" + "[0]" * N + " = 1",                        DEEP),
     "dots":                  (lambda: "x" + ".x" * N + " = 1",                         DEEP),
@@ -361,3 +362,20 @@ def test_where_engines_read_patterns_otherwise(where, value):
     stats = ss.Statistics.from_dict({"s": {"min": [value], "max": [value]}}, SCHEMA)
     for text in (where, f"NOT ({where})"):
         assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, "numpy").tolist() == [1]
+
+
+#    predicate                            s from            to                verdict
+TEXTS = [
+    ("concat(s, 'x') < 'c'",              "a",              "b" * MB,         2),
+    ("concat(s, 'x') < 'b'",              "a",              "b" * MB,         1),
+    ("concat(s, 'x') > 'ab'",             "ab" * MB,        "ab" * MB + "c",  2),
+    ("concat(s, s, s, 'x', s) > 'c'",     "a",              "b" * MB,         0),
+    ("substring(s, 1, 1000000) < 'c'",    "a",              "b" * MB,         2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, low, high, verdict", TEXTS, ids=[t[0] for t in TEXTS])
+def test_bounds_of_a_megabyte(where, low, high, verdict):
+    stats = ss.Statistics.from_dict({"s": {"min": [low], "max": [high], "null_count": [0]}}, SCHEMA)
+    with guarded():
+        assert ss.PruningPredicate(where, SCHEMA).evaluate(stats, "numpy").tolist() == [verdict]

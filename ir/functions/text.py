@@ -27,6 +27,7 @@ from skipstone.ir.values import NO, TEXT, Data
 
 LONGEST: Final = 2**31 - 1
 PAST: Final = b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+NEAR: Final = 64  # bytes; an upper bound that goes on for longer ends there, in PAST
 
 
 def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
@@ -192,19 +193,26 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Bounds of texts that are put together; None: there is no upper one."""
-    if not parts:
-        return b"", b""
-    (low, high, above), (rest_low, rest_high) = parts[0], _chain(parts[1:])
-    # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
-    least = low + rest_low if low == high and not above else low
-    if above:
-        return least, None
-    # A text up to `high` that does not begin it is less already, whatever follows. One that begins it
-    # (the empty one and `high` itself too) is followed by at most `rest_high`, or by anything.
-    starts = [high[:i] for i in range(len(high) + 1) if high[:i] >= low]
-    if rest_high is None:
-        return least, starts[0] + PAST if starts[0] else None
-    return least, max(start + rest_high for start in starts)
+    least: bytes = b""
+    most: bytes | None = b""
+    for low, high, above in reversed(parts):
+        # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+        least = low + least if low == high and not above else low
+        most = None if above else _followed(low, high, most)
+    return least, most
+
+
+def _followed(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
+    """The upper bound of texts between two that are followed by at most `rest`, or by anything (None)."""
+    # A text up to `high` that does not begin it is less already, whatever follows. Those that begin it are
+    # followed by `rest`: from the shortest that is not below `low` to `high` itself.
+    same = shared(low, high)
+    first = same + (same < len(low))
+    start, tail = high[:first], high[first:]
+    if rest is None:
+        return start + PAST if start else None
+    ends = [tail[:i] + rest for i in range(min(len(tail), NEAR) + 1)]
+    return start + max(*ends, tail[:NEAR] + PAST if len(tail) > NEAR else b"")
 
 
 def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
