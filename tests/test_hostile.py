@@ -379,3 +379,23 @@ def test_bounds_of_a_megabyte(where, low, high, verdict):
     stats = ss.Statistics.from_dict({"s": {"min": [low], "max": [high], "null_count": [0]}}, SCHEMA)
     with guarded():
         assert ss.PruningPredicate(where, SCHEMA).evaluate(stats, "numpy").tolist() == [verdict]
+
+
+#    predicate                                        value        verdict
+SIZES = [
+    ("length(replace(s, 'a', repeat('b', 60000))) > 0", "a" * 5000, 1),         # it would take 300 MB
+    ("length(replace(s, 'a', repeat('b', 60000))) = 60000", "a",    2),
+    ("replace(s, 'a', 'b') < 'c'",                    "a" * MB,     2),         # no longer than it was
+    ("replace(s, 'aa', 'b') < 'c'",                   "a" * MB,     2),
+    ("replace(s, 'c', repeat('b', 60000)) < 'b'",     "a" * MB,     2),
+    ("length(repeat(s, 100000)) > 0",                 "a",          1),
+    ("length(lpad(s, 100000, 'a')) > 0",              "a",          1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, value, verdict", SIZES, ids=[t[0] for t in SIZES])
+def test_texts_that_grow(where, value, verdict):
+    """What is longer than functions make here is not known."""
+    stats = ss.Statistics.from_dict({"s": {"min": [value], "max": [value], "null_count": [0]}}, SCHEMA)
+    with guarded():
+        assert ss.PruningPredicate(where, SCHEMA).evaluate(stats, "numpy").tolist() == [verdict]
