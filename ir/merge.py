@@ -7,18 +7,15 @@ become one set of values, so that `x > 3 AND x < 4` on integers is never true.
 
 from __future__ import annotations
 
-from typing import Final
-
 from skipstone.ir import ranges
 from skipstone.ir import types as ty
 from skipstone.ir.functions.build import build
 from skipstone.ir.like import pattern_of, quoted
-from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.ranges import Piece
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE, simplify
 
-TERMS: Final = (Op.COLUMN, Op.CALL)
 Found = tuple[Node, Piece] | None  # the one scalar that a predicate tests, and what it is worth
 
 

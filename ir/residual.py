@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import fits, pattern_of
-from skipstone.ir.lower import TERMS
-from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.projection import IS_FALSE, IS_NULL, IS_TRUE, PartitionField, told
 from skipstone.ir.session import Incomparable

@@ -19,7 +19,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
 from skipstone.ir.like import fits, pattern_of
-from skipstone.ir.node import Node, Op, Path, Reason, show_path
+from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
 from skipstone.ir.session import Incomparable
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
@@ -101,7 +101,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.IS_TRUE:
             p = judge(n.args[0], batch, cache)
             return Truth(p.true, ~p.true & ~p.lost, p.lost)
-        case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
+        case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
     values, lost = _tested(n.args[0], batch, cache)

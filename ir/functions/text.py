@@ -111,7 +111,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _alike(a: bytes, b: bytes) -> int:
     """How many whole characters two texts start with alike; all texts between them start so too."""
-    end = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    end = shared(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
     return _characters(a[:end])
