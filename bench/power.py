@@ -7,7 +7,7 @@ with a matching row that is left out all the same is a wrong answer, and shown a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import skipstone as ss
-from bench.power_engines import ENGINES, Answer, by_spark
+from bench.power_engines import ENGINES, Answer, Asked, by_spark
 from bench.power_files import GROUPS, Table, make
 from bench.power_forms import FORMS, Form
 from bench.report import Options, Report, Requirement
@@ -85,7 +85,7 @@ def power(options: Options) -> Report:
         "Right answers are " + ("Spark's own." if spark is not None else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"),
         "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, a data file for each row group. DuckDB: row groups scanned, of the",
         "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows its scan gave, without filters by",
-        "dictionary, which are no statistics. '-': no such form. LOST: left out, and held a match.",
+        "dictionary, which are no statistics. '-': no answer, and a note says why. LOST: left out, and held a match.",
     ]
     if options.full:
         report.notes += [f"{f.name}: {f.sql:.150}" for f in forms]
@@ -157,7 +157,8 @@ def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth],
     engines = ENGINES | ({} if spark is None else {"Spark": by_spark(spark)})
     for name, ask in engines.items():
         try:
-            answers = ask([(f, tables[f.table], None) for f in forms])
+            questions = [(f, tables[f.table], None) for f in forms]
+            answers = ask(questions)
             # Where matching rows stayed away, each group is asked for alone: was it read, or read and filtered otherwise than in Spark?
             doubts = [
                 (f, tables[f.table], g) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer) and not a.exact
@@ -167,6 +168,7 @@ def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth],
         except (ImportError, metadata.PackageNotFoundError) as e:
             report.notes.append(f"{name} took no part: {e}")
             continue
+        report.notes += _unanswered(name, [*questions, *doubts], [*answers, *alone])
         unread: dict[str, int] = {}
         for (form, _, _), answer in zip(doubts, alone, strict=True):
             unread[form.name] = unread.get(form.name, 0) + (isinstance(answer, Answer) and answer.read == 0)
@@ -174,6 +176,15 @@ def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth],
             f.name: _cell(a, t, unread.get(f.name, 0)) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer)
         }  # fmt: skip
     return out
+
+
+def _unanswered(name: str, asked: Asked, answers: Sequence[Answer | str]) -> list[str]:
+    """Why an engine gave no answer, a note a reason, and to which forms."""
+    found: dict[str, list[str]] = {}
+    for (form, _, _), answer in zip(asked, answers, strict=True):
+        if isinstance(answer, str):
+            found.setdefault(answer, []).append(form.name)
+    return [f"{name}, {why}: {'; '.join(dict.fromkeys(names))}" for why, names in found.items()]
 
 
 def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:

@@ -31,6 +31,9 @@ from bench.power_forms import Form
 class CannotSay(Exception):
     """The engine has no such form."""
 
+    def __init__(self) -> None:
+        super().__init__("no such form")
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -65,9 +68,15 @@ def _each(asked: Asked, ask: Any) -> list[Answer | str]:
     for form, table, group in asked:
         try:
             out.append(ask(form, table, group))
-        except Exception as e:  # engines raise what they like; whatever it is, the form is not for them
-            out.append(f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200])
+        except Exception as e:  # engines raise what they like, and the report shows it
+            out.append(_why(e))
     return out
+
+
+def _why(e: BaseException) -> str:
+    if isinstance(e, CannotSay):
+        return str(e)
+    return f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200]
 
 
 def pyarrow(asked: Asked) -> list[Answer | str]:
@@ -76,7 +85,7 @@ def pyarrow(asked: Asked) -> list[Answer | str]:
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
         if form.arrow is None:
-            raise CannotSay(form.name)
+            raise CannotSay
         condition = form.arrow(pc.field, pc)
         data = ds.dataset(_path(table, group), partitioning="hive" if table.partitioned else None)
         found = []
@@ -112,7 +121,7 @@ def duckdb(asked: Asked) -> list[Answer | str]:
 def _text(form: Form, engine: str) -> str:
     text = form.text(engine)
     if not text:
-        raise CannotSay(form.name)
+        raise CannotSay
     return text
 
 
@@ -183,6 +192,8 @@ def _polars_child() -> None:
     import polars as pl
 
     def ask(text: str, path: str, partitioned: bool) -> list[int]:
+        if not text:
+            raise CannotSay
         names = {"pl": pl, "date": dt.date, "datetime": dt.datetime, "UTC": dt.UTC, "Decimal": Decimal}
         condition = eval(text, names) if "pl." in text else pl.sql_expr(text)
         source = f"{path}/**/*.parquet" if os.path.isdir(path) else path
@@ -195,7 +206,7 @@ def _polars_child() -> None:
         try:
             out.append(ask(*question))
         except BaseException as e:  # PanicException is none of Exception
-            out.append(f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"[:200])
+            out.append(_why(e))
     json.dump(out, sys.stdout)
 
 

@@ -155,11 +155,19 @@ class Expr:
         return call("abs", self)
 
     def cast(self, to: pa.DataType) -> Expr:
-        """CAST to a type: `pa.int64()` is BIGINT."""
+        """CAST to a type: `pa.int64()` is BIGINT.
+
+        Raises:
+            PredicateError: the type's values cannot be compared: lists, structs, maps.
+        """
         return self._cast(to, "cast")
 
     def try_cast(self, to: pa.DataType) -> Expr:
-        """TRY_CAST: NULL where CAST would raise."""
+        """TRY_CAST: NULL where CAST would raise.
+
+        Raises:
+            PredicateError: as `cast` does.
+        """
         return self._cast(to, "try_cast")
 
     def _cast(self, to: pa.DataType, name: str) -> Expr:

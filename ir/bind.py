@@ -19,7 +19,7 @@ from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_colum
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
-from skipstone.ir.node import Name, Node, Op, Path, Reason, chain, literal, show_path, unknown
+from skipstone.ir.node import TERMS, Name, Node, Op, Path, Reason, chain, literal, show_path, unknown
 from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
@@ -388,7 +388,6 @@ class _Binder:
                 raise AmbiguousColumn(f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart.")
 
 
-TERMS: Final = (Op.COLUMN, Op.CALL)
 # Pairs of a cast that keeps order and never fails, NULL aside: its literals are thresholds of what is cast.
 WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
     Kind.INT: lambda a, b: (

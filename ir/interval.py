@@ -102,11 +102,16 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     if f.monotone and not any(a.above.any() for a in args):
         return corners(call, f, args)
     fits = functools.reduce(np.logical_and, (~a.above if f.monotone else a.single for a in args), YES)
-    if not fits.any():
+    return corners_where(fits, call, f, args)
+
+
+def corners_where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
+    """Corners in the containers of a mask; elsewhere values are not looked at."""
+    if not use.any():
         return opaque(call, f, args)
-    if fits.all():
+    if use.all():
         return corners(call, f, args)
-    where = np.broadcast_to(fits, max(map(len, args)))
+    where = np.broadcast_to(use, max(map(len, args)))
     return merge(where, corners(call, f, tuple(a.take(where) for a in args)), opaque(call, f, args))
 
 

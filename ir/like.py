@@ -1,11 +1,19 @@
-"""LIKE patterns: decoding, the literal prefix, the next string after a prefix, and the regular expression."""
+"""LIKE patterns: decoding, the literal prefix, the next string after a prefix, and matching."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.ir.node import Node
+from skipstone.ir.session import Incomparable
+
+WILDCARDS: Final = 2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
+LONGEST: Final = 10_000  # characters of a pattern from its first wildcard on; each may cost nanoseconds a character of text
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,33 @@ def decode(pattern: str, escape: str) -> Pattern | None:
     if text:
         tokens.append((False, "".join(text)))
     return Pattern(tuple(tokens))
+
+
+def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
+    """Which texts a pattern matches. RE2 never backtracks: its time grows with the product of both lengths at most.
+
+    Raises:
+        Incomparable: the pattern is too long for it.
+    """
+    check_length(pattern)
+    if pattern.is_prefix:
+        return pc.starts_with(texts, pattern=pattern.prefix)
+    return pc.match_substring_regex(texts, pattern=rf"\A{pattern.regex}\z")
+
+
+def check_length(pattern: Pattern) -> None:
+    """Refuse a pattern that `fits` does not take.
+
+    Raises:
+        Incomparable: why.
+    """
+    if pattern.is_prefix:
+        return
+    if len(pattern.tokens) > WILDCARDS:
+        raise Incomparable(f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}")
+    behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
+    if behind > LONGEST:
+        raise Incomparable(f"LIKE with {behind:,} characters behind the prefix; expected at most {LONGEST:,}")
 
 
 def quoted(text: str) -> str:

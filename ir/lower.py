@@ -23,7 +23,7 @@ from typing import Final
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.guarantee import LiteralGuarantee
 from skipstone.ir.like import after_prefix, pattern_of
-from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
 
 DEEPEST: Final = 150  # Python's parser takes 200 nested parentheses, and kernels are its text
@@ -182,7 +182,6 @@ def _combine(n: Node, want: Want) -> Node:
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
 
-TERMS: Final = (Op.COLUMN, Op.CALL)
 SLOTS: Final = (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS, Op.LOST)
 
 

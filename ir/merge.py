@@ -7,18 +7,15 @@ become one set of values, so that `x > 3 AND x < 4` on integers is never true.
 
 from __future__ import annotations
 
-from typing import Final
-
 from skipstone.ir import ranges
 from skipstone.ir import types as ty
 from skipstone.ir.functions.build import build
 from skipstone.ir.like import pattern_of, quoted
-from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.ranges import Piece
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE, simplify
 
-TERMS: Final = (Op.COLUMN, Op.CALL)
 Found = tuple[Node, Piece] | None  # the one scalar that a predicate tests, and what it is worth
 
 
@@ -103,7 +100,8 @@ def _split(n: Node) -> Node:
     assert isinstance(n.value, str)
     subject, pattern = n.args
     prefix = pattern_of(n).prefix
-    whole = Node(Op.EQ, (build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session()), TRUE))
+    found = build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session())
+    whole = found if found.op is Op.UNKNOWN else Node(Op.EQ, (found, TRUE))
     if not prefix:
         return whole
     return Node(Op.AND, (Node(Op.LIKE, (subject, literal((quoted(prefix) + "%").encode(), ty.STRING)), "\\"), whole))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from skipstone.ir.types import DType
@@ -66,6 +66,9 @@ class Op(enum.Enum):
     SET = "set"
     PLANE = "plane"
     PACK = "pack"  # lanes of one bit each, packed into words
+
+
+TERMS: Final = (Op.COLUMN, Op.CALL)  # what leaves of a bound predicate test
 
 
 @dataclass(frozen=True, slots=True)

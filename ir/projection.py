@@ -24,8 +24,7 @@ from typing import Final, Literal
 
 from skipstone.ir.cells import negated, some
 from skipstone.ir.errors import PredicateTooDeep
-from skipstone.ir.lower import TERMS
-from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.simplify import FALSE, TRUE, simplify
 from skipstone.ir.spec import check_bound

@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
+
 from skipstone.ir.errors import PredicateTooDeep
-from skipstone.ir.like import pattern_of
-from skipstone.ir.lower import TERMS
-from skipstone.ir.node import Node, Op, Path
+from skipstone.ir.like import fits, pattern_of
+from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
 from skipstone.ir.projection import IS_FALSE, IS_NULL, IS_TRUE, PartitionField, told
+from skipstone.ir.session import Incomparable
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
 
@@ -60,7 +61,10 @@ def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object
     if n.op in LEAVES or (n.op is Op.IS_NULL and n.args[0].op in TERMS):
         if n.args[0].op is Op.CALL:
             return n
-        return next((fact for wanted, fact in PROOFS if outcome(told(n, wanted, fields, True), row) is True), n)
+        try:
+            return next((fact for wanted, fact in PROOFS if outcome(told(n, wanted, fields, True), row) is True), n)
+        except Incomparable:
+            return n
     return Node(n.op, tuple(_left(a, fields, row) for a in n.args), n.value, n.dtype)
 
 
@@ -70,6 +74,9 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
     Args:
         n: A bound predicate, without UNKNOWN.
         row: Its columns' values on their axes; None is NULL.
+
+    Raises:
+        Incomparable: a pattern of LIKE is too long.
     """
     match n.op:
         case Op.LITERAL:
@@ -102,7 +109,7 @@ def _test(n: Node, value: object) -> bool:
             return value in _set(n)
         case Op.LIKE:
             assert isinstance(value, bytes)
-            return re.fullmatch(pattern_of(n).regex, value.decode()) is not None
+            return bool(fits(pattern_of(n), pa.array([value.decode()]))[0].as_py())
     if nan:  # greater than every literal
         return n.op in (Op.GT, Op.GE)
     return COMPARE[n.op](value, n.args[1].value)

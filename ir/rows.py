@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.functions.build import TRUTH, call_of, evaluate
-from skipstone.ir.like import pattern_of
-from skipstone.ir.node import Node, Op, Path, Reason, show_path
+from skipstone.ir.like import fits, pattern_of
+from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
+from skipstone.ir.session import Incomparable
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
 from skipstone.ir.values import NO, Values, constant, from_array, to_array
-
-WILDCARDS: Final = 2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
 
 Mask = npt.NDArray[np.bool_]
 
@@ -102,7 +101,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.IS_TRUE:
             p = judge(n.args[0], batch, cache)
             return Truth(p.true, ~p.true & ~p.lost, p.lost)
-        case Op.IS_NULL if n.args[0].op not in (Op.COLUMN, Op.CALL):
+        case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
     values, lost = _tested(n.args[0], batch, cache)
@@ -190,14 +189,10 @@ def _test(n: Node, values: pa.Array) -> Mask:
             assert isinstance(n.value, tuple)
             return _is_in(n.value, values)
         case Op.LIKE:
-            pattern = pattern_of(n)
-            if pattern.is_prefix:
-                return _mask(pc.starts_with(values, pattern=pattern.prefix))
-            if len(pattern.tokens) > WILDCARDS:
-                raise UnsupportedForm(
-                    f"rows cannot be judged by LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}"
-                )
-            return _mask(pc.match_substring_regex(values, pattern=rf"\A{pattern.regex}\z"))
+            try:
+                return _mask(fits(pattern_of(n), values))
+            except Incomparable as e:
+                raise UnsupportedForm(f"rows cannot be judged by {e}") from e
     compare: Callable[..., pa.Array] = {Op.LT: pc.less, Op.LE: pc.less_equal, Op.EQ: pc.equal}[n.op]
     return _mask(compare(values, scalar_of(n.args[1].value, values.type)))
 

@@ -6,8 +6,7 @@ import operator
 from typing import Final
 
 from skipstone.ir import types as ty
-from skipstone.ir.lower import TERMS
-from skipstone.ir.node import Node, Op, Reason
+from skipstone.ir.node import TERMS, Node, Op, Reason
 from skipstone.ir.types import DType, Kind
 
 COMPARISONS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ)

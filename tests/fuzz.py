@@ -14,9 +14,9 @@ import warnings
 
 from tests.inside import judge as judge_intervals
 from tests.judges import Tally, by_duckdb, by_rows
+from tests.partitions import judge as judge_partitions
 from tests.test_backends import numba_shapes, numpy_verdicts
 from tests.test_oracle_rows import judge
-from tests.test_projection import judge as judge_partitions
 
 TARGETS = {
     "rows": lambda seed: judge(random.Random(seed), containers=8, predicates=12),

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 import skipstone as ss
 from skipstone.ir.errors import UnsupportedForm
-from skipstone.ir.lower import TERMS
-from skipstone.ir.node import Node, Op, columns_of
+from skipstone.ir.node import TERMS, Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import judge
 from skipstone.ir.session import Session

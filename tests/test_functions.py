@@ -1,6 +1,7 @@
 """Functions of columns: what their intervals prove, and the user's own functions."""
 
 import datetime as dt
+import itertools
 import pickle
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
+from skipstone.ir.functions import text as texts
 
 SCHEMA = pa.schema([
     ("x", pa.int32()), ("y", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC")),
@@ -381,3 +383,18 @@ def test_many_containers_are_judged_as_few_are(text):
         part = {name: {k: v[start : start + 100] for k, v in given.items()} for name, given in columns.items()}
         assert p.evaluate(ss.Statistics.from_dict(part, SCHEMA, row_count=[5] * 100)).tolist() == found[start : start + 100].tolist()
     assert len(set(found.tolist())) > 1 or "CAST" in text
+
+
+@pytest.mark.parametrize("near", [64, 1, 0])
+def test_texts_that_are_put_together(near, monkeypatch):
+    """Every text lies within the bounds; long upper ones are cut, and the others are met."""
+    monkeypatch.setattr(texts, "NEAR", near)
+    words = sorted("".join(w).encode() for n in range(4) for w in itertools.product("ab", repeat=n))
+    spans = [(low, high) for low, high in itertools.combinations_with_replacement(words, 2)]
+    for (low, high), (rest_low, rest_high) in itertools.product(spans, spans[::7]):
+        made = [a + b for a in words if low <= a <= high for b in words if rest_low <= b <= rest_high]
+        least, most = texts._chain([(low, high, False), (rest_low, rest_high, False)])
+        assert least <= min(made) and max(made) <= most, (low, high, rest_low, rest_high)
+        assert max(made) == most or near < 3 or most == high + rest_high
+        unbounded = texts._chain([(low, high, False), (rest_low, b"", True)])[1]
+        assert unbounded is None or max(made) < unbounded

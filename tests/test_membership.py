@@ -1,44 +1,22 @@
-"""Value lists and bloom filters: what they settle under every form, and that no value of a real file is ever denied."""
+"""Value lists: what they settle under every form, beside other statistics, and in every type."""
 
 import datetime as dt
-import decimal
 import functools
-import math
 import random
-import uuid
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.membership import Blooms, encodings, in_lists
+from skipstone.bindings.membership import in_lists
 from skipstone.ir import oracle
 from skipstone.ir import types as ty
-from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.rows import evaluate_rows
-from skipstone.ir.types import from_arrow, leaves_of, to_axis
-from tests.blooms import bloom, blooms_of
-from tests.predicates import predicate
-from tests.spark_session import QUIET, spark  # noqa: F401
-from tests.strategies import array_of, table
+from skipstone.ir.types import from_arrow, to_axis
+from tests.members import NAN, SCHEMA, D, of_longs, verdicts
 
-pytestmark = pytest.mark.filterwarnings(QUIET)
-D = decimal.Decimal
-NAN = math.nan
 NEVER, MAYBE, ALWAYS = ss.Verdict
-SCHEMA = pa.schema([("x", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("y", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
-
-
-def verdicts(where, values=None, filters=None, backend="numpy", column="x", **more):
-    given = {"values": values, "bloom": filters, **more}
-    stats = ss.Statistics.from_dict({column: {k: v for k, v in given.items() if v is not None}}, SCHEMA)
-    found = ss.PruningPredicate(where, SCHEMA).evaluate(stats, backend).tolist()
-    assert ss.PruningPredicate(where, SCHEMA).prune(stats, backend).tolist() == [v != NEVER for v in found]
-    return found
-
-
 LISTS = [[1, 2], [1, 5], [5, 6], [], None]
 
 #    where                              [1, 2]  [1, 5]  [5, 6]  []      unknown     no NULLs
@@ -229,90 +207,6 @@ def _random(r, depth):
     return r.choice([f"x IN ({members})", f"x NOT IN ({members})", f"x = {r.randrange(-3, 7)}", f"x <> {r.randrange(-3, 7)}", "x < 3", "x IS NULL", "y = 3"])
 
 
-# Bloom filters.
-
-
-def of_longs(*values, blocks=8):
-    return bloom([v.to_bytes(8, "little", signed=True) for v in values], blocks)
-
-
-FILTERS = [of_longs(1, 2), of_longs(9), None, b"", b"x" * 33, of_longs(), of_longs(1).ljust(512, b"\0")]
-
-#    where                                [1, 2]  [9]    None   empty  33 B   none
-PROBED = [
-    ("x = 1",                             (MAYBE, NEVER, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("x IN (1, 9)",                       (MAYBE, MAYBE, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("x IN (3, 4)",                       (NEVER, NEVER, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("x <> 1",                            (MAYBE, ALWAYS, MAYBE, MAYBE, MAYBE, ALWAYS)),
-    ("NOT (x IN (1, 3))",                 (MAYBE, ALWAYS, MAYBE, MAYBE, MAYBE, ALWAYS)),
-    ("x = 3 OR x = 4",                    (NEVER, NEVER, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("x = 3 OR y = 1",                    (MAYBE, MAYBE, MAYBE, MAYBE, MAYBE, MAYBE)),
-    ("(x = 3 OR y = 1) AND x = 9",        (NEVER, MAYBE, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("NOT (x <> 3 OR y = 1)",             (NEVER, NEVER, MAYBE, MAYBE, MAYBE, NEVER)),
-    ("x > 100",                           (MAYBE, MAYBE, MAYBE, MAYBE, MAYBE, MAYBE)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("where, expected", PROBED)
-def test_blooms(where, expected, backend):
-    assert verdicts(where, None, FILTERS[:6], backend=backend, null_count=[0] * 6) == list(expected)
-
-
-def test_many_values_and_many_containers():
-    r = random.Random(1)
-    values = [r.randrange(-(2**63), 2**63) for _ in range(3000)]
-    filters = [of_longs(*values[i : i + 10], blocks=r.choice([1, 2, 3, 32])) for i in range(0, 3000, 10)]
-    blooms = Blooms(pa.array(filters), ty.INT64)
-    for chosen in (values[:1], values[5:500], values, [r.randrange(2**60) for _ in range(50)]):
-        found = blooms.absent(chosen)
-        for i in range(300):
-            assert not (found[i] and set(values[10 * i : 10 * i + 10]) & set(chosen))
-        few = chosen[:20]
-        assert blooms.absent(few).tolist() == np.all([blooms.absent([v]) for v in few], axis=0).tolist()
-    assert Blooms(pa.array([], pa.binary()), ty.INT64).absent([1]).tolist() == []
-    assert Blooms(pa.array([1, 2]), ty.INT64).absent([1]).tolist() == [False, False]
-
-
-#    type            value               encodings
-ENCODED = [
-    (ty.INT8,        -1,                 [b"\xff\xff\xff\xff"]),
-    (ty.INT64,       5,                  [b"\5\0\0\0\0\0\0\0", b"\5\0\0\0"]),         # the file may be older than the column's width
-    (ty.INT64,       -(2**40),           [(-(2**40)).to_bytes(8, "little", signed=True)]),
-    (ty.DATE,        1,                  [b"\1\0\0\0"]),
-    (ty.DATE,        -200_000,           None),                                        # the Julian calendar in legacy files
-    (ty.DOUBLE,      0.0,                [b"\0" * 8, b"\0" * 7 + b"\x80", b"\0" * 4, b"\0" * 3 + b"\x80"]),
-    (ty.DOUBLE,      0.1,                [b"\x9a\x99\x99\x99\x99\x99\xb9?"]),
-    (ty.BOOL,        1,                  None),
-    (ty.TIMESTAMP,   1,                  None),
-    (ty.decimal_type(9, 2), 150,         None),
-    (ty.STRING,      "é".encode(),       [b"\xc3\xa9"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("dtype, value, expected", ENCODED)
-def test_encodings(dtype, value, expected):
-    assert encodings(value, dtype) == expected
-
-
-def test_what_is_not_certain_denies_nothing(backend):
-    empty = bytes(32)
-    schema = pa.schema([("b", pa.bool_()), ("t", pa.timestamp("us")), ("m", pa.decimal128(9, 2)), ("d", pa.date32()), ("x", pa.int64())])
-    stats = ss.Statistics.from_dict({c: {"bloom": [empty]} for c in schema.names}, schema)
-    for where in ("b", "t = TIMESTAMP_NTZ '2024-01-01 00:00:00'", "m = 1.50", "d = DATE '1500-01-01'", "d IN (DATE '1500-01-01', DATE '2000-01-01')"):
-        assert ss.PruningPredicate(where, schema).prune(stats, backend).tolist() == [True], where
-    for where in ("d = DATE '2000-01-01'", "x = 5", "d = DATE '2000-01-01' AND b"):
-        assert ss.PruningPredicate(where, schema).prune(stats, backend).tolist() == [False], where
-
-
-def test_a_predicate_over_a_wider_schema():
-    old = pa.schema([("x", pa.int32()), ("f", pa.float32())])
-    stats = ss.Statistics.from_dict({"x": {"bloom": [bloom([b"\5\0\0\0"])]}, "f": {"values": [[0.5]]}}, old)
-    new = pa.schema([("x", pa.int64()), ("f", pa.float64())])
-    assert [ss.PruningPredicate(w, new).prune(stats).tolist()[0] for w in ("x = 5", "x = 6", "f = 0.5D", "f = 0.1D")] == [True, False, True, False]
-    text = pa.schema([("x", pa.string()), ("f", pa.string())])
-    assert ss.PruningPredicate("x = 'a' AND f = 'a'", text).prune(stats).tolist() == [True]
-
-
 class Provider:
     num_containers = 3
 
@@ -339,178 +233,6 @@ def test_lists_beside_a_provider(lists, answer, equal, unequal, backend):
     assert ss.PruningPredicate("x <> 1", SCHEMA).evaluate(both, backend).tolist() == unequal
 
 
-# Real files.
-
-N, FPP = 3000, 0.01
-
-
-def column_values(kind, n, r):
-    if pa.types.is_boolean(kind):
-        return [True] * n
-    if pa.types.is_integer(kind):
-        bits = kind.bit_width
-        low = 0 if pa.types.is_unsigned_integer(kind) else -(2 ** (bits - 1))
-        return [r.randrange(low, low + 2**bits) for _ in range(n)]
-    if pa.types.is_floating(kind):
-        values = [r.choice([-0.0, NAN, math.inf]) if r.random() < 0.01 else r.gauss(0, 1e9) for _ in range(n)]
-        return [float(np.float32(v)) for v in values] if kind.bit_width == 32 else values
-    if pa.types.is_date(kind):
-        return [dt.date.fromordinal(r.randrange(600_000, 3_000_000)) for _ in range(n)]
-    if pa.types.is_timestamp(kind):
-        return [dt.datetime(1950, 1, 1) + dt.timedelta(microseconds=1000 * r.randrange(10**12)) for _ in range(n)]
-    if pa.types.is_decimal(kind):
-        return [D(r.randrange(-(10**kind.precision) + 1, 10**kind.precision)).scaleb(-kind.scale) for _ in range(n)]
-    if pa.types.is_fixed_size_binary(kind):
-        return [uuid.UUID(int=r.getrandbits(128)).bytes for _ in range(n)]
-    text = [f"é{r.getrandbits(60)}日"[: r.randrange(1, 30)] for _ in range(n)]
-    return [t.encode() for t in text] if from_arrow(kind).kind is ty.Kind.BINARY else text
-
-
-REAL = [
-    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64(),
-    pa.date32(), pa.string(), pa.large_string(), pa.binary(), pa.binary(16), pa.dictionary(pa.int32(), pa.string()),
-    pa.decimal128(9, 2), pa.decimal128(18, 4), pa.decimal128(38, 10), pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.timestamp("ns"),
-]  # fmt: skip
-
-
-def denied(filters, kind, values, physical=None, length=None):
-    """Per value, whether the filter says that it does not occur; None where it says nothing."""
-    dtype = from_arrow(kind)
-    blooms = Blooms(pa.array(filters, pa.binary()), dtype, physical, length)
-    out = []
-    for v in values:
-        absent = blooms.absent([to_axis(v, dtype) + 0.0 if isinstance(v, float) else to_axis(v, dtype)])
-        out.append(None if absent is None else bool(absent.any()))
-    return out
-
-
-@pytest.mark.parametrize("version", ["1.0", "2.6"])
-@pytest.mark.parametrize("kind", REAL, ids=map(str, REAL))
-def test_files_of_pyarrow(kind, version, tmp_path):
-    r = random.Random(str(kind))
-    values = column_values(kind, N, r)
-    path = tmp_path / "t.parquet"
-    array = pa.array(values, kind)
-    pq.write_table(pa.table({"c": array}), path, bloom_filter_options={"c": {"ndv": N, "fpp": FPP}}, version=version)
-    filters = blooms_of(path, 0)
-    assert filters != [None]
-    column = pq.read_metadata(path).schema.column(0)
-    stored = pq.read_schema(path).field("c").type
-    if pa.types.is_timestamp(stored) and stored != kind:
-        return  # format 1.0 rounds nanoseconds
-    here = [v for v in values if v == v]
-    assert not any(denied(filters, kind, here))
-    known = denied(filters, kind, here, column.physical_type, column.length)
-    assert not any(known) and None not in known
-    taken = set(values)
-    others = [v for v in column_values(kind, N, r) if v == v and v not in taken]
-    if len(others) > 1000:
-        told = denied(filters, kind, others, column.physical_type, column.length)
-        assert told.count(False) / len(told) < 3 * FPP
-        open_ = denied(filters, kind, others)
-        assert None in open_ or open_.count(False) / len(open_) < 5 * FPP  # a second form is probed for some types
-
-
-SPARK_TYPES = {
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(), "date": pa.date32(),
-    "string": pa.string(), "binary": pa.binary(), "decimal(9,2)": pa.decimal128(9, 2), "decimal(18,4)": pa.decimal128(18, 4),
-    "decimal(38,10)": pa.decimal128(38, 10), "timestamp_ntz": pa.timestamp("us"),
-}  # fmt: skip
-
-
-def test_files_of_spark(spark, tmp_path):  # noqa: F811
-    r = random.Random(5)
-    columns = {f"c{i}": (name, kind, column_values(kind, 1000, r)) for i, (name, kind) in enumerate(SPARK_TYPES.items())}
-    ddl = ", ".join(f"{c} {name}" for c, (name, _, _) in columns.items())
-    writer = spark.createDataFrame([list(row) for row in zip(*(v for _, _, v in columns.values()), strict=True)], ddl).coalesce(1).write
-    writer = writer.option("parquet.enable.dictionary", "false")  # beside a dictionary it writes no filter
-    for c in columns:
-        writer = writer.option(f"parquet.bloom.filter.enabled#{c}", "true").option(f"parquet.bloom.filter.expected.ndv#{c}", "1000")
-    writer.parquet(str(tmp_path / "t"))
-    path = next((tmp_path / "t").glob("*.parquet"))
-    for i, (name, kind, values) in enumerate(columns.values()):
-        filters, column = blooms_of(path, i), pq.read_metadata(path).schema.column(i)
-        assert None not in filters, name
-        here = [v for v in values if v == v]
-        assert not any(denied(filters, kind, here)), name
-        assert not any(denied(filters, kind, here, column.physical_type, column.length)), name
-        taken = set(values)
-        others = [v for v in column_values(kind, 1000, r) if v == v and v not in taken]
-        if len(others) > 500:
-            told = denied(filters, kind, others, column.physical_type, column.length)
-            assert None not in told and told.count(False) / len(told) < 3 * FPP, name
-
-
-def test_scans_of_spark(spark, tmp_path):  # noqa: F811
-    r = random.Random(6)
-    values = [r.randrange(2**60) for _ in range(500)]
-    writer = spark.createDataFrame([[v] for v in values], "k bigint").coalesce(1).write.option("parquet.enable.dictionary", "false")
-    writer.option("parquet.bloom.filter.enabled", "true").parquet(str(tmp_path / "t"))
-    table = ss.scan_parquet(tmp_path / "t")
-    assert all(len(table.plan(ss.col("k") == v).kept) == 1 for v in values[:50])
-    middle = [v for v in sorted(values)[100] + np.arange(1, 200) if v not in values]
-    assert sum(len(table.plan(ss.col("k") == v).kept) for v in middle) < 20
-
-
-# Random rows: what is judged from lists and filters must fit what the rows say.
-
-
-def check(p, stats, batches):
-    verdicts = p.evaluate(stats).tolist()
-    assert p.prune(stats).tolist() == [v != NEVER for v in verdicts]
-    for batch, v in zip(batches, verdicts, strict=True):
-        try:
-            outcomes = evaluate_rows(p.node, batch).to_pylist()
-        except UnsupportedForm:
-            return
-        assert v != NEVER or True not in outcomes, p
-        assert v != ALWAYS or set(outcomes) <= {True}, p
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_random_rows_under_lists(seed):
-    r = random.Random(seed)
-    t = table(r, containers=8)
-    batches = [t.batch(i) for i in range(8)]
-    given = {}
-    for f in t.fields:
-        values = [[row[f.path] for row in rows if row[f.path] is not None] for rows in t.containers]
-        flat = array_of([v for some in values for v in some], f.arrow)
-        lists = pa.ListArray.from_arrays(np.cumsum([0, *map(len, values)]).astype(np.int32), flat)
-        nulls = [sum(row[f.path] is None for row in rows) if r.random() < 0.5 else None for rows in t.containers]
-        given[f.name] = {"values": lists, "null_count": nulls} | ({"bloom": [None] * 8} if r.random() < 0.1 else {})
-    stats = ss.Statistics.from_dict(given, t.schema, row_count=[len(rows) for rows in t.containers])
-    for _ in range(60):
-        check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, t.schema), stats, batches)
-
-
-def test_random_rows_under_filters(tmp_path):
-    written = 0
-    for seed in range(60):
-        r = random.Random(seed)
-        t = table(r, containers=6)
-        batches = [b for b in map(t.batch, range(6)) if b.num_rows]
-        options = {".".join(f.path): {"ndv": 5, "fpp": 0.01} for f in t.fields if f.dtype.kind is not ty.Kind.BOOL}
-        path = tmp_path / f"{seed}.parquet"
-        try:
-            with pq.ParquetWriter(path, t.schema, bloom_filter_options=options, write_statistics=r.random() < 0.5) as writer:
-                for b in batches:
-                    writer.write_batch(b)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
-            continue  # a type that Parquet lacks, or a time that overflows its units
-        found = ss.scan_parquet(path)
-        if len(found.containers) != len(batches):
-            continue
-        written += 1
-        leaves = leaves_of(found.schema)
-        if any(leaves[f.path].dtype != f.dtype for f in t.fields):
-            continue  # seconds are stored as milliseconds
-        groups = [pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0] for b in batches]
-        for _ in range(30):
-            check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema), found.statistics, groups)
-    assert written > 20
-
-
 def test_copies_keep_what_they_know():
     import copy
     import pickle
@@ -520,87 +242,6 @@ def test_copies_keep_what_they_know():
     for again in (stats, copy.deepcopy(stats), pickle.loads(pickle.dumps(stats))):
         assert p.prune(again).tolist() == [True, False]
         assert p.part(p.node).prune(again).tolist() == [True, False]
-
-
-# Scans.
-
-
-@pytest.fixture
-def scattered(tmp_path):
-    """Two files of four row groups: bounds tell nothing, filters nearly all."""
-    r = random.Random(3)
-    kinds = {"k": pa.int64(), "s": pa.string(), "m": pa.decimal128(9, 2), "t": pa.timestamp("us", "UTC"), "f": pa.float32()}
-    tables = []
-    for i in range(2):
-        columns = {c: pa.array(column_values(kind, 2000, r), kind) for c, kind in kinds.items()}
-        tables.append(pa.table({**columns, "a": pa.array([{"b": v} for v in columns["k"].to_pylist()], pa.struct([("b", pa.int64())]))}))
-        options = {c: {"ndv": 500, "fpp": 0.001} for c in (*kinds, "a.b")}
-        pq.write_table(tables[-1], tmp_path / f"{i}.parquet", row_group_size=500, bloom_filter_options=options)
-    return tmp_path, tables
-
-
-def test_scans_read_filters(scattered, monkeypatch):
-    folder, tables = scattered
-    table = ss.scan_parquet(folder)
-    whole = pa.concat_tables(tables)
-    kept = 0
-    for c in ("k", "s", "m", "t", "f", "a.b"):
-        column = whole["k"] if c == "a.b" else whole[c]
-        for at in (0, 700, 3999):
-            value = column[at].as_py()
-            if value != value:
-                continue
-            p = ss.PruningPredicate(ss.col(c) == (column[at] if c != "f" else np.float32(value)), table.schema)
-            rows = table.plan(p)
-            assert rows.to_arrow().num_rows >= 1
-            kept += len(rows.kept)
-    assert kept <= 18 * 1.5  # of 18 * 8: nearly each value lies in one row group
-    assert len(table.plan("k IN (1, 2, 3)").kept) == 0
-    assert len(table.plan("k NOT IN (1, 2, 3)").kept) == 8
-    assert (table.plan("k <> 1 OR k IS NULL").verdicts == ALWAYS).all()
-
-
-def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
-    from skipstone.bindings.sources import blooms
-
-    pq.write_table(pa.table({"k": range(0, 4000, 2)}), tmp_path / "t.parquet", row_group_size=500, bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}})
-    read, bitset = [], blooms._bitset
-    monkeypatch.setattr(blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at))
-    table = ss.scan_parquet(tmp_path)
-    assert len(table.plan("k > 1001").kept) == 3
-    assert read == []
-    for _ in range(2):
-        assert len(table.plan("k = 1002").kept) == 1
-        assert len(table.plan("k = 1001").kept) == 0
-    assert len(read) == 1
-    (tmp_path / "t.parquet").unlink()
-    assert len(table.plan("k = 3001").kept) == 1  # a file that is gone says nothing
-
-
-def test_filters_of_partition_columns_and_other_types(tmp_path):
-    """A folder's value wins over the file's column; a file with another type is asked in its own."""
-    (tmp_path / "k=5").mkdir()
-    pq.write_table(pa.table({"k": [7, 8], "x": pa.array([1, 2], pa.int32())}), tmp_path / "k=5" / "a.parquet", bloom_filter_options={"k": True, "x": True})
-    pq.write_table(pa.table({"x": pa.array([1, 2**40], pa.int64())}), tmp_path / "k=5" / "b.parquet", bloom_filter_options={"x": True})
-    table = ss.scan_parquet(tmp_path)
-    assert len(table.plan("k = 5").kept) == 2
-    assert len(table.plan("x = 1").kept) == 2
-    assert [len(table.plan(f"x = {v}").kept) for v in (2, 2**40, 3)] == [1, 1, 0]
-
-
-def test_damaged_filters_say_nothing(tmp_path):
-    path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"k": [0, 9]}), path, bloom_filter_options={"k": {"ndv": 10, "fpp": 0.01}})
-    at = pq.read_metadata(path).row_group(0).column(0).bloom_filter_offset
-    whole = path.read_bytes()
-    assert len(ss.scan_parquet(path).plan("k = 5").kept) == 0
-    r = random.Random(1)
-    for _ in range(60):
-        head = bytearray(whole)
-        head[at + r.randrange(12)] = r.randrange(256)
-        path.write_bytes(head)
-        for where in ("k = 0", "k = 9"):
-            assert len(ss.scan_parquet(path).plan(where).kept) == 1
 
 
 #    key       as given                                             x = 7 may match

@@ -8,6 +8,7 @@ The attributes read here are private to PySpark; tests pin them.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any, Final
@@ -56,16 +57,16 @@ def from_column(column: Any) -> Node:
         raise PredicateError(f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()") from e
 
 
-class _Walker:
+class _Walker(ABC):
     """What both trees have in common: functions by name, and chains of AND and OR."""
 
+    @abstractmethod
     def node(self, n: Any) -> Node:
         """One node of the tree and what is below it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
         """A function's name and inputs, or None for other nodes."""
-        raise NotImplementedError
 
     def function(self, name: str, inputs: Iterator[Any]) -> Node:
         if name in ("and", "or"):

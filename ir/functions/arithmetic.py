@@ -96,6 +96,17 @@ def wrap(values: Data, dtype: DType) -> tuple[Data, Mask]:
     return out.astype(lane_of(dtype)), bad
 
 
+def towards_zero(a: Data, unit: int) -> Data:
+    """Integers divided by a positive one; what is left over is dropped."""
+    return np.where(np.asarray(a < 0, np.bool_), -(-a // unit), a // unit)
+
+
+def half_up(a: Data, unit: int) -> Data:
+    """Integers divided by a positive one, rounded to the nearest; halves away from zero."""
+    size = (np.abs(a) + unit // 2) // unit
+    return np.where(np.asarray(a < 0, np.bool_), -size, size)
+
+
 def exact(op: Any, a: Data, b: Data, bits: int) -> Data:
     """An integer operation without overflow: int64 where the result surely fits, else Python integers."""
     if a.dtype != object and b.dtype != object and len(a) and len(b):

@@ -248,7 +248,7 @@ ALIASES: Final[dict[str, Build]] = {
     "date_part": _date_part,
     "datepart": _date_part,
     "move": _move,
-    "negative": lambda args, session: _negative(args, session),
+    "negative": _negative,
     "positive": lambda args, session: args[0],
     "+": _plus("+"),
     "-": _plus("-"),

@@ -18,7 +18,7 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
-from skipstone.ir.functions.arithmetic import exact, overflow, wrap
+from skipstone.ir.functions.arithmetic import exact, half_up, overflow, towards_zero, wrap
 from skipstone.ir.interval import Interval, apply, unknown
 from skipstone.ir.literals import from_text, to_float, to_float32
 from skipstone.ir.node import Node
@@ -66,8 +66,7 @@ def _float_to_integer(call: Call, a: Data) -> Any:
 
 def _decimal_to_integer(call: Call, a: Data) -> Any:
     unit = 10 ** call.types[0].scale
-    whole = np.where(np.asarray(a < 0, np.bool_), -(-a // unit), a // unit)
-    out, bad = _clipped(call, whole)
+    out, bad = _clipped(call, towards_zero(a, unit))
     return out, bad if call.session.ansi or call.name == "try_cast" else np.where(bad, LOST, 0)
 
 
@@ -77,9 +76,7 @@ def _to_decimal(call: Call, a: Data) -> Any:
     if digits >= 0:
         out = exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
     else:
-        unit = 10**-digits
-        size = (np.abs(a) + unit // 2) // unit
-        out = np.where(np.asarray(a < 0, np.bool_), -size, size)
+        out = half_up(a, 10**-digits)
     return _clipped(call, out)
 
 
@@ -135,9 +132,7 @@ def _float_to_timestamp(call: Call, a: Data) -> Any:
 
 def _decimal_to_timestamp(call: Call, a: Data) -> Any:
     unit = 10 ** call.types[0].scale
-    micros = a.astype(object) * MICROS
-    whole = np.where(np.asarray(micros < 0, np.bool_), -(-micros // unit), micros // unit)
-    out, bad = _clipped(call, whole)
+    out, bad = _clipped(call, towards_zero(a.astype(object) * MICROS, unit))
     return out, np.where(bad, LOST, 0)
 
 
@@ -145,10 +140,6 @@ def _rescaled(call: Call, a: Data) -> Any:
     """Between units of timestamps; Spark's is the microsecond."""
     source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
     return a // (source // to) if source >= to else _clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
-
-
-def _micros_of(a: Data, source: DType) -> Data:
-    return a // 1000 if source.unit == "ns" else a * (MICROS // ty.PER_SECOND[source.unit])
 
 
 def _shift(call: Call) -> Any:

@@ -13,11 +13,11 @@ import numpy as np
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function, Policy, Signature
 from skipstone.ir.functions.arithmetic import exact, fits, operands, rescale, wrap
-from skipstone.ir.interval import Interval, corners, merge, opaque
+from skipstone.ir.interval import Interval, corners_where
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
-from skipstone.ir.values import Data, Mask
+from skipstone.ir.values import Data
 
 
 def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
@@ -122,17 +122,7 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
     # Nothing is divided by a divisor that is always 0, whatever the dividend is: one of its values will do.
     zero = b.real & np.asarray((b.low == 0) & (b.high == 0), np.bool_)
     a = replace(a, high=np.where(zero, a.low, a.high)) if zero.any() else a
-    return _where(clear | zero | (a.single & b.single), call, _BY_CORNERS[call.name], (a, b))
-
-
-def _where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Corners in the containers of a mask, nothing known elsewhere."""
-    if use.all():
-        return corners(call, f, args)
-    if not use.any():
-        return opaque(call, f, args)
-    where = np.broadcast_to(use, max(map(len, args)))
-    return merge(where, corners(call, f, tuple(a.take(where) for a in args)), opaque(call, f, args))
+    return corners_where(clear | zero | (a.single & b.single), call, _BY_CORNERS[call.name], (a, b))
 
 
 _BY_CORNERS: Final = {
@@ -150,7 +140,7 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     a, b = args
     exact_at = a.single & b.single
-    found = _where(exact_at, call, _BY_CORNERS[call.name], args)
+    found = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
     if call.dtype.kind is not Kind.INT or exact_at.all():
         return found
     clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)

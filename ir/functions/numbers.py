@@ -10,7 +10,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
-from skipstone.ir.functions.arithmetic import number
+from skipstone.ir.functions.arithmetic import half_up, number
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -65,9 +65,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     if call.dtype.kind is Kind.INT:
         return a
     if call.dtype.kind is Kind.DECIMAL:
-        unit = 10 ** (call.types[0].scale - call.dtype.scale)
-        size = (np.abs(a) + unit // 2) // unit
-        return np.where(np.asarray(a < 0, np.bool_), -size, size)
+        return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
     # Spark rounds the number's shortest text half up; where its exact value rounds elsewhere nothing is certain.
     out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):

@@ -6,17 +6,20 @@ prefix has it too, which is all that most functions can carry.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
 from skipstone.ir.interval import Interval, apply, merge
-from skipstone.ir.like import decode
+from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
@@ -24,6 +27,7 @@ from skipstone.ir.values import NO, TEXT, Data
 
 LONGEST: Final = 2**31 - 1
 PAST: Final = b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+NEAR: Final = 64  # bytes; an upper bound that goes on for longer ends there, in PAST
 
 
 def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
@@ -107,7 +111,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _alike(a: bytes, b: bytes) -> int:
     """How many whole characters two texts start with alike; all texts between them start so too."""
-    end = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    end = shared(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
     return _characters(a[:end])
@@ -194,19 +198,26 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Bounds of texts that are put together; None: there is no upper one."""
-    if not parts:
-        return b"", b""
-    (low, high, above), (rest_low, rest_high) = parts[0], _chain(parts[1:])
-    # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
-    least = low + rest_low if low == high and not above else low
-    if above:
-        return least, None
-    # A text up to `high` that does not begin it is less already, whatever follows. One that begins it
-    # (the empty one and `high` itself too) is followed by at most `rest_high`, or by anything.
-    starts = [high[:i] for i in range(len(high) + 1) if high[:i] >= low]
-    if rest_high is None:
-        return least, starts[0] + PAST if starts[0] else None
-    return least, max(start + rest_high for start in starts)
+    least: bytes = b""
+    most: bytes | None = b""
+    for low, high, above in reversed(parts):
+        # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+        least = low + least if low == high and not above else low
+        most = None if above else _followed(low, high, most)
+    return least, most
+
+
+def _followed(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
+    """The upper bound of texts between two that are followed by at most `rest`, or by anything (None)."""
+    # A text up to `high` that does not begin it is less already, whatever follows. Those that begin it are
+    # followed by `rest`: from the shortest that is not below `low` to `high` itself.
+    same = shared(low, high)
+    first = same + (same < len(low))
+    start, tail = high[:first], high[first:]
+    if rest is None:
+        return start + PAST if start else None
+    ends = [tail[:i] + rest for i in range(min(len(tail), NEAR) + 1)]
+    return start + max(*ends, tail[:NEAR] + PAST if len(tail) > NEAR else b"")
 
 
 def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
@@ -224,23 +235,36 @@ def _found(test: Callable[[bytes, bytes], bool]) -> Function:
 
 def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 3)
-    if args[0].dtype != ty.STRING or decode(text_of(args[1]), text_of(args[2])) is None:
+    decoded = decode(text_of(args[1]), text_of(args[2]))
+    if args[0].dtype != ty.STRING or decoded is None:
         raise Incomparable("LIKE is understood on STRING, with a pattern that Spark takes")
+    check_length(decoded)
     return (ty.STRING,) * 3, ty.BOOL
 
 
 def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
     decoded = decode(one(pattern).decode(), one(escape).decode())
     assert decoded is not None
-    test = re.compile(decoded.regex)
-    return each(lambda raw: test.fullmatch(raw.decode("utf-8", "replace")) is not None, a, to=np.int64)
+    return _marks(fits(decoded, _texts_of(a)))
 
 
-# What Java and Python read alike: no classes of letters, groups with options, references or lookaround.
+def _texts_of(a: Data) -> pa.Array:
+    """Text as Arrow's; what is no UTF-8 is replaced, as in Spark."""
+    return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
+
+
+def _marks(found: pa.BooleanArray) -> Data:
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+# What Java and RE2 read alike: no classes of letters, groups with options, references or lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:)?|\)|[|.^]|[?*+]\??(?![?*+])|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\]|\$)*"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
-_LINE_ENDS: Final = re.compile("[\n\r\x85\u2028\u2029]")
+# Java's `.` and `$` know more ends of lines than RE2's.
+_LINE_END: Final = "[\n\r\x85\u2028\u2029]"
+_LONGEST_REGEX: Final = 1000
 
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -252,15 +276,12 @@ def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
-    text = one(pattern).decode()
-    try:
-        test = re.compile(text) if _SAFE_REGEX.fullmatch(text) and text.isascii() else None
-    except (re.error, RecursionError):
-        test = None
-    if test is None or len(text) > 1000:
-        return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
-    shown = [raw.decode("utf-8", "replace") for raw in a.tolist()]
-    return np.array([test.search(s) is not None for s in shown], np.int64), np.array([LOST if _LINE_ENDS.search(s) else 0 for s in shown], np.uint8)
+    text, shown = one(pattern).decode(), _texts_of(a)
+    if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
+        # One that RE2 refuses is an error in Spark, or says there what RE2 has no form for.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(pc.match_substring_regex(shown, pattern=_LINE_END)) * LOST
+    return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:

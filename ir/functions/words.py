@@ -51,8 +51,11 @@ def _characters(change: Callable[..., str | None], *types: DType, least: int | N
     return Function(_typed(types, S, len(types) if least is None else least), point, bad="lost")
 
 
-def _replace(text: str, search: str, by: str = "") -> str:
-    return text.replace(search, by) if search else text
+def _replace(text: str, search: str, by: str = "") -> str | None:
+    if not search:
+        return text
+    more = text.count(search) * (len(by) - len(search))
+    return text.replace(search, by) if more <= 0 or len(text) + more <= HUGE else None
 
 
 def _pad(left: bool) -> Callable[..., str | None]:

@@ -238,6 +238,10 @@ s RLIKE '^ab?c'
 s RLIKE 'b|5'
 s RLIKE '[a-c]+'
 s RLIKE '^a.*'
+s RLIKE '^(a|b|)*c$'
+s RLIKE '(?:[^x]+?)+5'
+s RLIKE '(|a)+$'
+s RLIKE '((a*)*b?)*$'
 coalesce(i, 0)
 coalesce(i8, l)
 coalesce(i, g)
