@@ -27,6 +27,7 @@ from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
 from skipstone.kernels.descend import Found, descend
+from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import Mask, Verdicts, positions
 from skipstone.kernels.run import Backend, Result, run
 
@@ -236,6 +237,10 @@ class PruningPredicate:
     def program(self) -> Program:
         """What kernels compute: conditions over statistics, one for "can match" and one for "can miss"."""
         return self._both
+
+    def launch(self, stats: Statistics) -> Launch:
+        """What `prune` computes over these statistics."""
+        return stats.launch(self._prune)
 
     @property
     def backends_text(self) -> str:

@@ -18,32 +18,46 @@ import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from skipstone.ir.node import Node
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
 Kernel = Callable[..., None]
-_kernels: dict[tuple[Node, ...], Kernel] = {}
+
+
+class Shape(NamedTuple):
+    """What a kernel is compiled for.
+
+    Attributes:
+        roots: `Launch.shape`.
+        many: Whether it judges by many sets of literals at once.
+    """
+
+    roots: tuple[Node, ...]
+    many: bool = False
+
+
+_kernels: dict[Shape, Kernel] = {}
 _compiling = threading.Lock()
-_waiting: set[tuple[Node, ...]] = set()
+_waiting: set[Shape] = set()
 _waiting_lock = threading.Lock()
 
 
-def ready(roots: tuple[Node, ...]) -> Kernel | None:
+def ready(shape: Shape) -> Kernel | None:
     """The kernel of a shape, if this process has it."""
-    return _kernels.get(roots)
+    return _kernels.get(shape)
 
 
-def kernel(roots: tuple[Node, ...], source_of: Callable[[tuple[Node, ...]], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+def kernel(shape: Shape, source_of: Callable[[Shape], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     """The kernel of a shape; one thread compiles at a time, and the others wait for it."""
-    found = _kernels.get(roots)
+    found = _kernels.get(shape)
     if found is None:
         with _compiling:
-            found = _kernels.get(roots)
+            found = _kernels.get(shape)
             if found is None:
-                found = _kernels[roots] = _loaded(source_of(roots), load)
+                found = _kernels[shape] = _loaded(source_of(shape), load)
     return found
 
 
@@ -59,18 +73,18 @@ def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
         return load(module)
 
 
-def compile_behind(roots: tuple[Node, ...], compile_now: Callable[[tuple[Node, ...]], Any]) -> None:
+def compile_behind(shape: Shape, compile_now: Callable[[Shape], Any]) -> None:
     """Have a daemon thread compile a shape; nobody waits for it."""
     with _waiting_lock:
-        if roots in _waiting:
+        if shape in _waiting:
             return
-        _waiting.add(roots)
-    if sum(1 for root in roots for _ in root.walk()) > LARGEST:
+        _waiting.add(shape)
+    if sum(1 for root in shape.roots for _ in root.walk()) > LARGEST:
         return
 
     def work() -> None:
         try:
-            compile_now(roots)
+            compile_now(shape)
         except Exception as e:  # the NumPy backend goes on answering
             warnings.warn(f"skipstone could not compile a kernel and goes on with NumPy: {e}", RuntimeWarning, stacklevel=2)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels import cache, pool
+from skipstone.kernels.cache import Shape
 from skipstone.kernels.emit import emit, inputs, join
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.numba_sets import SETS
@@ -117,22 +118,62 @@ def spread(context, match, sure, verdicts, i):
 '''
 
 
-def source_of(roots: tuple[Node, ...]) -> str:
+def source_of(shape: Shape) -> str:
     """The module text of a shape's kernel.
 
     Its `kernel(n, first, last, todo, verdicts, outs..., arrays..., planes..., params..., sets...)` judges words
     [first, last), or those of `todo` at these places unless it is empty. It fills outs from their start, and
     the verdicts of the containers unless that array, aligned to 64 bytes, is empty. n is at least 64.
+
+    That of many sets of literals, `kernel(n, first, last, rows, verdicts, arrays..., planes..., params...)`, takes an
+    array for each literal, and writes the verdicts by set j to row rows[j]. All of them are asked about 64 containers,
+    whose bounds are in the L1 cache then, before the next: that is bound by comparisons and not by memory.
     """
+    roots, many = shape
     body = emit(roots, EMIT)
     arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
     planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
-    types = ["i8, i8, i8, readonly('uint32'), array('uint8')", *["array('uint64')"] * len(outs), *(f"readonly('{t}')" for t in arrays)]
-    types += [*["readonly('uint64')"] * planes, *(f"nb.{t}" for t in params), *(f"readonly('{t}')" for t in sets)]
-    counts = (("o", len(outs)), ("x", len(arrays)), ("q", planes), ("p", len(params)), ("s", len(sets)))
-    names = ["n", "first", "last", "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
+    types = ["i8, i8, i8, readonly('uint32'), array('uint8')", *["array('uint64')"] * (0 if many else len(outs)), *(f"readonly('{t}')" for t in arrays)]
+    types += [*["readonly('uint64')"] * planes, *(f"readonly('{t}')" if many else f"nb.{t}" for t in params), *(f"readonly('{t}')" for t in sets)]
+    counts = (("o", 0 if many else len(outs)), ("x", len(arrays)), ("q", planes), ("r" if many else "p", len(params)), ("s", len(sets)))
+    names = ["n", "first", "last", "rows" if many else "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
     sizes = [np.dtype(t).itemsize for t in arrays]
     lanes = min(STEP // max(sizes, default=1), 64)
+    fetches = [f"fetch(x{a}, i + {b // size})" for a, size in enumerate(sizes) for b in range(AHEAD, AHEAD + lanes * size, LINE)]
+    masks, tests = range(len(body.masks)), [join(mask.op, list(mask.tests), EMIT) for mask in body.masks]
+    known = [f"k{k} = q{k}[w]" for k in range(planes)]
+    lanewise = ["for lane in range(0, 64, LANES):", "    i = at + lane"]
+    judged = [
+        *(f"m{m} = np.uint64(0)" for m in masks),
+        *lanewise,
+        *(f"    {f}" for f in fetches if not many),
+        *(f"    t{m} = {test}" for m, test in enumerate(tests)),
+        *(f"    m{m} |= np.uint64(t{m}) << np.uint64(lane)" for m in masks),
+        *(f"m{m} >>= shift" for m in masks),
+    ]
+    if many:
+        inside = [
+            "w = k",
+            *known,
+            *lanewise,
+            *(f"    {f}" for f in fetches),
+            "for j in range(rows.size):",
+            *(f"    p{i} = r{i}[j]" for i in range(len(params))),
+            *(f"    {line}" for line in judged),
+            *(f"    v{i} = {text}" for i, text in enumerate(outs)),
+            f"    spread({_verdict(roots)}, verdicts, (np.int64(rows[j]) * words + k) << 6)",
+        ]
+    else:
+        inside = [
+            "w = np.int64(todo[k]) if todo.size else k",
+            *judged,
+            *known,
+            *(f"v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
+            "if verdicts.size:",
+            f"    spread({_verdict(roots)}, verdicts, k << 6)",
+        ]
+    # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
+    inside[1:1] = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
     lines = [
         "i8 = nb.int64",
         "array = lambda t: nb.types.Array(getattr(nb, t), 1, 'C')",
@@ -141,22 +182,9 @@ def source_of(roots: tuple[Node, ...]) -> str:
         "",
         "",
         f"def kernel({', '.join(names)}):",
+        "    words = (n + 63) >> 6",
         "    for k in range(first, last):",
-        "        w = np.int64(todo[k]) if todo.size else k",
-        # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
-        "        at = min(w << 6, n - 64)",
-        "        shift = np.uint64((w << 6) - at)",
-        *(f"        m{m} = np.uint64(0)" for m in range(len(body.masks))),
-        "        for lane in range(0, 64, LANES):",
-        "            i = at + lane",
-        *(f"            fetch(x{a}, i + {b // size})" for a, size in enumerate(sizes) for b in range(AHEAD, AHEAD + lanes * size, LINE)),
-        *(f"            t{m} = {join(mask.op, list(mask.tests), EMIT)}" for m, mask in enumerate(body.masks)),
-        *(f"            m{m} |= np.uint64(t{m}) << np.uint64(lane)" for m in range(len(body.masks))),
-        *(f"        m{m} >>= shift" for m in range(len(body.masks))),
-        *(f"        k{k} = q{k}[w]" for k in range(planes)),
-        *(f"        v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
-        "        if verdicts.size:",
-        f"            spread({_verdict(roots)}, verdicts, k << 6)",
+        *(f"        {line}" for line in inside),
     ]
     return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
 
@@ -168,9 +196,9 @@ def _verdict(roots: tuple[Node, ...]) -> str:
     return f"{match}, {match} & ~{miss[0]}" if miss else f"{match}, np.uint64(0)"
 
 
-def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
+def compile_shape(shape: Shape) -> Callable[..., None]:
     """The compiled kernel of a shape: from memory, from disk, or compiled now."""
-    return cache.kernel(roots, source_of, _load)
+    return cache.kernel(shape, source_of, _load)
 
 
 def _load(module: types.ModuleType) -> Callable[..., None]:
@@ -188,12 +216,32 @@ _ALL: Final = np.empty(0, np.uint32)
 
 def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None) -> Verdicts | None:
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
-    kernel = compile_shape(launch.shape)
+    kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = _aligned(words * 64) if verdicts else _NONE
     tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
     pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, CHUNK)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
+
+
+def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts) -> None:
+    """Write the verdicts of launches that differ in literals alone, each to its row.
+
+    Args:
+        launches: Of one shape, over the same arrays and planes, without sets; at least 64 containers.
+        rows: The row of each.
+        verdicts: Room for all rows, as `room` makes it.
+    """
+    one = launches[0]
+    kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
+    params = [np.array(values) for values in zip(*(launch.params for launch in launches), strict=True)]
+    tail: tuple[Any, ...] = (np.array(rows, np.uint32), verdicts, *one.arrays, *one.planes, *params)
+    pool.run_chunks(lambda first, last: kernel(one.n, first, last, *tail), words, CHUNK // 8)
+
+
+def room(rows: int, n: int) -> Verdicts:
+    """Room for the verdicts of n containers in each row; rows are padded to 64."""
+    return _aligned(rows * word_count(n) * 64)
 
 
 def _aligned(size: int) -> Verdicts:

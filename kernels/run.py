@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from skipstone.ir.errors import BackendMissing, SkipstoneError
 from skipstone.ir.node import Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes
+from skipstone.kernels.cache import Shape
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import Plane, Todo, Verdicts, clear_tail, word_count
 
@@ -80,9 +81,52 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
         return "none"
     if backend != "auto":
         return backend
-    if cache.ready(launch.shape) is not None:
+    if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
     if n < COMPILE_FROM or os.environ.get("SKIPSTONE_COMPILE") == "0":
         return "numpy"
-    cache.compile_behind(launch.shape, numba_cpu.compile_shape)
+    cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
     return "numpy"
+
+
+def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
+    """The verdicts of many launches over the same statistics.
+
+    Those that differ in literals alone are judged together, 64 containers at a time, so that what
+    all of them read is read once.
+
+    Returns:
+        uint8 array, shape (launches, n), host memory.
+    """
+    n = launches[0].n
+    room = numba_cpu.room(len(launches), n)
+    out = room.reshape(len(launches), -1)[:, :n]
+    alike: dict[Any, list[int]] = {}
+    for i, launch in enumerate(launches):
+        alike.setdefault(_reads(launch), []).append(i)
+    for places in alike.values():
+        first = launches[places[0]]
+        if together(first, len(places), backend):
+            numba_cpu.run_many([launches[i] for i in places], places, room)
+        else:
+            for i in places:
+                verdicts = run(launches[i], backend, verdicts=True).verdicts
+                out[i] = 0 if verdicts is None else verdicts
+    return out
+
+
+def _reads(launch: Launch) -> Any:
+    """What launches must have in common to be judged together."""
+    return launch.shape, *(id(a) for a in launch.arrays), *(id(p) for p in launch.planes)
+
+
+def together(launch: Launch, count: int, backend: Backend) -> bool:
+    """Whether so many launches like this one are judged by one kernel, which must be there or be waited for."""
+    if count < 2 or launch.sets or not launch.params or launch.n < 64 or backend not in ("auto", "numba"):
+        return False
+    shape = Shape(launch.shape, many=True)
+    if backend == "numba" or cache.ready(shape) is not None:
+        return True
+    if launch.n * count >= COMPILE_FROM and os.environ.get("SKIPSTONE_COMPILE") != "0":
+        cache.compile_behind(shape, numba_cpu.compile_shape)
+    return False

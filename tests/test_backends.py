@@ -12,6 +12,7 @@ import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.node import Op
 from skipstone.kernels import emit, launch, numba_cpu, numpy_cpu
+from skipstone.kernels.cache import Shape
 from tests.predicates import predicate
 from tests.strategies import fields, schema_of, table
 from tests.zonemaps import hostile, zone_map
@@ -99,7 +100,7 @@ PARTS = 6
 
 def owner(shape):
     """Which part counts a shape, so that no two parts count the same."""
-    return zlib.crc32(numba_cpu.source_of(shape).encode()) % PARTS
+    return zlib.crc32(numba_cpu.source_of(Shape(shape)).encode()) % PARTS
 
 
 def numba_shapes(seed, wanted):

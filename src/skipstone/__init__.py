@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.expr import call as call
     from skipstone.bindings.expr import col as col
     from skipstone.bindings.expr import lit as lit
+    from skipstone.bindings.many import prune_many as prune_many
     from skipstone.bindings.plan import DataSize as DataSize
     from skipstone.bindings.plan import Plan as Plan
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "bindings.expr": ("Expr", "call", "col", "lit"),
+    "bindings.many": ("prune_many",),
     "bindings.plan": ("DataSize", "Plan"),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
@@ -84,6 +86,7 @@ __all__ = [
     "call",
     "col",
     "lit",
+    "prune_many",
     "register_function",
     "scan_parquet",
 ]
