@@ -40,9 +40,11 @@ LINE: Final = 64  # bytes of a cache line
 CHUNK: Final = 1 << 12  # words that one task of the pool takes: 262,144 containers
 # Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without fetching
 # the processor's own guesses gave between 0.55 and 0.97 of the bandwidth, whatever the widths of the
-# arrays; with it 0.9 and more. Steps of 64 and 256 bytes, and 512 or 4,096 bytes ahead, did less.
+# arrays; with it 0.86 and more, of 1 to 8 columns. Steps of 64 and 256 bytes did less, as did 512 bytes
+# ahead; 1,024 to 4,096 are alike. Fetched into all caches: past them (NTA) only as many lines are under way
+# as the L1 cache has buffers for, which was enough on one machine and a third of the bandwidth on another.
 STEP: Final = 2 * LINE
-AHEAD: Final = 18 * LINE
+AHEAD: Final = 24 * LINE
 
 # What kernels are made of. A comparison loads lanes of an array as one vector and gives one bit for
 # each: on AVX-512 a compare into a mask register. LLVM does not find this form by itself; the loops
@@ -88,14 +90,14 @@ lt, le, gt, ge = map(comparison, ("<", "<=", ">", ">="))
 
 @intrinsic
 def fetch(context, array, i):
-    """Ask for the cache line of the i-th value, which will be read once."""
+    """Ask for the cache line of the i-th value."""
 
     def codegen(target, builder, signature, args):
         byte, i32 = ir.IntType(8), ir.IntType(32)
         at = vector(target, builder, array, args[0], args[1], byte, 1)
         kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), i32, i32, i32])
         prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(prefetch, [builder.bitcast(at, byte.as_pointer()), i32(0), i32(0), i32(1)])
+        builder.call(prefetch, [builder.bitcast(at, byte.as_pointer()), i32(0), i32(3), i32(1)])
         return target.get_dummy_value()
 
     return nb.void(array, i), codegen
@@ -172,6 +174,9 @@ def source_of(shape: Shape) -> str:
             "if verdicts.size:",
             f"    spread({_verdict(roots)}, verdicts, k << 6)",
         ]
+    # Planes alone: a loop without branches, which LLVM vectorises.
+    plain = [] if arrays or many else ["if todo.size == 0 and verdicts.size == 0:", "    for w in range(first, last):", *(f"        {k}" for k in known)]
+    plain += [f"        o{i}[w] = {text}" for i, text in enumerate(outs) if plain] + ["    return"] * bool(plain)
     # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
     inside[1:1] = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
     lines = [
@@ -182,6 +187,7 @@ def source_of(shape: Shape) -> str:
         "",
         "",
         f"def kernel({', '.join(names)}):",
+        *(f"    {line}" for line in plain),
         "    words = (n + 63) >> 6",
         "    for k in range(first, last):",
         *(f"        {line}" for line in inside),

@@ -113,9 +113,7 @@ def below(x, ends, lines, place):
 
 @nb.njit(**JIT)
 def next_to(lows, i, places, lines, size):
-    """The runs that may be the next to one of the values at LANES places, if they are few; else all."""
-    if size <= FEW:
-        return np.int64(0), size
+    """The runs that may be the next to one of the values at LANES places, if they are few; else all. `size` is more than FEW."""
     a, b = place(places, 0), place(places, LANES - 1)
     if abs(count(lines, a) - count(lines, b)) > FEW:
         return np.int64(0), size
@@ -135,8 +133,10 @@ def any_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
     live = np.uint64(le(lows, i, lasts[size - 1]) & ge(highs, i, firsts[0]))
     if not live:
         return bits
-    at_low = places(lows, i, frame[0], frame[1], frame[2])
-    k, stop = next_to(lows, i, at_low, last_lines, size)
+    at_low, k, stop = np.int64(0), np.int64(0), size
+    if size > FEW:
+        at_low = places(lows, i, frame[0], frame[1], frame[2])
+        k, stop = next_to(lows, i, at_low, last_lines, size)
     if stop - k <= FEW:
         for r in range(k, stop):
             bits |= le(lows, i, lasts[r]) & ge(highs, i, firsts[r])
@@ -161,8 +161,10 @@ def not_all_in(lows, highs, i, firsts, first_lines, lasts, last_lines, frame):
     live = np.uint64(ge(lows, i, firsts[0]) & le(highs, i, lasts[size - 1]))
     if not live:
         return ALL
-    at_low = places(lows, i, frame[0], frame[1], frame[2])
-    k, stop = next_to(lows, i, at_low, last_lines, size)
+    at_low, k, stop = np.int64(0), np.int64(0), size
+    if size > FEW:
+        at_low = places(lows, i, frame[0], frame[1], frame[2])
+        k, stop = next_to(lows, i, at_low, last_lines, size)
     if stop - k <= FEW:
         for r in range(k, stop):
             bits |= ge(lows, i, firsts[r]) & le(highs, i, lasts[r])
