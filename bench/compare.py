@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bench.measure import Spread
+from bench.measure import BANDWIDTH, Spread
 from bench.report import OWN
 from bench.show import figure, table
 
@@ -110,7 +110,7 @@ def _changes(workload: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapp
     out, without = [], []
     for name, b in after.items():
         a = before.get(name)
-        if a is None or (b["reference"] is None and name == b["engine"]):  # a reference itself
+        if a is None or b["engine"] == BANDWIDTH:  # a reference itself
             continue
         if a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
             out.append(Change(workload, name, b["engine"], f"x {b['reference']}", Spread(**a["to_reference"]), Spread(**b["to_reference"])))
