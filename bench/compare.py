@@ -16,6 +16,8 @@ from bench.show import figure, table
 
 # Two runs of one build differ by as much in what a process has for good: addresses of arrays, hashes, clocks.
 TOLERANCE: Final = 0.1
+ROUNDS: Final = 5  # at least, in both runs: fewer have no spread to speak of
+BUSY: Final = 1.5  # times the CPUs: a load beyond what a run itself makes
 SAME: Final = ("processor", "cpus", "threads", "system", "python")
 
 
@@ -96,6 +98,9 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if not old or not new:
         return ["the old results do not say where they ran" if not old else "the new results do not say where they ran"]
     out = [f"{key} was {old.get(key)}, is {new.get(key)}" for key in SAME if old.get(key) != new.get(key)]
+    for ran, which in ((old, "old"), (new, "new")):
+        if (ran.get("load") or 0) > BUSY * (ran.get("cpus") or 1):
+            out.append(f"the {which} run shared its {ran['cpus']} CPUs with other work: load {ran['load']}")
     versions = old.get("versions", {}), new.get("versions", {})
     return out + [f"{p} was {versions[0].get(p)}, is {v}" for p, v in versions[1].items() if versions[0].get(p) != v]
 
@@ -107,22 +112,25 @@ def _size(workload: Mapping[str, Any]) -> str:
 
 def _changes(workload: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], same_machine: bool, notes: list[str]) -> list[Change]:
     before, after = ({t["name"]: t for t in timings} for timings in (old, new))
-    out, without = [], []
+    out, without, few = [], [], []
     for name, b in after.items():
         a = before.get(name)
         if a is None or b["engine"] == BANDWIDTH:  # a reference itself
             continue
-        if a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
+        if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < ROUNDS:
+            few.append(name)
+        elif a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
             out.append(Change(workload, name, b["engine"], f"x {b['reference']}", Spread(**a["to_reference"]), Spread(**b["to_reference"])))
         elif same_machine:
             out.append(Change(workload, name, b["engine"], "seconds", Spread(**a["seconds"]), Spread(**b["seconds"])))
         else:
             without.append(name)
-    if without:
-        notes.append(f"{workload}: not compared, for want of a common reference: {', '.join(without)}")
-    for names, which in ((before.keys() - after.keys(), "old"), (after.keys() - before.keys(), "new")):
+    for names, why in ((without, "for want of a common reference"), (few, f"fewer than {ROUNDS} rounds")):
         if names:
-            notes.append(f"{workload}: only in the {which} results: {', '.join(sorted(names))}")
+            notes.append(f"{workload}: not compared, {why}: {', '.join(names)}")
+    for gone, which in ((before.keys() - after.keys(), "old"), (after.keys() - before.keys(), "new")):
+        if gone:
+            notes.append(f"{workload}: only in the {which} results: {', '.join(sorted(gone))}")
     return out
 
 

@@ -156,6 +156,16 @@ def test_compare_refuses_other_sizes_and_old_files() -> None:
     assert not compare(bare, old).worse
 
 
+def test_few_rounds_and_busy_machines_prove_nothing() -> None:
+    old, new = made_up(), made_up(own=0.020)
+    new["workloads"]["ranges"]["timings"][1]["seconds"]["rounds"] = 4
+    new["workloads"]["ranges"]["ran"] |= {"cpus": 2, "load": 9.0}
+    found = compare(old, new)
+    assert names(found.changes) == ["Polars"]
+    assert "ranges: not compared, fewer than 5 rounds: Numba, prune" in found.notes
+    assert "ranges: the new run shared its 2 CPUs with other work: load 9.0" in found.notes
+
+
 def test_requirements_that_broke() -> None:
     assert "ranges: no longer met: Share | of the bandwidth (Numba)" in compare(made_up(), made_up(own=0.020)).notes
 
