@@ -15,13 +15,17 @@ from bench.results import FOLDER, LATEST, as_json, load, machine, save
 from bench.show import show
 from bench.workloads import USUAL, WORKLOADS
 
-COMMANDS = f"""other commands:
+ABOUT = "\n".join(f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items())
+COMMANDS = f"""workloads (those of a usual run: {", ".join(USUAL)}):
+{ABOUT}
+
+other commands:
   python -m bench compare OLD NEW    what got slower by more than the spread; exits with 1 if Skipstone did
   python -m bench table [RESULTS]    the figures as Markdown
   python -m bench plot [RESULTS]     draw the figures next to the results
 
-OLD, NEW and RESULTS are files that --json or --save wrote; RESULTS is {FOLDER.name}/{LATEST.name} if none is named.
-A contestant is timed only when its answer is right. Engines that are not installed take no part, which is said.
+OLD, NEW and RESULTS are files that --json or --save wrote; RESULTS is bench/{FOLDER.name}/{LATEST.name} if none is named.
+Answers are compared before anything is timed. Engines that are not installed take no part, which is said.
 """
 
 
@@ -31,13 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])
     options = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=COMMANDS, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("workload", nargs="*", help=f"any of {', '.join(WORKLOADS)}; if none is named {', '.join(USUAL)}, and all with --full")
+    options.add_argument("workload", nargs="*", help="what to measure; if none is named a usual run, and all with --full")
     options.add_argument("--full", action="store_true", help="the large sizes, more rounds, more contestants")
     options.add_argument("--rounds", type=int, help="rounds of each workload")
     options.add_argument("--containers", type=int, default=Options.containers, help="containers at most (default: 10 million)")
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options.add_argument(
-        "--save", action="store_true", help=f"write the figures to {FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}"
+        "--save", action="store_true", help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}"
     )
     asked = options.parse_args(given)
     for name in asked.workload:
@@ -85,8 +89,8 @@ def _command(name: str, given: list[str]) -> int:
     }
     options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
     if name == "compare":
-        options.add_argument("old", type=Path)
-        options.add_argument("new", type=Path)
+        options.add_argument("old", type=Path, help="results before")
+        options.add_argument("new", type=Path, help="results after")
     else:
         options.add_argument("results", type=Path, nargs="?", default=LATEST)
     if name == "plot":

@@ -65,7 +65,7 @@ def _process(environment: dict[str, str]) -> dict[str, float]:
 
 
 def compiling(options: Options) -> Report:
-    """`compile`: kernels that one process compiles and the next finds on disk. Nobody waits for either, NumPy answers meanwhile."""
+    """Kernels that one process compiles and the next finds on disk. Nobody waits for either, NumPy answers meanwhile."""
     compiled, loaded = measured(options.rounds or (9 if options.full else 5))
     report = Report("milliseconds until a fresh process has a kernel")
     names = [name for name in compiled if name != YARDSTICK]

@@ -71,12 +71,12 @@ def ranges(options: Options) -> Report:
 
 
 def wide(options: Options) -> Report:
-    """The same over values that all need 8 bytes, which nobody can narrow."""
+    """`ranges` over values that all need 8 bytes, which nobody can narrow."""
     return _ranges(options, WIDE)
 
 
 def narrow(options: Options) -> Report:
-    """The same over columns of 4 bytes, for everyone."""
+    """`ranges` over columns of 4 bytes, for everyone."""
     return _ranges(options, NARROW)
 
 

@@ -43,7 +43,7 @@ def containers(n: int) -> Ranges:
 
 
 def scaling(options: Options) -> Report:
-    """1,000 containers, ten times as many, and so on."""
+    """Time over the number of containers, from 1,000 to 10 million (100 million with --full), beside other engines."""
     report = Report(f"bigint x >= {LOW} AND x < {HIGH}, clustered containers, no counts; times Skipstone's time")
     for n in _sizes(options, report):
         _at(n, options, report)

@@ -16,13 +16,13 @@ from bench.scaling import scaling
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "ranges": ranges,
+    "wide": wide,
+    "narrow": narrow,
+    "scaling": scaling,
+    "membership": membership,
     "latency": latency,
     "compile": compiling,
     "files": files,
-    "scaling": scaling,
-    "wide": wide,
-    "narrow": narrow,
-    "membership": membership,
     "power": power,
 }
-USUAL: Final = ("ranges", "latency", "compile", "files", "scaling")
+USUAL: Final = ("ranges", "scaling", "latency", "compile", "files")

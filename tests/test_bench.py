@@ -12,7 +12,9 @@ import pytest
 from bench import __main__ as command
 from bench import markdown, results
 from bench.compare import compare
-from bench.files import files
+from bench.files import compete, files, parquet
+from bench.files.lake import Lake, make_parquet
+from bench.files.task import Contestant, Task, by_position
 from bench.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
 from bench.report import OWN, Options, Report, Requirement, WrongAnswer, equal
 from bench.results import as_json, load, machine, save
@@ -256,6 +258,27 @@ def test_files_in_small() -> None:
     assert {row["answer"] for row in report.rows} == {"right"}
     engines = {t.engine for t in report.timings} | {a.engine for a in report.absent}
     assert {OWN, "pyarrow", "pyiceberg", "deltalake", "DuckDB", "Polars", "DataFusion"} <= engines
+
+
+def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> None:
+    lake = make_parquet(tmp_path / "lake", SIZE, 2)
+    assert lake.some and lake.every < lake.some
+
+    def greedy(lake: Lake) -> Contestant:
+        return Contestant("Greedy", "one too few", lambda: sorted(lake.some)[1:], by_position)
+
+    def careful(lake: Lake) -> Contestant:
+        return Contestant("Careful", "everything", lambda: range(lake.containers), by_position)
+
+    def missing(lake: Lake) -> Contestant:
+        raise ImportError("No module named 'duckdb'", name="duckdb")
+
+    report = Report("")
+    task = Task("plan", "may", "parquet", (parquet.own_cold, greedy, careful, missing), {"Another": "it cannot"})
+    assert compete(task, lake, Options(rounds=1), report) == 0
+    assert [row["answer"] for row in report.rows] == ["right", "loses rows (1)", "right"]
+    assert [row["kept"] for row in report.rows] == [str(len(lake.some)), str(len(lake.some) - 1), f"{SIZE:,}"]
+    assert [(a.engine, a.group) for a in report.absent] == [("DuckDB", "plan"), ("Another", "plan")]
 
 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:

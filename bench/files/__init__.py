@@ -15,13 +15,14 @@ from bench.files import delta, parquet, queries, statistics
 from bench.files.lake import Lake, make_delta, make_parquet
 from bench.files.task import Answer, Contestant, Task
 from bench.measure import YARDSTICK, Timing, interleave, yardstick
+from bench.peers import ENGINES
 from bench.report import OWN, Options, Report, Requirement
 
 TASKS: Final = (*parquet.TASKS, *statistics.TASKS, *delta.TASKS, *queries.TASKS)
 
 
 def files(options: Options) -> Report:
-    """All tasks over a lake that is made for the run."""
+    """Planning from Parquet footers, statistics in memory and a Delta log, and whole queries, beside other engines."""
     containers = min(100_000 if options.full else 10_000, options.containers)
     paths, adds = max(containers // 500, 1), containers // 5
     title = f"{paths:,} Parquet files of {containers // paths:,} row groups, and a Delta table of {adds:,} files"
@@ -32,18 +33,18 @@ def files(options: Options) -> Report:
         try:
             lakes["delta"] = make_delta(Path(folder) / "delta", adds)
         except ImportError as e:
-            report.notes.append(f"no Delta table: {e}")
+            report.leave_out("deltalake", str(e))
         for task in TASKS:
             if task.lake in lakes:
-                lost += _compete(task, lakes[task.lake], options, report)
+                lost += compete(task, lakes[task.lake], options, report)
     report.notes += [f"{name}: {lake.condition.sql}; {len(lake.some):,} of {lake.containers:,} hold a match" for name, lake in lakes.items()]
     report.notes.append("kept: containers that are left to read, or found to match whole, or were read. Files are in the cache of the system.")
     report.requirements.append(Requirement("Containers with a match that Skipstone dropped", lost, 0, at_most=True))
     return report
 
 
-def _compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
-    """Compare, then time; how many containers Skipstone lost."""
+def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
+    """Compare, then time; how many containers, or rows, Skipstone lost."""
     taking_part = [c for c in (_made(make, lake, task, report) for make in task.contestants) if c]
     answers = {c.what: c.answer(c.run()) for c in taking_part}
     for engine, why in task.absent.items():
@@ -62,7 +63,8 @@ def _made(make: Callable[[Lake], Contestant], lake: Lake, task: Task, report: Re
     try:
         return make(lake)
     except ImportError as e:
-        report.leave_out(make.__name__, str(e), task.name)
+        package = e.name or make.__name__
+        report.leave_out(ENGINES.get(package, package), str(e), task.name)
         return None
 
 
