@@ -49,8 +49,8 @@ build: $(VENV)/.dev ## wheel and sdist
 fuzz: $(VENV)/.dev ## the long random run: 10 million verdicts, 20,000 predicates in Spark; SECONDS=600
 	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --seconds $(or $(SECONDS),600)
 
-bench: $(VENV)/.dev ## measure, side by side with other engines
-	$(BIN)/python -m bench
+bench: $(VENV)/.dev ## measure, side by side with other engines; tables and plots go to bench/results
+	$(BIN)/python -m bench --save
 
 clean:
 	rm -rf $(VENV) build dist demo-data .pytest_cache .mypy_cache .ruff_cache .hypothesis

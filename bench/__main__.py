@@ -1,117 +1,114 @@
-"""`python -m bench [WORKLOAD ...]`: measure, print, and say whether the requirements hold."""
+"""`python -m bench [WORKLOAD ...]`: measure beside other engines, print, and say whether the requirements hold."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import sys
-from dataclasses import asdict
-from importlib import metadata
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from bench.report import Options, Report
+from bench.compare import compare
+from bench.markdown import BEGIN, END, README, markdown, put
+from bench.plots import draw
+from bench.report import Options
+from bench.results import FOLDER, LATEST, as_json, load, machine, save
+from bench.show import show
 from bench.workloads import USUAL, WORKLOADS
-from skipstone.kernels.pool import threads
 
-RESULTS = Path(__file__).parent / "results" / "latest.json"
-PACKAGES = ("skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot", "polars", "duckdb", "datafusion", "numexpr", "pyiceberg", "pyspark")
+ABOUT = "\n".join(f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items())
+COMMANDS = f"""workloads (those of a usual run: {", ".join(USUAL)}):
+{ABOUT}
+
+other commands:
+  python -m bench compare OLD NEW    what got slower by more than the spread; exits with 1 if Skipstone did
+  python -m bench table [RESULTS]    the figures as Markdown
+  python -m bench plot [RESULTS]     draw the figures next to the results
+
+OLD, NEW and RESULTS are files that --json or --save wrote; RESULTS is bench/{FOLDER.name}/{LATEST.name} if none is named.
+Answers are compared before anything is timed. Engines that are not installed take no part, which is said.
+"""
 
 
-def main() -> int:
-    """Run what the command line asks for; 1 if a requirement does not hold."""
-    options = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    options.add_argument("workload", nargs="*", help=f"any of {', '.join(WORKLOADS)}; if none is named {', '.join(USUAL)}, and all with --full")
-    options.add_argument("--full", action="store_true", help="more rounds, more contestants")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; 1 if a requirement does not hold or Skipstone got slower."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("compare", "table", "plot"):
+        return _command(given[0], given[1:])
+    options = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=COMMANDS, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("workload", nargs="*", help="what to measure; if none is named a usual run, and all with --full")
+    options.add_argument("--full", action="store_true", help="the large sizes, more rounds, more contestants")
     options.add_argument("--rounds", type=int, help="rounds of each workload")
-    options.add_argument("--containers", type=int, default=10_000_000, help="containers of `ranges` (default: 10 million)")
+    options.add_argument("--containers", type=int, default=Options.containers, help="containers at most (default: 10 million)")
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    options.add_argument("--save", action="store_true", help=f"write the figures to {RESULTS.parent.name}/{RESULTS.name}")
-    asked = options.parse_args()
+    options.add_argument(
+        "--save", action="store_true", help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}"
+    )
+    asked = options.parse_args(given)
     for name in asked.workload:
         if name not in WORKLOADS:
             options.error(f"no workload is named {name!r}; expected any of {', '.join(WORKLOADS)}")
     if asked.containers < 1000:
         options.error(f"--containers is {asked.containers}; expected at least 1,000")
+    if asked.rounds is not None and asked.rounds < 1:
+        options.error(f"--rounds is {asked.rounds}; expected at least 1")
+    names = asked.workload or (WORKLOADS if asked.full else USUAL)
+    return _measure(list(names), Options(asked.full, asked.rounds, asked.containers), asked.json, asked.save)
+
+
+def _measure(names: list[str], options: Options, json: Path | None, keep: bool) -> int:
     where = machine()
     print(f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, Python {where['python']}, load {where['load']}, {where['date']}")
-    reports = {}
-    for name in asked.workload or (WORKLOADS if asked.full else USUAL):
-        reports[name] = WORKLOADS[name](Options(asked.full, asked.rounds, asked.containers))
-        show(name, reports[name])
-    measured = {k: as_json(r) for k, r in reports.items()}
-    # Workloads that were not run now keep the figures of their own day.
-    kept = json.loads(RESULTS.read_text())["workloads"] if asked.save and RESULTS.exists() else {}
-    for path, workloads in ((asked.json, measured), (RESULTS if asked.save else None, {**kept, **measured})):
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"machine": where, "workloads": workloads}, indent=2) + "\n")
-            print(f"\nwritten: {path}")
-    return 0 if all(q.met for r in reports.values() for q in r.requirements) else 1
-
-
-def show(name: str, report: Report) -> None:
-    """Print one report."""
-    print(f"\n{name}: {report.title}\n")
-    cells = [list(report.rows[0])] if report.rows else []
-    for row in report.rows:
-        if list(row) != cells[0]:
-            raise ValueError(f"rows of {name} have different columns")
-        cells.append([figure(v) for v in row.values()])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        first, *others = (text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True)))
-        print("  ".join([first, *others]))
-    if report.notes:
-        print("\n" + "\n".join(report.notes))
-    print()
-    for q in report.requirements:
-        print(f"{'met   ' if q.met else 'FAILED'}  {q.text}: {figure(q.value)} ({'at most' if q.at_most else 'at least'} {q.bound:g})")
-
-
-def figure(value: object) -> str:
-    """A number with about three digits."""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
-
-
-def as_json(report: Report) -> dict[str, Any]:
-    return {**asdict(report), "requirements": [{**asdict(q), "met": q.met} for q in report.requirements]}
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured with."""
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
+    measured, met = {}, True
+    for name in names:
+        report = WORKLOADS[name](options)
+        show(name, report)
+        measured[name] = as_json(report, options, machine())
+        met &= all(q.met for q in report.requirements)
+    if json is not None:
+        save(json, where, measured)
+        print(f"\nwritten: {json}")
+    if keep:
+        # Workloads that were not run now keep the figures of their own day, and the order is that of WORKLOADS.
+        found = {**(load(LATEST)["workloads"] if LATEST.exists() else {}), **measured}
+        save(LATEST, where, {name: found[name] for name in WORKLOADS if name in found})
+        results = load(LATEST)
+        written = [LATEST, *([README] if put(README, markdown(results)) else [])]
         try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "processor": processor(),
-        "cpus": os.cpu_count(),
-        "threads": threads(),
-        # How many others wanted a CPU in the minute before: figures of a busy machine are to be read as ratios.
-        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": versions,
+            written += draw(results, FOLDER)
+        except ImportError as e:
+            print(f"no plots: {e}; pip install 'skipstone[bench]'")
+        print("\nwritten: " + ", ".join(path.name for path in written))
+    return 0 if met else 1
+
+
+def _command(name: str, given: list[str]) -> int:
+    about = {
+        "compare": "What got slower by more than the spread: each run's median lies beyond nine tenths of the other's rounds, and 10 % apart.",
+        "table": f"The figures as Markdown. `--save` puts it between {BEGIN} and {END} in {README.name}, where it has these lines.",
+        "plot": "Draw the figures: time over n, share of what the bandwidth allows, peers.",
     }
-
-
-def processor() -> str:
-    """The processor's name, where the system tells it."""
+    options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
+    if name == "compare":
+        options.add_argument("old", type=Path, help="results before")
+        options.add_argument("new", type=Path, help="results after")
+    else:
+        options.add_argument("results", type=Path, nargs="?", default=LATEST)
+    if name == "plot":
+        options.add_argument("--to", type=Path, metavar="FOLDER", help="where to (default: beside the results)")
+    asked = options.parse_args(given)
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+        if name == "compare":
+            found = compare(load(asked.old), load(asked.new))
+            print(found)
+            return 1 if found.worse else 0
+        results = load(asked.results)
+    except (OSError, ValueError) as e:
+        options.error(str(e))
+    if name == "table":
+        print(markdown(results))
+    else:
+        print("written: " + ", ".join(path.name for path in draw(results, asked.to or asked.results.parent)))
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import Timing, clock, repeat
+from bench.measure import YARDSTICK, Timing, clock, repeat, yardstick
 from bench.report import Options, Report, Requirement, equal
 from skipstone.bindings.sql import parse
 from skipstone.ir.node import Node
 from skipstone.kernels import numpy_cpu
 
 SMALL: Final = 1000
+WARM: Final = 2000  # rounds of warm calls
 COLUMNS: Final = {
     "a": pa.int64(),
     "b": pa.int32(),
@@ -58,7 +59,7 @@ def latency(options: Options) -> Report:
     rounds = options.rounds or (200 if options.full else 60)
     schema = small_statistics().schema
     ss.PruningPredicate("a = 1", schema)  # sqlglot's import and first parse
-    phases: dict[str, list[float]] = {"parse": [], "make": [], "first prune": [], "second prune": [], "parsed": [], "all": []}
+    phases: dict[str, list[float]] = {"parse": [], "make": [], "first prune": [], "second prune": [], "parsed": [], "all": [], YARDSTICK: []}
     shapes = new_shapes()
     while len(phases["all"]) < rounds:
         _first(next(shapes), phases)
@@ -70,7 +71,8 @@ def latency(options: Options) -> Report:
         "all": "first verdicts, from the text",
         "second prune": "second prune of the same",
     }
-    report.rows += [_micros(label, Timing(tuple(phases[key]))) for key, label in labels.items()]
+    for key, label in labels.items():
+        _add(report, label, Timing(tuple(phases[key])), Timing(tuple(phases[YARDSTICK])))
 
     stats = small_statistics()
     p = ss.PruningPredicate("a >= 300 AND a < 700 AND b = 77", stats.schema)
@@ -82,8 +84,11 @@ def latency(options: Options) -> Report:
         "evaluate, NumPy": lambda: p.evaluate(stats, "numpy"),
         "survivors, NumPy": lambda: p.survivors(stats, "numpy"),
     }
-    timed = {name: repeat(call, 2000) for name, call in warm.items()}
-    report.rows += [_micros(f"warm: {name}", t) for name, t in timed.items()]
+    timed = {name: repeat(call, WARM) for name, call in warm.items()}
+    # By itself: between warm calls it would leave the caches cold.
+    steady = Timing((repeat(yardstick, 200).median,) * WARM)
+    for name, t in timed.items():
+        _add(report, f"warm: {name}", t, steady)
     worst = Timing(tuple(phases["parsed"]))
     report.requirements += [
         Requirement("First verdicts once the text is parsed, ms: 95 of 100", worst.quantile(0.95) * 1e3, 10, at_most=True),
@@ -99,16 +104,19 @@ def _first(text: str, phases: dict[str, list[float]]) -> None:
     made: list[ss.PruningPredicate] = []
     parsing = clock(lambda: nodes.append(parse(text)[0]))
     making = clock(lambda: made.append(ss.PruningPredicate(nodes[0], stats.schema)))
+    reference = clock(yardstick)
     known = numpy_cpu.compile_shape.cache_info().misses
     first = clock(lambda: made[0].prune(stats))
     if numpy_cpu.compile_shape.cache_info().misses == known:
         return  # the shape was there already
     second = clock(lambda: made[0].prune(stats))
-    for key, value in (("parse", parsing), ("make", making), ("first prune", first), ("second prune", second)):
+    for key, value in (("parse", parsing), ("make", making), ("first prune", first), ("second prune", second), (YARDSTICK, reference)):
         phases[key].append(value)
     phases["parsed"].append(making + first)
     phases["all"].append(parsing + making + first)
 
 
-def _micros(label: str, t: Timing) -> dict[str, Any]:
-    return {"": label, "us": t.median * 1e6, "best us": t.best * 1e6, "95 of 100": t.quantile(0.95) * 1e6, "worst us": max(t.seconds) * 1e6}
+def _add(report: Report, label: str, t: Timing, reference: Timing) -> None:
+    report.time(label, t, (YARDSTICK, reference))
+    row: dict[str, Any] = {"": label, "us": t.median * 1e6, "best us": t.best * 1e6, "95 of 100": t.quantile(0.95) * 1e6, "worst us": max(t.seconds) * 1e6}
+    report.rows.append(row)

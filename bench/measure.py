@@ -1,14 +1,16 @@
-"""Timing: contestants in turn, and the bandwidth that they are held against in the same rounds."""
+"""Timing: contestants in turn, and the bandwidth or the yardstick that they are held against in the same rounds."""
 
 from __future__ import annotations
 
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +19,29 @@ from skipstone.kernels.pool import threads
 Run = Callable[[], object]
 # One read of a part of the arrays, on one thread, without the GIL.
 Read = Callable[..., Any]
+
+
+BANDWIDTH: Final = "read bandwidth"
+YARDSTICK: Final = "yardstick"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is kept of one figure per round: of seconds, or of a ratio."""
+
+    median: float
+    best: float
+    q10: float
+    q25: float
+    q75: float
+    q90: float
+    rounds: int
+
+
+def spread(figures: Sequence[float]) -> Spread:
+    """Median and quantiles of one figure per round."""
+    q10, q25, q75, q90 = (float(q) for q in np.quantile(figures, (0.1, 0.25, 0.75, 0.9)))
+    return Spread(statistics.median(figures), min(figures), q10, q25, q75, q90, len(figures))
 
 
 @dataclass(frozen=True)
@@ -37,13 +62,21 @@ class Timing:
         """The time that a share q of the rounds stayed within."""
         return float(np.quantile(self.seconds, q))
 
+    def ratios(self, other: Timing) -> tuple[float, ...]:
+        """How many times as long as another it took, round by round, so that both saw the same machine."""
+        return tuple(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
+
     def times(self, other: Timing) -> float:
-        """How many times as long as another it took: the median over rounds, so that both saw the same machine."""
-        return statistics.median(a / b for a, b in zip(self.seconds, other.seconds, strict=True))
+        """The median of those."""
+        return statistics.median(self.ratios(other))
 
 
-def interleave(runs: Mapping[str, Run], rounds: int) -> dict[str, Timing]:
-    """Time each run once per round, in turn, after one round that does not count."""
+def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str, Timing]:
+    """Time each run once per round, in turn, after one round that does not count.
+
+    A burst is so many runs in a row after one that does not count, and their mean: for runs of microseconds, which
+    would else be measured in the caches, and beside the waking threads, of the contestant before.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
     for run in runs.values():
@@ -51,8 +84,13 @@ def interleave(runs: Mapping[str, Run], rounds: int) -> dict[str, Timing]:
     for i in range(rounds):
         # Each round begins elsewhere, so that nobody always follows the same neighbour.
         for name in names[i % len(names) :] + names[: i % len(names)]:
-            seconds[name].append(clock(runs[name]))
+            seconds[name].append(clock(runs[name]) if burst == 1 else _burst(runs[name], burst))
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
+
+
+def _burst(run: Run, times: int) -> float:
+    run()
+    return clock(lambda: deque((run() for _ in range(times)), maxlen=0)) / times
 
 
 def repeat(run: Run, rounds: int) -> Timing:
@@ -71,6 +109,14 @@ def clock(run: Run) -> float:
         gc.enable()
     del kept
     return end - start
+
+
+def yardstick() -> int:
+    """A millisecond or so of plain Python that no version of Skipstone changes: how fast this machine is just now."""
+    total = 0
+    for i in range(20_000):
+        total += i & 7
+    return total
 
 
 class Bandwidth:
@@ -103,6 +149,7 @@ class Bandwidth:
         list(self._pool.map(loop, *([a[s : s + piece] for s in range(0, size, piece)] for a in self.arrays)))
 
 
+@cache
 def _loops() -> tuple[Read, Read, Read]:
     import numba
 

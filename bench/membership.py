@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import Run, Timing, interleave
-from bench.report import Options, Report, Requirement, equal
+from bench.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
+from bench.report import OWN, Options, Report, Requirement, equal
 from skipstone.kernels.run import Backend
 
 SIZES: Final = (20, 1000, 1_000_000)
@@ -53,15 +53,17 @@ def by_polars(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
 
 
 PEERS: Final[Mapping[str, Peer]] = {"NumPy by hand": by_numpy, "pyarrow.compute": by_arrow, "Polars": by_polars}
+ENGINES: Final = {"NumPy by hand": "NumPy", "pyarrow.compute": "pyarrow", "Polars": "Polars"}
 
 
 def membership(options: Options) -> Report:
     """IN lists of any length, in units of `x = v`."""
     n = options.containers
-    report = Report(f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data")
+    report = Report(f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data", n)
     r = np.random.default_rng(11)
     sets = {size: np.unique(BASE + r.integers(0, SPAN, size)) for size in SIZES}
     schema = pa.schema([("x", pa.int64())])
+    bandwidth = Bandwidth(n)
     for order, (low, high) in containers(n).items():
         counts = np.zeros(n, np.int64)
         stats = ss.Statistics.from_dict({"x": {"min": pa.array(low), "max": pa.array(high), "null_count": counts}}, schema)
@@ -69,28 +71,37 @@ def membership(options: Options) -> Report:
         for size, keys in sets.items():
             runs[_name("IN", size, order)] = _checked(ss.col("x").isin(keys), stats, by_numpy(keys, low, high)())
             runs[_name("NOT IN", size, order)] = _prune(~ss.col("x").isin(keys), stats)
-        timings = interleave(runs, options.rounds or (20 if options.full else 9))
-        one = next(iter(timings.values()))
-        report.rows += [_row(name, t, t.times(one)) for name, t in timings.items()]
+        timings = interleave({**bandwidth.runs, **runs}, options.rounds or (20 if options.full else 9))
+        one, limit = timings[f"one literal, {order}"], bandwidth.best(timings)
+        report.rows += [_row(name, timings[name], timings[name].times(one)) for name in runs]
+        for name in runs:
+            report.time(name, timings[name], (BANDWIDTH, limit), group=order)
         ratio = timings[_name("IN", SIZES[-1], order)].times(one)
         report.requirements.append(Requirement(f"IN with {SIZES[-1]:,} values, {order}: times one literal", ratio, BOUNDS[order], at_most=True))
-        report.rows += _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
+        _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
     report.notes.append(f"Peers and Skipstone on NumPy: {ROUNDS} rounds of their own, against the median of one literal.")
     return report
 
 
-def _slow(keys: Bounds, low: Bounds, high: Bounds, stats: ss.Statistics, order: str, one: Timing, report: Report) -> list[dict[str, Any]]:
+def _slow(keys: Bounds, low: Bounds, high: Bounds, stats: ss.Statistics, order: str, one: Timing, report: Report) -> None:
     """What takes seconds: engines without a directory of keys."""
     expected = by_numpy(keys, low, high)()
-    runs = {f"Skipstone on NumPy, {order}": _prune(ss.col("x").isin(keys), stats, "numpy")}
+    condition = ss.col("x").isin(keys)
+    runs = {OWN: _prune(condition, stats), "Skipstone on NumPy": _prune(condition, stats, "numpy")}
     for name, prepare in PEERS.items():
         try:
-            runs[f"{name}, {order}"] = run = prepare(keys, low, high)
+            run = prepare(keys, low, high)
             equal(name, run(), expected)
+            runs[name] = run
         except (ImportError, AttributeError) as e:  # not installed, or without a search for many values
-            runs.pop(f"{name}, {order}", None)
-            report.notes.append(f"{name} took no part: {e}")
-    return [_row(f"{SIZES[-1]:,} values: {name}", t, t.median / one.median) for name, t in interleave(runs, ROUNDS).items()]
+            report.leave_out(name, str(e), order)
+    timings = interleave({YARDSTICK: yardstick, **runs}, ROUNDS)
+    group = f"{SIZES[-1]:,} values, {order}"
+    for name in runs:
+        t, engine = timings[name], ENGINES.get(name, OWN)
+        report.time(f"{name}: {group}", t, (YARDSTICK, timings[YARDSTICK]), own=timings[OWN], engine=engine, group=group)
+        if name != OWN:
+            report.rows.append(_row(f"{name}: {group}", t, t.median / one.median))
 
 
 def _name(word: str, size: int, order: str) -> str:

@@ -56,7 +56,7 @@ class Cell:
 
 
 def power(options: Options) -> Report:
-    """A row for each form, a column for each engine."""
+    """Which row groups engines leave out: a row for each form of predicate, a column for each engine."""
     spark, why = _spark()
     report = Report("row groups left out, of those without a matching row; and, of those that match whole, found to (ALWAYS)")
     try:

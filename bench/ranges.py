@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import Bandwidth, Run, Timing, interleave
-from bench.peers import PEERS, Peer, Ranges
-from bench.report import Options, Report, Requirement, equal
+from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, interleave
+from bench.peers import PEERS, Peer, Ranges, Test
+from bench.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
 from skipstone.kernels.run import run
 
@@ -29,6 +29,11 @@ class Values:
     base: int
     x_step: int
     y_step: int
+
+    @property
+    def literals(self) -> tuple[int, int, int]:
+        """lo, hi and v of the condition."""
+        return self.base + 300_000 * self.x_step, self.base + 700_000 * self.x_step, 50_000 * self.y_step
 
 
 DAY: Final = 1_700_000_000_000_000  # microseconds since 1970
@@ -47,8 +52,10 @@ def zone_map(n: int, values: Values) -> Ranges:
         columns[f"{name}_min"] = low
         columns[f"{name}_max"] = low + r.exponential(width, n).astype(np.int64) * step
         columns[f"{name}_null_count"] = np.where(r.random(n) < 0.01, rows, r.integers(0, 10, n))
-    lo, hi, v = values.base + 300_000 * values.x_step, values.base + 700_000 * values.x_step, 50_000 * values.y_step
-    return Ranges(pa.table({k: c.astype(values.dtype, copy=False) for k, c in columns.items()}), lo, hi, v)
+    lo, hi, v = values.literals
+    x: tuple[Test, ...] = (("x_null_count", "<>", "row_count"), ("x_max", ">=", lo), ("x_min", "<", hi))
+    y: tuple[Test, ...] = (("y_null_count", "<>", "row_count"), ("y_min", "<=", v), ("y_max", ">=", v))
+    return Ranges(pa.table({k: c.astype(values.dtype, copy=False) for k, c in columns.items()}), (*x, *y))
 
 
 def statistics_of(r: Ranges) -> ss.Statistics:
@@ -64,21 +71,22 @@ def ranges(options: Options) -> Report:
 
 
 def wide(options: Options) -> Report:
-    """The same over values that all need 8 bytes, which nobody can narrow."""
+    """`ranges` over values that all need 8 bytes, which nobody can narrow."""
     return _ranges(options, WIDE)
 
 
 def narrow(options: Options) -> Report:
-    """The same over columns of 4 bytes, for everyone."""
+    """`ranges` over columns of 4 bytes, for everyone."""
     return _ranges(options, NARROW)
 
 
 class Own:
     """Skipstone's contestants: what they run, and the bytes that they read."""
 
-    def __init__(self, given: Ranges) -> None:
+    def __init__(self, given: Ranges, values: Values) -> None:
+        lo, hi, v = values.literals
         self.stats = statistics_of(given)
-        self.predicate = ss.PruningPredicate(f"x >= {given.lo} AND x < {given.hi} AND y = {given.v}", self.stats.schema)
+        self.predicate = ss.PruningPredicate(f"x >= {lo} AND x < {hi} AND y = {v}", self.stats.schema)
         self.launch = self.stats.launch(Program(self.predicate.program.can_match))
         self.both = self.stats.launch(self.predicate.program)
 
@@ -112,23 +120,27 @@ class Own:
 def _ranges(options: Options, values: Values) -> Report:
     n = options.containers
     given = zone_map(n, values)
-    own = Own(given)
+    own = Own(given, values)
     expected = own.answer()
-    report = Report(f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept")
+    report = Report(f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept", n)
     taking_part = []
     for peer in PEERS:
         if peer.missing:
-            report.notes.append(f"{peer.name} took no part: {peer.missing}")
-        elif options.full or not peer.extra:
+            report.leave_out(peer.name, peer.missing)
+        else:
             taking_part.append(peer)
     runs = own.runs(options.full) | {peer.name: (_prepared(peer, given, expected), given.table.nbytes) for peer in taking_part}
 
     bandwidth = Bandwidth(n)
     timings = interleave({**bandwidth.runs, **{name: r for name, (r, _) in runs.items()}}, options.rounds or (40 if options.full else 15))
     limit, ours = bandwidth.best(timings), timings[PRUNE]
-    report.rows.append(_row("read bandwidth", limit, n, bandwidth.nbytes, 1.0, ours))
+    report.rows.append(_row(BANDWIDTH, limit, n, bandwidth.nbytes, 1.0, ours))
     shares = {name: limit.times(timings[name]) * nbytes / bandwidth.nbytes for name, (_, nbytes) in runs.items()}
     report.rows += [_row(name, timings[name], n, nbytes, shares[name], ours) for name, (_, nbytes) in runs.items()]
+    engines = {peer.name: peer.engine for peer in taking_part}
+    report.time(BANDWIDTH, limit, engine=BANDWIDTH)
+    for name in runs:
+        report.time(name, timings[name], (BANDWIDTH, limit), own=ours, engine=engines.get(name, OWN), share=shares[name])
     report.notes += [
         f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the best of {len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",
         "Ratios are medians over rounds, each against the same round. Peers read columns and counts as they came;",

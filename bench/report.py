@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+
+from bench.measure import Spread, Timing, spread
+
+OWN: Final = "Skipstone"
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,76 @@ class Requirement:
         return self.value <= self.bound if self.at_most else self.value >= self.bound
 
 
+@dataclass(frozen=True)
+class Timed:
+    """One contestant as the JSON keeps it, for `compare` and the plots.
+
+    Attributes:
+        name: Unique in its workload.
+        engine: Skipstone, or the peer that ran.
+        group: Contestants of one group did the same work, so that their times may be held against each other.
+        seconds: Of one run.
+        reference: What else was run in the same rounds and does not change with Skipstone.
+        to_reference: Seconds, in units of the reference's, round by round.
+        to_own: Seconds, in units of those of the group's own contestant, round by round.
+        share: Of what the read bandwidth allows.
+        n: Containers, where they differ between contestants.
+    """
+
+    name: str
+    engine: str
+    group: str
+    seconds: Spread
+    reference: str | None = None
+    to_reference: Spread | None = None
+    to_own: Spread | None = None
+    share: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A peer that took no part in a group, and why."""
+
+    engine: str
+    group: str
+    why: str
+
+
 @dataclass
 class Report:
-    """What a workload found."""
+    """What a workload found: rows and notes for people, the rest for programs.
+
+    `containers` is the size that figures depend on, where the command line chose it.
+    """
 
     title: str
+    containers: int | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
+    timings: list[Timed] = field(default_factory=list)
+    absent: list[Absent] = field(default_factory=list)
     requirements: list[Requirement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def time(
+        self,
+        name: str,
+        t: Timing,
+        reference: tuple[str, Timing] | None = None,
+        *,
+        own: Timing | None = None,
+        engine: str = OWN,
+        group: str = "",
+        share: float | None = None,
+        n: int | None = None,
+    ) -> None:
+        """Keep one contestant's spread; reference and `own` had the same rounds."""
+        to_reference, to_own = (None if other is None else spread(t.ratios(other)) for other in (reference and reference[1], own))
+        self.timings.append(Timed(name, engine, group, spread(t.seconds), reference and reference[0], to_reference, to_own, share, n))
+
+    def leave_out(self, engine: str, why: str, group: str = "") -> None:
+        """Say that a peer took no part."""
+        self.absent.append(Absent(engine, group, why))
 
 
 class WrongAnswer(Exception):

@@ -6,19 +6,23 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.cold import compiling
+from bench.files import files
 from bench.latency import latency
 from bench.membership import membership
 from bench.power import power
 from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
+from bench.scaling import scaling
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "ranges": ranges,
-    "latency": latency,
-    "compile": compiling,
     "wide": wide,
     "narrow": narrow,
+    "scaling": scaling,
     "membership": membership,
+    "latency": latency,
+    "compile": compiling,
+    "files": files,
     "power": power,
 }
-USUAL: Final = ("ranges", "latency", "compile")
+USUAL: Final = ("ranges", "scaling", "latency", "compile", "files")

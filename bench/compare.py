@@ -1,0 +1,163 @@
+"""`python -m bench compare OLD.json NEW.json`: what got slower by more than the spread.
+
+Times are compared in units of what both runs measured beside them, the read bandwidth or the yardstick: machines
+differ, and so do the minutes of a shared one. Without such a reference, seconds are compared, on one machine only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.measure import BANDWIDTH, Spread
+from bench.report import OWN
+from bench.show import figure, table
+
+# Two runs of one build differ by as much in what a process has for good: addresses of arrays, hashes, clocks.
+TOLERANCE: Final = 0.1
+ROUNDS: Final = 5  # at least, in both runs: fewer have no spread to speak of
+BUSY: Final = 1.5  # times the CPUs: a load beyond what a run itself makes
+SAME: Final = ("processor", "cpus", "threads", "system", "python")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One contestant in both runs; figures are in `unit`."""
+
+    workload: str
+    name: str
+    engine: str
+    unit: str
+    old: Spread
+    new: Spread
+
+    @property
+    def times(self) -> float:
+        return self.new.median / self.old.median
+
+    @property
+    def slower(self) -> bool:
+        """Whether each median lies beyond nine tenths of the other run's rounds, and beyond the tolerance."""
+        return self.new.median > self.old.q90 and self.new.q10 > self.old.median and self.times > 1 + TOLERANCE
+
+    @property
+    def faster(self) -> bool:
+        return self.new.median < self.old.q10 and self.new.q90 < self.old.median and self.times < 1 / (1 + TOLERANCE)
+
+
+@dataclass
+class Comparison:
+    """What two files of results have in common, and what they do not."""
+
+    changes: list[Change] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def slower(self) -> list[Change]:
+        return [c for c in self.changes if c.slower]
+
+    @property
+    def worse(self) -> bool:
+        """Whether Skipstone got slower; a peer may."""
+        return any(c.engine == OWN for c in self.slower)
+
+    def __str__(self) -> str:
+        out = []
+        for title, chosen in (("slower", self.slower), ("faster", [c for c in self.changes if c.faster])):
+            if chosen:
+                out.append(f"{title} by more than the spread:\n\n{table([_row(c) for c in sorted(chosen, key=lambda c: -abs(c.times - 1))])}\n")
+        slower, faster = len(self.slower), sum(c.faster for c in self.changes)
+        same = len(self.changes) - slower - faster
+        out.append(f"{len(self.changes)} figures compared: {slower} slower, {faster} faster, {same} within the spread.")
+        return "\n".join([*self.notes, *([""] if self.notes else []), *out])
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
+    """Hold a file of results against an earlier one, workload by workload."""
+    found = Comparison()
+    before, after = old["workloads"], new["workloads"]
+    for name in [*after, *(n for n in before if n not in after)]:
+        if name not in before or name not in after:
+            found.notes.append(f"{name}: only in the {'new' if name in after else 'old'} results")
+            continue
+        a, b = before[name], after[name]
+        ran = a.get("ran") or {}, b.get("ran") or {}
+        differences = _differences(*ran)
+        found.notes += [f"{name}: {d}" for d in differences]
+        if a.get("containers") != b.get("containers"):
+            found.notes.append(f"{name}: not compared, {_size(a)} were measured and then {_size(b)}")
+            continue
+        same_machine = bool(ran[0]) and all(ran[0].get(key) == ran[1].get(key) for key in SAME)
+        found.changes += _changes(name, a.get("timings", ()), b.get("timings", ()), same_machine, found.notes)
+        found.notes += [f"{name}: no longer met: {text}" for text in _broken(a, b)]
+    return found
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    if not old or not new:
+        return ["the old results do not say where they ran" if not old else "the new results do not say where they ran"]
+    out = [f"{key} was {old.get(key)}, is {new.get(key)}" for key in SAME if old.get(key) != new.get(key)]
+    for ran, which in ((old, "old"), (new, "new")):
+        if (ran.get("load") or 0) > BUSY * (ran.get("cpus") or 1):
+            out.append(f"the {which} run shared its {ran['cpus']} CPUs with other work: load {ran['load']}")
+    versions = old.get("versions", {}), new.get("versions", {})
+    return out + [f"{p} was {versions[0].get(p)}, is {v}" for p, v in versions[1].items() if versions[0].get(p) != v]
+
+
+def _size(workload: Mapping[str, Any]) -> str:
+    n = workload.get("containers")
+    return "an unknown number of containers" if n is None else f"{n:,} containers"
+
+
+def _changes(workload: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], same_machine: bool, notes: list[str]) -> list[Change]:
+    before, after = ({t["name"]: t for t in timings} for timings in (old, new))
+    out, without, few = [], [], []
+    for name, b in after.items():
+        a = before.get(name)
+        if a is None or b["engine"] == BANDWIDTH:  # a reference itself
+            continue
+        if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < ROUNDS:
+            few.append(name)
+        elif a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
+            out.append(Change(workload, name, b["engine"], f"x {b['reference']}", Spread(**a["to_reference"]), Spread(**b["to_reference"])))
+        elif same_machine:
+            out.append(Change(workload, name, b["engine"], "seconds", Spread(**a["seconds"]), Spread(**b["seconds"])))
+        else:
+            without.append(name)
+    for names, why in ((without, "for want of a common reference"), (few, f"fewer than {ROUNDS} rounds")):
+        if names:
+            notes.append(f"{workload}: not compared, {why}: {', '.join(names)}")
+    for gone, which in ((before.keys() - after.keys(), "old"), (after.keys() - before.keys(), "new")):
+        if gone:
+            notes.append(f"{workload}: only in the {which} results: {', '.join(sorted(gone))}")
+    return out
+
+
+def _broken(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Requirements that held, by their subject: behind it a text may name what was found."""
+    met = {_subject(q) for q in old.get("requirements", ()) if q["met"]}
+    return [q["text"] for q in new.get("requirements", ()) if not q["met"] and _subject(q) in met]
+
+
+def _subject(requirement: Mapping[str, Any]) -> str:
+    text: str = requirement["text"]
+    return text.partition(" (")[0].partition(":")[0]
+
+
+def _row(c: Change) -> dict[str, Any]:
+    return {"": f"{c.workload}: {c.name}", "old": _spread(c.old, c.unit), "new": _spread(c.new, c.unit), "unit": _unit(c.unit), "times": c.times}
+
+
+def _unit(unit: str) -> str:
+    return "ms" if unit == "seconds" else unit
+
+
+def _spread(s: Spread, unit: str) -> str:
+    scale = 1e3 if unit == "seconds" else 1
+    median, low, high = (_digits(v * scale) for v in (s.median, s.q10, s.q90))
+    return f"{median} ({low} to {high})"
+
+
+def _digits(value: float) -> str:
+    return figure(value) if abs(value) >= 0.1 else f"{value:.2g}"

@@ -1,0 +1,69 @@
+"""`python -m bench table`: the figures as Markdown, and as a block of README.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.measure import BANDWIDTH
+from bench.report import OWN
+from bench.show import figure
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+README: Final = Path(__file__).parent.parent / "README.md"
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """Requirements, then how many times as long peers take: one row per workload and group."""
+    blocks = [_requirements(results["workloads"]), _peers(results["workloads"]), _ran(results["workloads"])]
+    return "\n\n".join(b for b in blocks if b)
+
+
+def _requirements(workloads: Mapping[str, Any]) -> str:
+    rows = [
+        (f"`{name}`", q["text"], figure(float(q["value"])), f"{'≤' if q['at_most'] else '≥'} {q['bound']:g}", "yes" if q["met"] else "**no**")
+        for name, found in workloads.items() for q in found["requirements"]
+    ]  # fmt: skip
+    return _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl") if rows else ""
+
+
+def _peers(workloads: Mapping[str, Any]) -> str:
+    """The best contestant of each engine, times Skipstone's."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for name, workload in workloads.items():
+        for t in workload.get("timings", ()):
+            if t["engine"] not in (OWN, BANDWIDTH) and t["to_own"]:
+                row = found.setdefault((name, t["group"]), {})
+                row[t["engine"]] = min(t["to_own"]["median"], row.get(t["engine"], float("inf")))
+    engines = list(dict.fromkeys(engine for row in found.values() for engine in row))
+    rows = [(f"`{name}`{': ' + group if group else ''}", *(figure(row[e]) if e in row else "–" for e in engines)) for (name, group), row in found.items()]
+    return "Times Skipstone's time, median over rounds:\n\n" + _table(("", *engines), rows, "l" + "r" * len(engines)) if rows else ""
+
+
+def _ran(workloads: Mapping[str, Any]) -> str:
+    """Which workloads ran where."""
+    where: dict[str, list[str]] = {}
+    for name, workload in workloads.items():
+        if ran := workload.get("ran"):
+            versions = ", ".join(f"{p} {v}" for p, v in ran["versions"].items() if v)
+            line = f"{ran['date']}, {ran['processor']}, {ran['cpus']} CPUs, {ran['threads']} threads, Python {ran['python']}, {versions}"
+            where.setdefault(line, []).append(f"`{name}`")
+    return "\n".join(f"{', '.join(names)}: {line}.  " for line, names in where.items()).rstrip()
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> str:
+    rule = {"l": ":--", "r": "--:"}
+    lines = [head, [rule[a] for a in aligned], *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def put(path: Path, text: str) -> bool:
+    """Replace what is between the marks of a file; False if it has none."""
+    whole = path.read_text() if path.exists() else ""
+    before, begin, rest = whole.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        return False
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    return True

@@ -1,0 +1,78 @@
+"""The figures as JSON: what a run found, with the machine and the versions that it ran on."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from bench.report import Options, Report
+from skipstone.kernels.pool import threads
+
+FOLDER: Final = Path(__file__).parent / "results"
+LATEST: Final = FOLDER / "latest.json"
+PACKAGES: Final = (
+    "skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot",
+    "polars", "duckdb", "datafusion", "numexpr", "pyiceberg", "deltalake", "pyspark",
+)  # fmt: skip
+
+
+def as_json(report: Report, options: Options, where: Mapping[str, Any]) -> dict[str, Any]:
+    """One workload's entry. `ran` is its own: an entry outlives the run that saved it."""
+    requirements = [{**asdict(q), "met": q.met} for q in report.requirements]
+    return {"ran": {**where, "options": asdict(options)}, **asdict(report), "requirements": requirements}
+
+
+def save(path: Path, where: Mapping[str, Any], workloads: Mapping[str, Any]) -> None:
+    """Write a file of results; its folder is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": where, "workloads": workloads}, indent=1) + "\n")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """What `save` wrote.
+
+    Raises:
+        ValueError: the file holds something else.
+    """
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or not isinstance(found.get("workloads"), dict):
+        raise ValueError(f"{path} holds no results of `python -m bench`")
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What figures are measured with."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+        "threads": threads(),
+        # How many others wanted a CPU in the minute before: figures of a busy machine are to be read as ratios.
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
