@@ -80,9 +80,14 @@ class Launch:
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
 
     @functools.cached_property
+    def answers(self) -> tuple[bool | None, ...]:
+        """Per root its answer, where nothing is left to compute."""
+        return tuple(r == TRUE if r.op is Op.LITERAL else None for r in self.roots)
+
+    @functools.cached_property
     def plane_bytes(self) -> list[npt.NDArray[np.uint8]]:
         """The planes by bytes, 8 containers each."""
-        return [p.view(np.uint8) for p in self.planes]
+        return [p.view(np.uint8)[: (self.n + 7) >> 3] for p in self.planes]
 
     @functools.cached_property
     def points(self) -> list[npt.NDArray[np.generic]]:

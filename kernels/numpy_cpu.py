@@ -64,7 +64,7 @@ def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) ->
 
 @functools.lru_cache(maxsize=1024)
 def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
-    """The kernel of a shape, for containers [first, stop): planes and outs as bytes, first a multiple of 8."""
+    """The kernel of a shape, over one block of containers: planes and outs as bytes."""
     body = emit(roots, EMIT)
     counts = {
         op: max((n.value[0] + 1 for r in roots for n in r.walk() if n.op is op), default=0)  # type: ignore[index]
@@ -72,21 +72,16 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
     }
     unpack = [
         f"    {''.join(f'{letter}{i}, ' for i in range(counts[op]))} = {name}"
-        for op, letter, name in ((Op.ARRAY, "a", "arrays"), (Op.PLANE, "q", "planes"), (Op.PARAM, "p", "params"), (Op.SET, "s", "sets"))
+        for op, letter, name in ((Op.ARRAY, "x", "arrays"), (Op.PLANE, "k", "planes"), (Op.PARAM, "p", "params"), (Op.SET, "s", "sets"))
         if counts[op]
     ]
     lines = [
-        "def kernel(first, stop, arrays, planes, params, sets, outs):",
+        "def kernel(arrays, planes, params, sets, outs):",
         *unpack,
-        "    for start in range(first, stop, BLOCK):",
-        "        end = min(start + BLOCK, stop)",
-        "        b, e = start >> 3, (end + 7) >> 3",
-        *(f"        x{i} = a{i}[start:end]" for i in range(counts[Op.ARRAY])),
-        *(f"        k{i} = q{i}[b:e]" for i in range(counts[Op.PLANE])),
-        *(f"        m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')" for i, m in enumerate(body.masks)),
-        *(f"        outs[{i}][b:e] = {expr}" for i, expr in enumerate(e for e in body.outputs if e is not None)),
+        *(f"    m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')" for i, m in enumerate(body.masks)),
+        *(f"    outs[{i}][:] = {expr}" for i, expr in enumerate(e for e in body.outputs if e is not None)),
     ]
-    scope: dict[str, Any] = {"BLOCK": BLOCK, "packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
+    scope: dict[str, Any] = {"packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
     exec(compile("\n".join(lines) + "\n", "<skipstone numpy kernel>", "exec"), scope)
     kernel: Callable[..., None] = scope["kernel"]
     return kernel
@@ -94,19 +89,27 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
 
 def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     """Fill one array of words per root that is not constant."""
-    kernel = compile_shape(launch.shape)
+    kernel, points, sets = compile_shape(launch.shape), launch.points, launch.sets
     views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
-    if todo is None:
-        tail = (launch.arrays, launch.plane_bytes, launch.points, launch.sets, views)
-        pool.run_chunks(lambda first, stop: kernel(first, stop, *tail), launch.n, CHUNK)
-        return
+
+    def blocks(first: int, stop: int) -> None:
+        for start in range(first, stop, BLOCK):
+            end = min(start + BLOCK, stop)
+            b, e = start >> 3, (end + 7) >> 3
+            kernel([a[start:end] for a in launch.arrays], [p[b:e] for p in launch.plane_bytes], points, sets, [v[b:e] for v in views])
 
     def some(first: int, stop: int) -> None:
+        assert todo is not None
         words = todo[first:stop]
         arrays, planes = [gather(a, words) for a in launch.arrays], [p[words].view(np.uint8) for p in launch.planes]
-        kernel(0, len(words) * 64, arrays, planes, launch.points, launch.sets, [v[first * 8 : stop * 8] for v in views])
+        kernel(arrays, planes, points, sets, [v[first * 8 : stop * 8] for v in views])
 
-    pool.run_chunks(some, len(todo), BLOCK // 64)
+    if todo is not None:
+        pool.run_chunks(some, len(todo), BLOCK // 64)
+    elif launch.n > BLOCK:
+        pool.run_chunks(blocks, launch.n, CHUNK)
+    else:
+        kernel(launch.arrays, launch.plane_bytes, points, sets, [v[: (launch.n + 7) >> 3] for v in views])
 
 
 def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:

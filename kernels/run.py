@@ -10,8 +10,6 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from skipstone.ir.errors import BackendMissing, SkipstoneError
-from skipstone.ir.node import Op
-from skipstone.ir.simplify import TRUE
 from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.launch import Launch
@@ -55,17 +53,16 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     """
     words = word_count(launch.n) if todo is None else len(todo)
     name = choose(launch, backend, launch.n if todo is None else words * 64)
-    outs = [np.empty(words, np.uint64) for r in launch.roots if r.op is not Op.LITERAL]
+    found: list[Plane] = [np.empty(words, np.uint64) if answer is None else answer for answer in launch.answers]
+    outs = [p for p in found if not isinstance(p, bool)]
     judged = None
     if name == "numba":
         judged = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
-    found: list[Plane] = [r == TRUE if r.op is Op.LITERAL else outs.pop(0) for r in launch.roots]
     if not verdicts:
-        for p in found:
-            if not isinstance(p, bool):
-                clear_tail(p, launch.n, todo)
+        for p in outs:
+            clear_tail(p, launch.n, todo)
     elif judged is None:
         judged = planes.verdicts(found, launch.n if todo is None else words * 64)
     return Result(found, name, judged)
@@ -77,7 +74,7 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
         raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
     if backend == "cupy":
         raise BackendMissing("backend 'cupy' is not built yet; use backend='numba', 'numpy' or 'auto'")
-    if not n or all(r.op is Op.LITERAL for r in launch.roots):
+    if not n or None not in launch.answers:
         return "none"
     if backend != "auto":
         return backend
