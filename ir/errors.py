@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -75,6 +74,8 @@ def unknown_column(name: str, known: Iterable[str]) -> UnknownColumn:
     names = list(known)
     name = clip(name)
     shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    import difflib
+
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
     tail = f" Did you mean {hint!r}?" if hint else ""

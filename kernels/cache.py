@@ -8,11 +8,9 @@ under a temporary name and renamed, so processes that meet there read whole file
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
-import tempfile
 import threading
 import types
 import warnings
@@ -130,6 +128,8 @@ _temporary_directory: Path | None = None
 def _temporary() -> Path:
     global _temporary_directory
     if _temporary_directory is None:
+        import tempfile
+
         _temporary_directory = Path(tempfile.mkdtemp(prefix="skipstone-kernels-"))
     return _temporary_directory
 
@@ -145,6 +145,8 @@ def _versions() -> str:
 
 
 def _module(text: str) -> types.ModuleType:
+    import hashlib
+
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     name, folder = f"skipstone_kernel_{digest}", directory()
     path = folder / f"{name}.py"
@@ -158,6 +160,8 @@ def _module(text: str) -> types.ModuleType:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as f:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Callable
 from typing import Any, Final
@@ -101,8 +100,13 @@ def _first(text: bytes) -> int:
     return ord(text.decode("utf-8", "replace")[0]) if text else 0
 
 
-def _digest(make: Callable[[bytes], str]) -> Function:
-    return Function(_typed((B,), S, 1), lambda call, a: each(lambda raw: make(raw).encode(), a))
+def _digest(name: str) -> Function:
+    def point(call: Call, a: Data) -> Any:
+        import hashlib
+
+        return each(lambda raw: hashlib.new(name, raw, usedforsecurity=False).hexdigest().encode(), a)
+
+    return Function(_typed((B,), S, 1), point)
 
 
 def _bits(op: Any) -> Function:
@@ -149,8 +153,8 @@ FUNCTIONS: Final = {
     "locate": _number(lambda part, text: _place(text, part), (S, S), I),
     "ascii": _number(_first, (S,), I),
     "crc32": _number(zlib.crc32, (B,), ty.INT64),
-    "md5": _digest(lambda raw: hashlib.md5(raw, usedforsecurity=False).hexdigest()),
-    "sha1": _digest(lambda raw: hashlib.sha1(raw, usedforsecurity=False).hexdigest()),
+    "md5": _digest("md5"),
+    "sha1": _digest("sha1"),
     "&": _bits(np.bitwise_and),
     "|": _bits(np.bitwise_or),
     "^": _bits(np.bitwise_xor),
