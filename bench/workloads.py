@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.files import files
+from bench.kernels import kernels, many
 from bench.latency import latency
 from bench.membership import membership
 from bench.power import power
@@ -15,6 +16,8 @@ from bench.report import Options, Report
 from bench.scaling import scaling
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
+    "kernels": kernels,
+    "many": many,
     "ranges": ranges,
     "wide": wide,
     "narrow": narrow,
@@ -25,4 +28,4 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "power": power,
 }
-USUAL: Final = ("ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "ranges", "scaling", "latency", "compile", "files")

@@ -21,6 +21,7 @@ from skipstone.kernels.emit import emit, inputs, join
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.numba_sets import SETS
 from skipstone.kernels.planes import Todo, Verdicts, Words, word_count
+from skipstone.kernels.room import LINE, room
 
 if TYPE_CHECKING:
     import types
@@ -36,7 +37,6 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
 }
-LINE: Final = 64  # bytes of a cache line
 CHUNK: Final = 1 << 12  # words that one task of the pool takes: 262,144 containers
 # Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without fetching
 # the processor's own guesses gave between 0.55 and 0.97 of the bandwidth, whatever the widths of the
@@ -111,8 +111,7 @@ def spread(context, match, sure, verdicts, i):
         bits, bytes = ir.VectorType(ir.IntType(1), 64), ir.VectorType(ir.IntType(8), 64)
         one, two = (builder.zext(builder.bitcast(a, bits), bytes) for a in args[:2])
         at = vector(target, builder, verdicts, args[2], args[3], bytes.element, 64)
-        store = builder.store(builder.add(one, two), at, align=64)
-        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        builder.store(builder.add(one, two), at, align=64)
         return target.get_dummy_value()
 
     return nb.void(nb.uint64, nb.uint64, verdicts, i), codegen
@@ -224,7 +223,7 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
-    spread = _aligned(words * 64) if verdicts else _NONE
+    spread = room(words * 64) if verdicts else _NONE
     tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
     pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, CHUNK)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
@@ -236,7 +235,7 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     Args:
         launches: Of one shape, over the same arrays and planes, without sets; at least 64 containers.
         rows: The row of each.
-        verdicts: Room for all rows, as `room` makes it.
+        verdicts: Room for all rows, as `rows_of` makes it.
     """
     one = launches[0]
     kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
@@ -245,17 +244,6 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     pool.run_chunks(lambda first, last: kernel(one.n, first, last, *tail), words, CHUNK // 8)
 
 
-def room(rows: int, n: int) -> Verdicts:
+def rows_of(rows: int, n: int) -> Verdicts:
     """Room for the verdicts of n containers in each row; rows are padded to 64."""
-    return _aligned(rows * word_count(n) * 64)
-
-
-def _aligned(size: int) -> Verdicts:
-    """Room that starts at a cache line, as stores that bypass the cache need it.
-
-    Verdicts of 10 M containers written that way take no time of their own; through the cache, which
-    reads a line before it is overwritten, they take 8 %.
-    """
-    room = np.empty(size + LINE, np.uint8)
-    skip = -room.ctypes.data % LINE
-    return room[skip : skip + size]
+    return room(rows * word_count(n) * 64)

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from skipstone.ir.errors import BackendMissing, SkipstoneError
-from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes
+from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import Plane, Todo, Verdicts, clear_tail, word_count
@@ -53,7 +51,7 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     """
     words = word_count(launch.n) if todo is None else len(todo)
     name = choose(launch, backend, launch.n if todo is None else words * 64)
-    found: list[Plane] = [np.empty(words, np.uint64) if answer is None else answer for answer in launch.answers]
+    found: list[Plane] = [room.words(words) if answer is None else answer for answer in launch.answers]
     outs = [p for p in found if not isinstance(p, bool)]
     judged = None
     if name == "numba":
@@ -96,15 +94,15 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         uint8 array, shape (launches, n), host memory.
     """
     n = launches[0].n
-    room = numba_cpu.room(len(launches), n)
-    out = room.reshape(len(launches), -1)[:, :n]
+    rows = numba_cpu.rows_of(len(launches), n)
+    out = rows.reshape(len(launches), -1)[:, :n]
     alike: dict[Any, list[int]] = {}
     for i, launch in enumerate(launches):
         alike.setdefault(_reads(launch), []).append(i)
     for places in alike.values():
         first = launches[places[0]]
         if together(first, len(places), backend):
-            numba_cpu.run_many([launches[i] for i in places], places, room)
+            numba_cpu.run_many([launches[i] for i in places], places, rows)
         else:
             for i in places:
                 verdicts = run(launches[i], backend, verdicts=True).verdicts

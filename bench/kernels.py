@@ -1,0 +1,166 @@
+"""`kernels`: which share of the read bandwidth each shape of predicate reaches, and `many`: predicates judged together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import skipstone as ss
+from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, beside, interleave
+from bench.report import Options, Report, Requirement, equal
+from skipstone.ir.lower import Program
+from skipstone.kernels.launch import Launch
+from skipstone.kernels.planes import unpack
+from skipstone.kernels.run import run
+
+COLUMNS: Final = "abcdefgh"
+BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
+TEXTS: Final = 1_000_000  # distinct texts
+PLANES: Final = 64  # times as many containers where only planes are read
+
+
+def within(column: str, first: int = 300_000, stop: int = 700_000) -> str:
+    """A range that four in ten containers overlap."""
+    return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
+
+
+def point(column: str) -> str:
+    """A value that one container in a thousand may hold."""
+    return f"{column} = {BASE + 50_000 * STEP}"
+
+
+def members(count: int) -> str:
+    """An IN list over the whole range."""
+    return f"a IN ({', '.join(str(BASE + (k * 1_000_000 // count + 7) * STEP) for k in range(count))})"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A predicate, and the share of the bandwidth that it must reach; `both` asks for all three outcomes."""
+
+    name: str
+    where: str
+    bound: float
+    both: bool = False
+
+
+SHAPES: Final = (
+    Shape("range, 1 column", within("a"), 0.9),
+    Shape("point, 1 column", point("a"), 0.9),
+    Shape("null tests, 2 columns", "a IS NULL AND b IS NOT NULL", 0.9),
+    Shape("range, 2 columns", f"{within('a')} AND {within('b')}", 0.9),
+    Shape("range and point, 2 columns", f"{within('a')} AND {point('b')}", 0.9),
+    Shape("range, 4 columns", " AND ".join(map(within, "abcd")), 0.9),
+    Shape("OR of three columns", f"{within('a')} OR {point('b')} OR {within('c')}", 0.9),
+    Shape("range, 8 columns", " AND ".join(map(within, COLUMNS)), 0.8),
+    Shape("three outcomes, range, 1 column", within("a"), 0.75, both=True),
+    Shape("three outcomes, range, 2 columns", f"{within('a')} AND {within('b')}", 0.75, both=True),
+    Shape("three outcomes, OR of three columns", f"{within('a')} OR {point('b')} OR {within('c')}", 0.75, both=True),
+    Shape("text range", "s >= '000300000' AND s < '000700000'", 0.75),
+    Shape("arithmetic, a + b", f"a + b = {2 * BASE + 1_000_000 * STEP}", 0.75),
+    Shape("IN of 3", members(3), 0.75),
+    Shape("IN of 8", members(8), 0.75),
+)
+
+
+def statistics(n: int) -> ss.Statistics:
+    """Eight bigint columns in no order and one of text, a few NULLs, one container in a hundred all NULL in each."""
+    r = np.random.default_rng(1)
+    columns: dict[str, dict[str, Any]] = {}
+    for name in COLUMNS:
+        low = BASE + r.integers(0, 1_000_000, n) * STEP
+        nulls = np.where(r.random(n) < 0.01, 100, r.integers(0, 2, n))
+        columns[name] = {"min": low, "max": low + r.integers(0, 2000, n) * STEP, "null_count": nulls}
+    texts = pa.array([f"{i:09}" for i in range(TEXTS)])
+    at = r.integers(0, TEXTS - 2000, n)
+    columns["s"] = {"min": texts.take(pa.array(at)), "max": texts.take(pa.array(at + r.integers(0, 2000, n)))}
+    schema = pa.schema([*((name, pa.int64()) for name in COLUMNS), ("s", pa.string())])
+    return ss.Statistics.from_dict(columns, schema, row_count=np.full(n, 100))
+
+
+def kernels(options: Options) -> Report:
+    """Shares of the read bandwidth: 1 to 8 columns, null tests, OR, three outcomes, text, arithmetic and IN."""
+    n = options.containers
+    stats = statistics(n)
+    report = Report(f"{n:,} containers, bounds of 8 bytes in no order, packed results; the read bandwidth is measured beside each run", n)
+    limit = Bandwidth(n)
+    launches = {shape.name: _launch(shape, stats) for shape in SHAPES}
+    runs: dict[str, Run] = {name: lambda launch=launch: run(launch, "numba") for name, launch in launches.items()}  # type: ignore[misc]
+    timings = beside(runs, limit, options.rounds or (25 if options.full else 11))
+    for shape in SHAPES:
+        t, before = timings[shape.name]
+        nbytes = launches[shape.name].nbytes
+        share = before.times(t) * nbytes / limit.nbytes
+        report.time(shape.name, t, (BANDWIDTH, before), share=share)
+        report.rows.append(_row(shape.name, t, launches[shape.name].n, nbytes, share, before.median * nbytes / limit.nbytes))
+        report.requirements.append(Requirement(f"{shape.name}: share of the read bandwidth", share, shape.bound))
+    by_name = {name: t for name, (t, _) in timings.items()}
+    times = by_name["text range"].times(by_name["range, 1 column"])
+    report.requirements.append(Requirement("a range of text beside one of bigint: times as long", times, 2, at_most=True))
+    return report
+
+
+def _launch(shape: Shape, stats: ss.Statistics) -> Launch:
+    """What is timed, once NumPy gave the same answers."""
+    p = ss.PruningPredicate(shape.where, stats.schema)
+    equal(shape.name, p.evaluate(stats, "numba"), p.evaluate(stats, "numpy"))
+    launch = stats.launch(p.program if shape.both else Program(p.program.can_match))
+    packed = run(launch, "numba").planes[0]
+    assert not isinstance(packed, bool)
+    equal(shape.name, unpack(packed, len(stats)), p.prune(stats, "numpy"))
+    if launch.arrays:
+        return launch
+    # A bit or two for each container: of ten million nothing but the start of threads would be timed.
+    return Launch(launch.n // 64 * 64 * PLANES, launch.roots, planes=[np.tile(plane[: launch.n // 64], PLANES) for plane in launch.planes])
+
+
+def _row(name: str, t: Timing, n: int, nbytes: int, share: float, least: float) -> dict[str, Any]:
+    return {
+        "": name,
+        "ms": t.median * 1e3,
+        "at the bandwidth": least * 1e3,
+        "10 % to 90 %": f"{t.quantile(0.1) * 1e3:.1f} to {t.quantile(0.9) * 1e3:.1f}",
+        "containers": f"{n:,}",
+        "bytes each": nbytes / n,
+        "of bandwidth": share,
+    }
+
+
+def many(options: Options) -> Report:
+    """100 predicates of one shape, and of many shapes: together, and one by one."""
+    n = options.containers
+    stats = statistics(n)
+    report = Report(f"100 predicates over {n:,} containers, a bool mask for each", n)
+    cases = {"one shape": list(_alike(stats.schema)), "ten shapes": list(_mixed(stats.schema))}
+    for name, predicates in cases.items():
+        runs: dict[str, Run] = {
+            "one by one": lambda ps=predicates: [p.prune(stats, "numba") for p in ps],  # type: ignore[misc]
+            "together": lambda ps=predicates: ss.prune_many(ps, stats, "numba"),  # type: ignore[misc]
+        }
+        equal(name, np.array(runs["one by one"]()), runs["together"]())
+        timings = interleave(runs, options.rounds or 5)
+        apart, together = timings["one by one"], timings["together"]
+        for label, t in timings.items():
+            report.time(f"{name}, {label}", t, own=together, group=name)
+        report.rows.append({"": name, "one by one ms": apart.median * 1e3, "together ms": together.median * 1e3, "times faster": apart.times(together)})
+        bound = 4 if name == "one shape" else 1
+        report.requirements.append(Requirement(f"100 predicates, {name}: times faster than one by one", apart.times(together), bound))
+    return report
+
+
+def _alike(schema: pa.Schema) -> Iterator[ss.PruningPredicate]:
+    r = np.random.default_rng(2)
+    for _ in range(100):
+        first = int(r.integers(0, 900_000))
+        yield ss.PruningPredicate(f"{within('a', first, first + int(r.integers(1, 100_000)))} AND b = {BASE + int(r.integers(0, 1_000_000)) * STEP}", schema)
+
+
+def _mixed(schema: pa.Schema) -> Iterator[ss.PruningPredicate]:
+    shapes = [within("a"), point("b"), f"{within('a')} AND {point('c')}", within("d"), "e IS NULL", members(5), f"{point('a')} OR {point('f')}"]
+    shapes += [" AND ".join(map(within, "abc")), f"NOT ({within('g')})", f"h <> {BASE} AND {within('h')}"]
+    for i in range(100):
+        yield ss.PruningPredicate(f"{shapes[i % 10]} OR a = {BASE + i * STEP}" if i % 20 < 10 else shapes[i % 10], schema)

@@ -1,0 +1,75 @@
+"""Room for results, which is used again once nobody holds it.
+
+Fresh pages have to be mapped and zeroed when they are first written: for the packed verdicts of 10 M
+containers that took as long as half of the kernel itself. So a few buffers are kept, and one is handed
+out again when no array refers to it any more: NumPy's views, however derived, hold the array that owns
+their memory, which its count of references tells.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+LINE: Final = 64  # bytes of a cache line
+SMALL: Final = 1 << 16  # bytes up to which the allocator has mapped pages at hand
+LARGEST: Final = 1 << 27  # bytes of a buffer that is kept
+MOST: Final = 1 << 28  # bytes of all of them
+Bytes = npt.NDArray[np.uint8]
+
+_kept: list[Bytes] = []  # the last used at the end
+_lock = threading.Lock()
+_probe = [object()]
+FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
+# Without a global lock, or on another interpreter, counts of references do not tell who holds what.
+_counts = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def room(size: int) -> Bytes:
+    """Bytes that hold anything, from a cache line on.
+
+    Args:
+        size: How many.
+
+    Returns:
+        uint8 array of shape (size,), host memory, aligned to 64 bytes; the caller's until nothing refers to it.
+    """
+    if size <= SMALL or size > LARGEST or not _counts:
+        return _aligned(np.empty(size + LINE, np.uint8), size)
+    with _lock:
+        for i in range(len(_kept)):
+            if size <= _kept[i].size - LINE <= 2 * size and sys.getrefcount(_kept[i]) == FREE:
+                _kept.append(_kept.pop(i))
+                return _aligned(_kept[-1], size)
+        _kept.append(np.empty(size + LINE, np.uint8))
+        out = _aligned(_kept[-1], size)
+        while sum(b.size for b in _kept) > MOST:
+            _kept.pop(0)
+        return out
+
+
+def words(count: int) -> npt.NDArray[np.uint64]:
+    """Room for words of 64 containers."""
+    if count * 8 <= SMALL:
+        return np.empty(count, np.uint64)
+    return room(count * 8).view(np.uint64)
+
+
+def _aligned(buffer: Bytes, size: int) -> Bytes:
+    skip = -buffer.ctypes.data % LINE
+    return buffer[skip : skip + size]
+
+
+def _forget() -> None:
+    # The child of a fork may have been made while another thread held the lock.
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
