@@ -9,6 +9,7 @@ from bench.cold import compiling
 from bench.files import files
 from bench.kernels import kernels, many
 from bench.latency import latency
+from bench.levels import growth, levels
 from bench.membership import membership
 from bench.power import power
 from bench.ranges import narrow, ranges, wide
@@ -18,6 +19,8 @@ from bench.scaling import scaling
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "kernels": kernels,
     "many": many,
+    "levels": levels,
+    "growth": growth,
     "ranges": ranges,
     "wide": wide,
     "narrow": narrow,
@@ -28,4 +31,4 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "levels", "growth", "ranges", "scaling", "latency", "compile", "files")

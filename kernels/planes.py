@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.kernels import pool
+
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
@@ -15,6 +17,8 @@ Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
 Todo = npt.NDArray[np.uint32] | None
 # A plane that says the same of every container is kept, and read, as that one answer.
 Plane = Words | bool
+
+PART = 1 << 11  # words whose positions are found at a time
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
@@ -69,11 +73,35 @@ def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
 
 
 def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
-    """Positions of the set bits among the first n, ascending, int64. Words without any are passed over."""
+    """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
     live = np.flatnonzero(words)
-    if todo is None and len(live) * 4 > len(words):
-        return np.flatnonzero(unpack(words, n)).astype(np.int64, copy=False)
-    bits = np.unpackbits(words[live].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-    row, column = np.nonzero(bits)
-    found = (live if todo is None else todo[live].astype(np.int64))[row] * 64 + column
-    return found[found < n].astype(np.int64, copy=False)
+    some, at = words[live], live if todo is None else todo[live].astype(np.int64)
+    if len(some) <= PART:
+        return _positions(some, at)
+    # Parts whose bits stay in cache, each to its place.
+    parts = range(0, len(some), PART)
+    ends = np.cumsum([_ones(some[p : p + PART]) for p in parts])
+    out = np.empty(int(ends[-1]), np.int64)
+
+    def fill(first: int, stop: int) -> None:
+        for p in range(first, stop):
+            found = _positions(some[p * PART : (p + 1) * PART], at[p * PART : (p + 1) * PART])
+            out[ends[p] - len(found) : ends[p]] = found
+
+    pool.run_chunks(fill, len(parts), 1)
+    return out
+
+
+def _positions(words: Words, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    bit = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
+    if len(at) and at[-1] - at[0] == len(at) - 1:  # one after the other
+        bit += at[0] << 6
+        return np.asarray(bit, np.int64)
+    return np.asarray((at << 6)[bit >> 6] | (bit & 63), np.int64)
+
+
+def _ones(words: Words) -> int:
+    """How many bits are set."""
+    if hasattr(np, "bitwise_count"):  # NumPy 2
+        return int(np.bitwise_count(words).sum(dtype=np.int64))
+    return int(np.count_nonzero(np.unpackbits(words.view(np.uint8))))

@@ -1,0 +1,138 @@
+"""`levels`: judging blocks before containers, beside the flat kernel: clustered, in no order, ordered, and from small to large."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+import skipstone as ss
+from bench.measure import Run, Timing, interleave
+from bench.report import Options, Report, Requirement, equal
+from skipstone.kernels import descend
+
+BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
+USUAL: Final = 100_000_000
+BYTES: Final = 150  # of memory for each container, while an order is made
+FOUND: Final = 10_000  # one container in 10,000, of 100 million
+SCHEMA: Final = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+
+
+def statistics(n: int, *, clustered: bool) -> ss.Statistics:
+    """x in the order of time with neighbours that overlap, or shuffled; y in no order."""
+    r = np.random.default_rng(3)
+    x = np.arange(n) if clustered else r.permutation(n)
+    low, other = BASE + x * STEP, BASE + r.integers(0, n, n) * STEP
+    columns = {"x": {"min": low, "max": low + 2 * STEP}, "y": {"min": other, "max": other + 2 * STEP}}
+    return ss.Statistics.from_dict({name: {**c, "null_count": np.zeros(n, np.int8)} for name, c in columns.items()}, SCHEMA)
+
+
+def within(column: str, first: int, stop: int) -> str:
+    """The containers of some places, in the order of the column."""
+    return f"{column} >= {BASE + first * STEP} AND {column} < {BASE + stop * STEP}"
+
+
+def levels(options: Options) -> Report:
+    """An index over 100 million containers: what it saves where they are clustered, ordered by it, or neither."""
+    n = _affordable(USUAL if options.containers >= 10_000_000 else options.containers)
+    few = max(n // FOUND, 10)
+    report = Report(f"{n:,} containers; a range that {few:,} survive, `survivors`, compiled; times are of one run", n)
+    rounds = options.rounds or (25 if options.full else 9)
+    start = n // 3
+    narrow, wide = within("x", start, start + few - 2), within("x", start, start + n // 3)
+
+    flat = statistics(n, clustered=True)
+    indexed = flat.index()
+    p = ss.PruningPredicate(narrow, SCHEMA)
+    t = _case(report, "clustered", p, flat, indexed, rounds)
+    report.requirements.append(Requirement("clustered: the flat kernel takes times as long", t, 100))
+    for name, where in {
+        "clustered, AND of a column in no order": f"{narrow} AND {within('y', 0, n // 2)}",
+        "clustered, OR of two ranges": f"({narrow}) OR ({within('x', 2 * start, 2 * start + few)})",
+        "clustered, NOT": f"NOT (x < {BASE + start * STEP} OR x >= {BASE + (start + few) * STEP})",
+        "clustered, a third survives": wide,
+    }.items():
+        _case(report, name, ss.PruningPredicate(where, SCHEMA), flat, indexed, rounds)
+
+    flat = statistics(n, clustered=False)
+    indexed = flat.index()
+    p = ss.PruningPredicate(wide, SCHEMA)
+    t = _case(report, "in no order, a third survives", p, flat, indexed, rounds)
+    report.requirements.append(Requirement("in no order, a third survives: times as long as the flat kernel", 1 / t, 1.05, at_most=True))
+    t = _case(report, "in no order, two-byte codes first", ss.PruningPredicate(narrow, SCHEMA), flat, indexed, rounds)
+    report.requirements.append(Requirement("in no order, codes first: the flat kernel takes times as long", t, 3))
+    indexed = flat.index(order_by="x")
+    t = _case(report, "in no order, index ordered by x", ss.PruningPredicate(narrow, SCHEMA), flat, indexed, rounds)
+    report.requirements.append(Requirement("in no order, index ordered by x: the flat kernel takes times as long", t, 30))
+    if options.full:
+        indexed = flat.index(order_by=("x", "y"))
+        p = ss.PruningPredicate(f"{within('x', start, start + n // 100)} AND {within('y', start, start + n // 100)}", SCHEMA)
+        _case(report, "in no order, index along a curve of x and y", p, flat, indexed, rounds)
+    report.notes.append(f"Codes judge first where they promise less than {descend.WORTH:g} of the bytes; levels of blocks of 512.")
+    return report
+
+
+def _case(report: Report, name: str, p: ss.PruningPredicate, flat: ss.Statistics, indexed: ss.Statistics, rounds: int) -> float:
+    """Time the survivors with and without the index; how many times as long the flat kernel takes."""
+    found = p.survivors(flat, "numba")
+    equal(name, p.survivors(indexed, "numba"), found)
+    runs: dict[str, Run] = {"flat": lambda: p.survivors(flat, "numba"), "indexed": lambda: p.survivors(indexed, "numba")}
+    timings = interleave(runs, rounds)
+    t, own = timings["flat"], timings["indexed"]
+    report.time(f"{name}, flat", t, group=name, own=own)
+    report.time(f"{name}, indexed", own, ("flat", t), group=name, own=own)
+    report.rows.append(_row(name, len(found), t, own))
+    return t.times(own)
+
+
+def _row(name: str, found: int, flat: Timing, own: Timing) -> dict[str, Any]:
+    return {
+        "": name,
+        "found": f"{found:,}",
+        "flat ms": flat.median * 1e3,
+        "indexed ms": own.median * 1e3,
+        "10 % to 90 %": f"{own.quantile(0.1) * 1e3:.2f} to {own.quantile(0.9) * 1e3:.2f}",
+        "times faster": flat.times(own),
+    }
+
+
+def growth(options: Options) -> Report:
+    """A range that finds 1,000 containers among 1 million to 100 million (a billion with --full, mapped from disk)."""
+    report = Report("a range that finds 1,000 clustered containers, by levels; the flat kernel beside it")
+    runs: dict[str, Run] = {}
+    sizes = [10**k for k in range(4, 9) if 10**k <= max(options.containers * 10, 10**5)]
+    predicates = {}
+    for n in sizes:
+        if _affordable(n) < n:
+            report.notes.append(f"{n:,} containers are left out: their memory is not free")
+            continue
+        low = BASE + np.arange(n) * STEP
+        flat = ss.Statistics.from_dict({"x": {"min": low, "max": low + STEP}}, SCHEMA)
+        p = predicates[n] = ss.PruningPredicate(within("x", n // 2, n // 2 + 999), SCHEMA)
+        indexed = flat.index()
+        equal(f"{n:,}", p.survivors(indexed, "numba"), p.survivors(flat, "numba"))
+        runs[f"{n:,}"] = lambda p=p, s=indexed: p.survivors(s, "numba")  # type: ignore[misc]
+        runs[f"{n:,}, flat"] = lambda p=p, s=flat: p.survivors(s, "numba")  # type: ignore[misc]
+    timings = interleave(runs, options.rounds or 9)
+    for n in predicates:
+        own, flat_time = timings[f"{n:,}"], timings[f"{n:,}, flat"]
+        report.time(f"levels, {n:,}", own, group=f"{n:,}", own=own, n=n)
+        report.time(f"flat, {n:,}", flat_time, group=f"{n:,}", own=own, n=n)
+        report.rows.append({"containers": f"{n:,}", "by levels us": own.median * 1e6, "flat us": flat_time.median * 1e6, "times faster": flat_time.times(own)})
+    most, least = max(predicates), min(n for n in predicates if n >= 1_000_000 or n == max(predicates))
+    grown = timings[f"{most:,}"].times(timings[f"{least:,}"])
+    report.requirements.append(Requirement(f"by levels, {most:,} containers: times as long as {least:,}", grown, 3, at_most=True))
+    return report
+
+
+def _affordable(n: int) -> int:
+    """So many containers, or as many as the free memory holds."""
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return n
+    while n * BYTES > free and n > 1_000_000:
+        n //= 2
+    return n
