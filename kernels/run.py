@@ -48,10 +48,14 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
 
     Raises:
         BackendMissing: the backend is not there.
+        StatisticsError: the file that statistics come from is damaged where they are read.
         SkipstoneError: no backend has that name.
     """
     words = word_count(launch.n) if todo is None else len(todo)
     name = choose(launch, backend, launch.n if todo is None else words * 64)
+    if name != "none":
+        for guard in launch.guards:
+            guard.touch(todo)
     outs = [np.empty(words, np.uint64) for r in launch.roots if r.op is not Op.LITERAL]
     judged = None
     if name == "numba":
