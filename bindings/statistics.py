@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -76,7 +77,7 @@ class Statistics(Packed):
         num_containers: int,
         columns: Mapping[Path, Raw],
         *,
-        row_count: pa.Array | None = None,
+        row_count: pa.Array | Callable[[], pa.Array] | None = None,
         extras: Mapping[Path, Mapping[str, pa.Array]] | None = None,
         contained: Callable[[str, frozenset[object]], pa.BooleanArray | None] | None = None,
         members: Contains | None = None,
@@ -219,13 +220,77 @@ class Statistics(Packed):
             >>> stats.index()
             Statistics(10000 containers, columns: x; levels of 20)
         """
-        out = Statistics.__new__(type(self))
-        out.__dict__.update(self.__dict__)
         keys = [(path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
         by = [leaf_named(name, self._leaves) for name in names]
-        out._index = build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
+        return self.under(build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by]))
+
+    def under(self, index: Index) -> Statistics:
+        """The same statistics with levels that were built over them."""
+        out = Statistics.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out._index = index
         return out
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write statistics, packed and with their index, to a file that `load` opens at once.
+
+        What was packed of each column, in its own type, is kept with the statistics as they came: two or three times
+        the bytes of these at most, and less where arrays need no packing. Arrays stream into the file; a column that
+        was not packed before is packed, written and dropped, so a copy of everything is never made. NumPy memory maps
+        that `from_dict` was given are read once or twice, and may be larger than memory.
+
+        A provider's `contained`, and bloom filters in Parquet files, are not kept: without them less is pruned.
+
+        Args:
+            path: The file. One of that name is replaced at once when the new one is whole and on disk; who has the
+                old one open keeps it. If writing fails it stays, and nothing is left behind.
+
+        Raises:
+            OSError: the file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> stats = Statistics.from_dict({"x": {"min": range(10_000), "max": range(1, 10_001)}}, schema).index()
+            >>> path = tempfile.mkdtemp() + "/x.stats"
+            >>> stats.save(path)
+            >>> Statistics.load(path)
+            Statistics(10000 containers, columns: x; levels of 20)
+        """
+        from skipstone.bindings.store.write import save
+
+        save(self, os.fspath(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Statistics:
+        """Statistics that `save` wrote, index included, read in place from a memory map.
+
+        Opening reads the footer alone. Every part has checksums, which are compared when it is first read: a file that
+        is damaged there raises `StatisticsError` then, from whatever call reads it, and never gives an answer.
+
+        Args:
+            path: The file. It may be replaced while it is open, as `save` does, but must not be changed or cut short
+                in place: that ends the process, or goes unnoticed where it was read before.
+
+        Returns:
+            The same as before saving; nothing is packed again and no array is copied. Pickled they are values, which
+            do not need the file: to share it, load it in each process.
+
+        Raises:
+            StatisticsError: there is no such file, or it is none of these, torn, truncated, or of another version.
+
+        Example:
+            >>> Statistics.load("/no/such/file")
+            Traceback (most recent call last):
+            ...
+            skipstone.ir.errors.StatisticsError: /no/such/file: cannot be opened (No such file or directory); name a file that Statistics.save wrote
+        """
+        from skipstone.bindings.store.read import load
+
+        return load(os.fspath(path))
 
     # What is known.
 
@@ -247,7 +312,12 @@ class Statistics(Packed):
     @property
     def row_count(self) -> pa.Array | None:
         """Rows of each container, int64; null is unknown."""
-        return self._rows
+        return self._rows() if callable(self._rows) else self._rows
+
+    @property
+    def counts_parents(self) -> bool:
+        """Whether the null count of a struct's field includes the rows whose struct is NULL."""
+        return self._counts_parents
 
     def get(self, column: str, statistic: str) -> pa.Array | None:
         """One statistic of one column as it came: length n, null is unknown. None: nothing is known.
@@ -268,6 +338,14 @@ class Statistics(Packed):
         """The columns that have some statistic."""
         return tuple(self._raw)
 
+    def extra_paths(self) -> tuple[Path, ...]:
+        """The columns that may have exactness of bounds, value lists or bloom filters."""
+        return tuple(self._extras)
+
+    def extras(self, path: Path) -> Mapping[str, pa.Array]:
+        """Exactness of bounds, value lists and bloom filters of a column, as they came."""
+        return self._extras.get(path, {})
+
     def leaf(self, path: Path) -> Leaf | None:
         """The schema's entry for a column."""
         return self._leaves.get(path)
@@ -275,6 +353,9 @@ class Statistics(Packed):
     def raw(self, path: Path) -> Raw:
         """All statistics of one column as they came."""
         return self._raw[path] if path in self._raw else Raw()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_rows": self.row_count}
 
     def __len__(self) -> int:
         return self._n
@@ -303,7 +384,7 @@ class Statistics(Packed):
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
         above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
         raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
-        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._rows)
+        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self.row_count)
 
     def _of_fields(self, path: Path) -> Raw:
         """What fields tell of their struct: where one has no NULL, and its count includes the struct's, neither has the struct."""
@@ -317,7 +398,7 @@ class Statistics(Packed):
 
     def pack_rows(self) -> Plane:
         """Whether each container may hold rows."""
-        return rows_plane(self._rows, self._n)
+        return rows_plane(self.row_count, self._n)
 
     def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
         """What value lists, bloom filters and the provider say of a set of axis values, joined."""

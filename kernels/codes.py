@@ -8,6 +8,7 @@ between two codes, and its ranks say where.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +32,20 @@ def key_of(axis: object, dtype: DType) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The distinct bounds of one column, ascending, as a large_binary array in host memory."""
+    """The distinct bounds of one column, ascending, as a large_binary array in host memory.
 
-    keys: pa.Array
+    Attributes:
+        given: The array, or what reads it from a file and keeps it.
+        dtype: The column's type.
+    """
+
+    given: pa.Array | Callable[[], pa.Array]
     dtype: DType
+
+    @property
+    def keys(self) -> pa.Array:
+        """The bounds."""
+        return self.given() if callable(self.given) else self.given
 
     def __len__(self) -> int:
         return len(self.keys)

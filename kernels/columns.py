@@ -6,24 +6,28 @@ asks whether one is known. Counts become three planes: may hold a value, may hol
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind
+from skipstone.kernels import pool
 from skipstone.kernels.bounds import Bounds, bounds_of
 from skipstone.kernels.codes import encode
 from skipstone.kernels.narrow import narrowest
-from skipstone.kernels.planes import Mask, Plane, plane_of
+from skipstone.kernels.planes import Mask, Plane, Words, clear_tail, pack, plane_of, word_count
 
 if TYPE_CHECKING:
     from skipstone.kernels.coarse import Grid
     from skipstone.kernels.codes import Dictionary
+    from skipstone.kernels.guard import Guard
 
 Lanes = npt.NDArray[np.generic]
+PART: Final = 1 << 16  # containers whose counts one task of the pool makes planes of; a multiple of 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +43,7 @@ class Column:
         nans: May hold NaN.
         codes: What codes stand for, when bounds are codes: a dictionary, exactly; or a grid, coarsely (kernels/coarse.py).
         lost: Of calls: on some row Spark may raise an error, or give what is not known here.
+        guards: By attribute, of arrays that come from a file and are not verified: touch one before its array is read.
     """
 
     dtype: DType
@@ -50,6 +55,7 @@ class Column:
     nans: Plane
     codes: Dictionary | Grid | None = None
     lost: Plane = False
+    guards: Mapping[str, Guard] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -153,18 +159,39 @@ def _without_nan(b: Bounds | None) -> Bounds | None:
 
 
 def _planes(raw: Raw, dtype: DType, n: int, nullable: bool, container_rows: pa.Array | None) -> tuple[Plane, Plane, Plane]:
-    """Counts as planes: (real, nulls, nans). -1 stands for an unknown count."""
+    """Counts as planes: (real, nulls, nans)."""
     floating = dtype.kind is Kind.FLOAT
+    given = (raw.null_count, raw.row_count, raw.nan_count if floating else None, container_rows)
+    if not any(_is_count(a) and a.null_count < n for a in given):
+        return True, nullable, floating
+    planes = [np.empty(word_count(n), np.uint64) for _ in range(3)]
+
+    def work(first: int, stop: int) -> None:
+        parts = [None if a is None else a.slice(first, stop - first) for a in given]
+        for plane, mask in zip(planes, _masks(parts, stop - first, nullable, floating), strict=True):
+            plane[first // 64 : word_count(stop)] = pack(mask)
+
+    pool.run_chunks(work, n, PART)
+    real, nulls, nans = (_constant(p, n) for p in planes)
+    return real, nulls, nans
+
+
+def _constant(words: Words, n: int) -> Plane:
+    """Words as a plane, True or False if they are."""
+    full = clear_tail(np.full(len(words), -1, np.int64).view(np.uint64), n)
+    return True if np.array_equal(words, full) else words if words.any() else False
+
+
+def _masks(given: Sequence[pa.Array | None], n: int, nullable: bool, floating: bool) -> tuple[Mask, Mask, Mask]:
+    """Counts as masks: of NULLs, rows, NaNs, and the container's rows. -1 stands for an unknown count."""
+    null_count, row_count, nan_count, container_rows = given
     rows_of_container = counts(container_rows, n)
-    rows = counts(raw.row_count, n)
+    rows = counts(row_count, n)
     if rows is None:
         rows = rows_of_container
     elif rows_of_container is not None:
-        rows = np.where(counts_missing(raw.row_count, n), rows_of_container, rows)
-    null = counts(raw.null_count, n)
-    nan = counts(raw.nan_count, n) if floating else None
-    if null is None and nan is None and rows is None:
-        return True, nullable, floating
+        rows = np.where(counts_missing(row_count, n), rows_of_container, rows)
+    null, nan = counts(null_count, n), counts(nan_count, n)
     null = np.full(n, -1) if null is None else null
     rows = np.full(n, -1) if rows is None else rows
     null = np.where((rows >= 0) & (null > rows), -1, null)
@@ -181,12 +208,12 @@ def _planes(raw: Raw, dtype: DType, n: int, nullable: bool, container_rows: pa.A
     empty = rows == 0
     maybe_null = np.where(null < 0, nullable, null > 0) & ~full_nan
     real = ~(all_null | all_nan | empty)
-    return plane_of(real), plane_of(maybe_null | empty), plane_of(nans & ~all_null & ~empty) if floating else False
+    return real, maybe_null | empty, nans & ~all_null & ~empty
 
 
 def counts(array: pa.Array | None, n: int) -> npt.NDArray[np.int64] | None:
     """Counts as int64 with -1 for unknown ones: nulls, negative numbers, what is not an integer."""
-    if array is None or not (pa.types.is_integer(array.type) or pa.types.is_null(array.type)):
+    if not _is_count(array):
         return None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -194,6 +221,10 @@ def counts(array: pa.Array | None, n: int) -> npt.NDArray[np.int64] | None:
         return None
     values = array.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
     return np.asarray(np.maximum(values, -1), np.int64)
+
+
+def _is_count(array: pa.Array | None) -> TypeGuard[pa.Array]:
+    return array is not None and (pa.types.is_integer(array.type) or pa.types.is_null(array.type))
 
 
 def counts_missing(array: pa.Array | None, n: int) -> Mask:

@@ -15,6 +15,7 @@ import numpy as np
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Op
 from skipstone.kernels.blocks import Positions, WordNumbers, words_inside
+from skipstone.kernels.guard import Guard
 from skipstone.kernels.index import Index
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
@@ -38,6 +39,7 @@ class Found:
         match: Per word the containers that may match, shape (k,).
         sure: Per word those in which every row does; None if that was not asked.
         order: Where each container stands in the table; None: in the same place.
+        guard: Of the order, if it comes from a file.
     """
 
     n: int
@@ -45,15 +47,18 @@ class Found:
     match: Words
     sure: Words | None = None
     order: Order | None = None
+    guard: Guard | None = None
 
     def survivors(self) -> Positions:
         """Positions of the containers that may match, ascending."""
         found = positions(self.match, self.n, self.words)
+        self._touch()
         return found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
 
     def verdicts(self) -> Verdicts:
         """0, 1 or 2 for each of the n containers; 0 or 1 where nobody asked for more."""
         out = np.zeros(word_count(self.n) * 64, np.uint8)
+        self._touch()
         if self.order is not None:
             for words, verdict in ((self.match, 1), (self.sure, 2)):
                 if words is not None:
@@ -64,6 +69,10 @@ class Found:
             bits = bits + _bytes(self.sure)
         out.reshape(-1, 64)[self.words] = bits
         return out[: self.n]
+
+    def _touch(self) -> None:
+        if self.guard is not None:
+            self.guard.touch(self.words[self.match != 0])
 
 
 def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend) -> Found | None:
@@ -168,7 +177,8 @@ class _Search:
             once = np.append(True, words[1:] != words[:-1])
             left, match, sure = words[once], match[once], sure[once]
         clear_tail(match, self.n, left)
-        return Found(self.n, left, match, None if self.wanted.can_miss is None else sure, self.index.order)
+        sure &= match
+        return Found(self.n, left, match, None if self.wanted.can_miss is None else sure, self.index.order, self.index.guard)
 
     def _share(self, dense: bool) -> float:
         """Of all words how many may be found for less than the flat kernel takes."""

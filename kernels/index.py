@@ -13,6 +13,7 @@ from skipstone.ir.lower import Program
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels.blocks import Blocks
+from skipstone.kernels.guard import Guard
 from skipstone.kernels.kept import Kept
 from skipstone.kernels.levels import Coarse, Level, levels_over
 from skipstone.kernels.order import Order, Reordered, order_of
@@ -32,6 +33,7 @@ class Index:
         levels: Each over the next, the last over `leaf`.
         coarse: The containers' coarse codes, if they are kept.
         order: Where each container of `leaf` stands in the table, int64 or int32; None: in the same place.
+        guard: Of the order, if it comes from a file: to be touched before it is read.
         starts: By program the number of the level to start from: those before have settled too little.
     """
 
@@ -39,9 +41,16 @@ class Index:
     levels: tuple[Level, ...]
     coarse: Coarse | None = None
     order: Order | None = None
+    guard: Guard | None = None
     starts: Kept[Program, int] = field(default_factory=lambda: Kept(1024))
 
+    def touch(self) -> None:
+        """Verify the whole order."""
+        if self.guard is not None:
+            self.guard.touch()
+
     def __reduce__(self) -> tuple[Any, ...]:
+        self.touch()
         return Index, (self.leaf, self.levels, self.coarse, self.order)
 
     @property

@@ -23,6 +23,7 @@ from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.coarse import Grid
 from skipstone.kernels.columns import Column
+from skipstone.kernels.guard import Guard
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
@@ -70,6 +71,7 @@ class Launch:
         planes: Words, each of shape (ceil(n / 64),).
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
+        guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
     """
 
     n: int
@@ -78,6 +80,7 @@ class Launch:
     planes: list[Words] = field(default_factory=list)
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
 
     @functools.cached_property
     def answers(self) -> tuple[bool | None, ...]:
@@ -110,11 +113,19 @@ class Launch:
         return sum(a.nbytes for a in (*self.arrays, *self.planes, *self.sets))
 
 
-def prepare(program: Program, source: Source) -> Launch:
-    """Fold a program over the statistics it will run on, and gather what is left to read."""
-    builder = _Builder(source)
+def prepare(program: Program, source: Source, look: Callable[[Key, DType], Column] | None = None) -> Launch:
+    """Fold a program over the statistics it will run on, and gather what is left to read.
+
+    Args:
+        program: What to compute.
+        source: The statistics.
+        look: What gives columns, with guards if it likes; None: the source's `column`, whose arrays need none.
+    """
+    builder = _Builder(source, look or source.column)
     roots = tuple(builder.words(builder.fold(root)) for root in program.roots)
-    return _compact(roots, builder.launch)
+    out = _compact(roots, builder.launch)
+    out.guards = [builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards]
+    return out
 
 
 def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
@@ -143,15 +154,17 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
     return out
 
 
+PLANES: Final = {Op.REAL: "real", Op.NULLS: "nulls", Op.NANS: "nans", Op.LOST: "lost"}
 TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
 class _Builder:
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, look: Callable[[Key, DType], Column]) -> None:
+        self.source, self.look = source, look
         self.launch = Launch(source.num_containers)
         self.inputs: dict[object, Node] = {}
         self.folded: dict[Node, Node] = {}
+        self.guards: dict[int, Guard] = {}  # by the id of an input of the launch
 
     def fold(self, n: Node) -> Node:
         """The node over kernel inputs. Lanes are not packed yet: `words` does that."""
@@ -168,8 +181,10 @@ class _Builder:
             case Op.ROWS:
                 return self.plane(Op.ROWS, self.source.rows_plane())
             case Op.REAL | Op.NULLS | Op.NANS | Op.LOST:
-                c = self.column(n)
-                return self.plane((n.op, n.value), {Op.REAL: c.real, Op.NULLS: c.nulls, Op.NANS: c.nans, Op.LOST: c.lost}[n.op])
+                c, name = self.column(n), PLANES[n.op]
+                plane: Plane = getattr(c, name)
+                self.guard(c, name, plane)
+                return self.plane((n.op, n.value), plane)
             case Op.HOLDS | Op.OTHERS:
                 return self.membership(n)
             case Op.ANY_IN | Op.NOT_ALL_IN:
@@ -197,7 +212,12 @@ class _Builder:
 
     def column(self, n: Node) -> Column:
         assert isinstance(n.value, tuple | Node) and n.dtype is not None
-        return self.source.column(n.value, n.dtype)
+        return self.look(n.value, n.dtype)
+
+    def guard(self, c: Column, name: str, values: object) -> None:
+        """Note what guards an array of a column."""
+        if c.guards is not None and name in c.guards:
+            self.guards[id(values)] = c.guards[name]
 
     def plane(self, key: object, plane: Plane) -> Node:
         if isinstance(plane, bool):
@@ -218,6 +238,7 @@ class _Builder:
         values = c.high if high else c.low
         if values is None:
             values = np.full(self.launch.n, c.end(high), c.lane)
+        self.guard(c, "high" if high else "low", values)
         return self.input(Op.ARRAY, (slot.op, slot.value), self.launch.arrays, values)
 
     def param(self, slot: Node, key: object, value: int | float, lane: str) -> Node:

@@ -19,6 +19,7 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels import pool
 from skipstone.kernels.columns import Column, Lanes
+from skipstone.kernels.guard import Guard
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane, pack, unpack
 
@@ -31,14 +32,21 @@ Order = npt.NDArray[np.signedinteger[Any]]  # 32 bits where they are enough
 class Reordered(Packed):
     """Another source's containers in another order; host memory. Columns are copied at first use."""
 
-    def __init__(self, full: Packed, order: Order) -> None:
+    def __init__(self, full: Packed, order: Order, guard: Guard | None = None) -> None:
         super().__init__()
-        self.full, self.order = full, order
+        self.full, self._order, self._guard = full, order, guard
+
+    @property
+    def order(self) -> Order:
+        """Where each container stands in the source."""
+        if self._guard is not None:
+            self._guard.touch()
+        return self._order
 
     @property
     def num_containers(self) -> int:
         """As many as the source has."""
-        return len(self.order)
+        return len(self._order)
 
     @property
     def has_members(self) -> bool:
@@ -60,11 +68,14 @@ class Reordered(Packed):
         answer = self.full.contained_in(path, values, dtype)
         return None if answer is None else answer.take(pa.array(self.order))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_order": self.order, "_guard": None}
+
     def _lanes(self, values: Lanes) -> Lanes:
-        out = np.empty(len(values), values.dtype)
+        out, order = np.empty(len(values), values.dtype), self.order
 
         def work(first: int, stop: int) -> None:
-            np.take(values, self.order[first:stop], out=out[first:stop], mode="clip")
+            np.take(values, order[first:stop], out=out[first:stop], mode="clip")
 
         pool.run_chunks(work, len(values), PART)
         return out

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
 from skipstone.kernels.columns import Column
 from skipstone.kernels.derive import derive
+from skipstone.kernels.guard import Guard
 from skipstone.kernels.kept import Kept
 from skipstone.kernels.launch import Key, Launch, prepare
 from skipstone.kernels.planes import Plane
@@ -25,6 +28,7 @@ class Packed(ABC):
 
     def __init__(self) -> None:
         self._rows_plane: Plane | None = None
+        self._rows_guard: Guard | None = None
         self._columns: Kept[tuple[Path, DType], Column] = Kept()
         self._calls: Kept[Node, Column] = Kept(DERIVED)
         self._launches: Kept[Program, Launch] = Kept(PREPARED)
@@ -47,6 +51,8 @@ class Packed(ABC):
         """Whether each container may hold rows."""
         if self._rows_plane is None:
             self._rows_plane = self.pack_rows()
+        if self._rows_guard is not None:
+            self._rows_guard.touch()
         return self._rows_plane
 
     def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
@@ -60,14 +66,33 @@ class Packed(ABC):
 
     def column(self, key: Key, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
+        c = self.peek(key, dtype)
+        if isinstance(key, Node) or c.guards is None:
+            return c
+        for guard in c.guards.values():
+            guard.touch()
+        return self._columns.put((key, dtype), replace(c, guards=None))
+
+    def peek(self, key: Key, dtype: DType) -> Column:
+        """The same for who reads few containers: its arrays may come from a file that was not verified there yet."""
         if isinstance(key, Node):
             return self._calls.get(key, lambda: derive(key, self))
         return self._columns.get((key, dtype), lambda: self.pack(key, dtype))
 
+    def made(self, path: Path, dtype: DType) -> Column | None:
+        """Packed statistics of a column, if they are there."""
+        return None if self._columns.find((path, dtype)) is None else self.column(path, dtype)
+
+    def adopt(self, columns: Mapping[tuple[Path, DType], Column], rows: Plane, guard: Guard | None) -> None:
+        """Take what was packed before: columns, and whether containers may hold rows, with what guards that."""
+        for key, column in columns.items():
+            self._columns.put(key, column)
+        self._rows_plane, self._rows_guard = rows, guard
+
     def launch(self, program: Program) -> Launch:
         """The program's launch over these statistics, prepared once."""
         kept = self._launches_of_calls if program.derived else self._launches
-        return kept.get(program, lambda: prepare(program, self))
+        return kept.get(program, lambda: prepare(program, self, self.peek))
 
     @property
     def nbytes(self) -> int:
@@ -75,7 +100,7 @@ class Packed(ABC):
         return sum(c.nbytes for kept in (self._columns, self._calls) for c in kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_rows_plane", "_columns", "_calls", "_launches", "_launches_of_calls")
+        own = ("_rows_plane", "_rows_guard", "_columns", "_calls", "_launches", "_launches_of_calls")
         return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -47,10 +47,14 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
 
     Raises:
         BackendMissing: the backend is not there.
+        StatisticsError: the file that statistics come from is damaged where they are read.
         SkipstoneError: no backend has that name.
     """
     words = word_count(launch.n) if todo is None else len(todo)
     name = choose(launch, backend, launch.n if todo is None else words * 64)
+    if name != "none":
+        for guard in launch.guards:
+            guard.touch(todo)
     found: list[Plane] = [room.words(words) if answer is None else answer for answer in launch.answers]
     outs = [p for p in found if not isinstance(p, bool)]
     judged = None
@@ -102,6 +106,8 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     for places in alike.values():
         first = launches[places[0]]
         if together(first, len(places), backend):
+            for guard in first.guards:
+                guard.touch(None)
             numba_cpu.run_many([launches[i] for i in places], places, rows)
         else:
             for i in places:

@@ -30,9 +30,11 @@ class Subset(Packed):
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """The column's statistics in these containers."""
-        c = self.full.column(path, dtype)
+        c = self.full.peek(path, dtype)
+        for guard in (c.guards or {}).values():
+            guard.touch(self.words)
         low, high = (None if b is None else np.ascontiguousarray(gather(b, self.words)) for b in (c.low, c.high))
-        return replace(c, low=low, high=high, real=self._plane(c.real), nulls=self._plane(c.nulls), nans=self._plane(c.nans))
+        return replace(c, low=low, high=high, real=self._plane(c.real), nulls=self._plane(c.nulls), nans=self._plane(c.nans), guards=None)
 
     def pack_rows(self) -> Plane:
         """Whether they may hold rows."""

@@ -17,7 +17,7 @@ HOMES = {
     "pyspark": ("bindings/spark/", "bindings/predicate.py"),
     "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py"),  # the second for types alone
     "typer": "bindings/cli.py",
-    "xxhash": "bindings/membership.py",
+    "xxhash": ("bindings/membership.py", "bindings/store/", "kernels/guard.py"),
 }
 FILES = sorted(p for floor in BELOW for p in (ROOT / floor).rglob("*.py"))
 

@@ -1,0 +1,1 @@
+"""Statistics in a file of their own, ready to be asked."""
