@@ -75,17 +75,24 @@ class Grid:
         steps = (clipped.view(np.uint64) - base) >> np.uint64(self.shift)
         return np.asarray(np.minimum(steps, LAST), np.uint16)
 
-    def rank(self, op: Op, axis: Any) -> int:
-        """A comparison with a value, on places: LT and LE are place < rank, GE and GT place >= rank."""
+    def rank(self, op: Op, axis: Any, *, certain: bool = False) -> int:
+        """A comparison with a value, on places: LT and LE are place < rank, GE and GT place >= rank.
+
+        It holds wherever that of the bounds does; if it is to be certain, nowhere else.
+        """
         below = op in (Op.LT, Op.LE)
-        if self.of.codes is not None:
-            rank = self.of.codes.rank(op, axis)
-            return self.place(rank - 1) + 1 if below else self.place(rank)
         if not isinstance(self.base, int):
-            return self.place(axis) + below
-        if self.of.narrowed:
-            axis = clamp(op, axis, self.of.dtype, self.of.lane)
-        return self.place(axis - (op is Op.LT)) + 1 if below else self.place(axis + (op is Op.GT))
+            # Of two values at one place nothing is known but that the one may be either side of the other.
+            return self.place(axis) + (below is not certain)
+        if self.of.codes is not None:
+            axis = self.of.codes.rank(op, axis)
+            least = axis  # the least code that is not below, or the least that is no less
+        else:
+            if self.of.narrowed:
+                axis = clamp(op, axis, self.of.dtype, self.of.lane)
+            least = axis + (op in (Op.LE, Op.GT))
+        # Below is bound < least, the others are bound >= least: of integers, bound > least - 1.
+        return self.place(least - (below is not certain)) + (below is not certain)
 
     def runs(self, values: tuple[object, ...]) -> tuple[Places, Places]:
         """Ascending values as runs of places (kernels/keys.py)."""

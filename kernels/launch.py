@@ -113,16 +113,21 @@ class Launch:
         return sum(a.nbytes for a in (*self.arrays, *self.planes, *self.sets))
 
 
-def prepare(program: Program, source: Source, look: Callable[[Key, DType], Column] | None = None) -> Launch:
+def prepare(program: Program, source: Source, look: Callable[[Key, DType], Column] | None = None, *, certain: bool = False) -> Launch:
     """Fold a program over the statistics it will run on, and gather what is left to read.
 
     Args:
         program: What to compute.
         source: The statistics.
         look: What gives columns, with guards if it likes; None: the source's `column`, whose arrays need none.
+        certain: Give one root more: what can match for certain, where bounds are coarse. `can_match` holds where
+            it may.
     """
     builder = _Builder(source, look or source.column)
     roots = tuple(builder.words(builder.fold(root)) for root in program.roots)
+    if certain:
+        builder.certain, builder.folded = True, {}
+        roots = (*roots, builder.words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
     out.guards = [builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards]
     return out
@@ -164,6 +169,7 @@ class _Builder:
         self.launch = Launch(source.num_containers)
         self.inputs: dict[object, Node] = {}
         self.folded: dict[Node, Node] = {}
+        self.certain = False
         self.guards: dict[int, Guard] = {}  # by the id of an input of the launch
 
     def fold(self, n: Node) -> Node:
@@ -256,9 +262,12 @@ class _Builder:
             assert isinstance(lit.value, int | float)
             value = clamp(n.op, int(lit.value), c.dtype, c.lane) if c.narrowed else lit.value
             return Node(n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane)))
-        rank = c.codes.rank(n.op, lit.value)
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
-        same = n.op if isinstance(c.codes, Grid) else n.op in (Op.LE, Op.GT)  # one rank for a value and its negation
+        same: object = n.op in (Op.LE, Op.GT)  # one rank for a value and its negation
+        if isinstance(c.codes, Grid):
+            rank, same = c.codes.rank(n.op, lit.value, certain=self.certain), (n.op, self.certain)
+        else:
+            rank = c.codes.rank(n.op, lit.value)
         return Node(op, (self.bound(slot, c), self.param(slot, (lit.value, same), rank, c.lane)))
 
     def in_set(self, n: Node) -> Node:
@@ -268,8 +277,8 @@ class _Builder:
         assert isinstance(values, tuple)
         if c.low is None and c.high is None:
             return self.in_range(n.op, c.dtype, values)
-        if n.op is Op.NOT_ALL_IN and isinstance(c.codes, Grid):
-            return TRUE  # values between members have their places
+        if isinstance(c.codes, Grid) and (self.certain or n.op is Op.NOT_ALL_IN):
+            return FALSE if self.certain else TRUE  # values between members have their places
         members = self.members((n.value, low.value), values, c)
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:

@@ -15,12 +15,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.ir.lower import Program
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels import pool
 from skipstone.kernels.blocks import Blocks, Positions
 from skipstone.kernels.coarse import LANE, encoded, fitted
 from skipstone.kernels.columns import Column, Lanes
+from skipstone.kernels.launch import Launch, prepare
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Mask, Plane, plane_of, unpack, word_count
 
@@ -72,6 +74,10 @@ class Coarse(Packed):
     def pack_rows(self) -> Plane:
         """The source's."""
         return self.full.rows_plane()
+
+    def launch(self, program: Program) -> Launch:
+        """The program's launch, with one root more: where `can_match` holds for certain."""
+        return self._launches.get(program, lambda: prepare(program, self, self.peek, certain=True))
 
 
 def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:

@@ -37,7 +37,9 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
 }
-CHUNK: Final = 1 << 12  # words that one task of the pool takes: 262,144 containers
+CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
+CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
+NEXT: Final = 3  # chosen words between the one that is fetched and the one that is judged
 # Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without fetching
 # the processor's own guesses gave between 0.55 and 0.97 of the bandwidth, whatever the widths of the
 # arrays; with it 0.86 and more, of 1 to 8 columns. Steps of 64 and 256 bytes did less, as did 512 bytes
@@ -140,7 +142,7 @@ def source_of(shape: Shape) -> str:
     names = ["n", "first", "last", "rows" if many else "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
     sizes = [np.dtype(t).itemsize for t in arrays]
     lanes = min(STEP // max(sizes, default=1), 64)
-    fetches = [f"fetch(x{a}, i + {b // size})" for a, size in enumerate(sizes) for b in range(AHEAD, AHEAD + lanes * size, LINE)]
+    fetches = [f"fetch(x{a}, f{size} + lane + {b // size})" for a, size in enumerate(sizes) for b in range(0, lanes * size, LINE)]
     masks, tests = range(len(body.masks)), [join(mask.op, list(mask.tests), EMIT) for mask in body.masks]
     known = [f"k{k} = q{k}[w]" for k in range(planes)]
     lanewise = ["for lane in range(0, 64, LANES):", "    i = at + lane"]
@@ -155,6 +157,7 @@ def source_of(shape: Shape) -> str:
     if many:
         inside = [
             "w = k",
+            *(f"f{size} = (k << 6) + {AHEAD // size}" for size in sorted(set(sizes))),
             *known,
             *lanewise,
             *(f"    {f}" for f in fetches),
@@ -167,6 +170,9 @@ def source_of(shape: Shape) -> str:
     else:
         inside = [
             "w = np.int64(todo[k]) if todo.size else k",
+            # Of chosen words, those a few steps on.
+            f"next = np.int64(todo[min(k + {NEXT}, last - 1)]) << 6 if todo.size else w << 6",
+            *(f"f{size} = next if todo.size else next + {AHEAD // size}" for size in sorted(set(sizes))),
             *judged,
             *known,
             *(f"v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
@@ -225,7 +231,9 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = room(words * 64) if verdicts else _NONE
     tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
-    pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, CHUNK)
+    # As many bytes for each task, but no fewer tasks than threads share evenly.
+    chunk = max(min(CHUNK * 32 * launch.n // max(launch.nbytes, 1), words // 64), CHUNK) if todo is None else CHOSEN
+    pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, chunk)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 

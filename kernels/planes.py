@@ -74,7 +74,7 @@ def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
 
 def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
     """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
-    live = np.flatnonzero(words)
+    live = np.flatnonzero(words != 0)
     some, at = words[live], live if todo is None else todo[live].astype(np.int64)
     if len(some) <= PART:
         return _positions(some, at)
