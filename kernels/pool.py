@@ -1,7 +1,7 @@
 """The project's thread pool. Kernels run without the GIL, so plain threads are enough.
 
-The number of threads is `SKIPSTONE_THREADS`, or the CPUs this process may use. A forked child starts
-a pool of its own.
+The number of threads is what `set_threads` was told, else `SKIPSTONE_THREADS`, else the CPUs this
+process may use. A forked child starts a pool of its own.
 """
 
 from __future__ import annotations
@@ -9,13 +9,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from skipstone.ir.errors import SkipstoneError
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
+_size = 0
+_told: int | None = None
 _in_worker = threading.local()
+
+
+def set_threads(count: int | None) -> None:
+    """Let so many threads of this process share the work, whatever `SKIPSTONE_THREADS` says.
+
+    Args:
+        count: Threads, the caller's included; None: as the environment says, or all CPUs that the process may use.
+
+    Raises:
+        SkipstoneError: the count is not a positive integer.
+    """
+    global _told
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+        raise SkipstoneError(f"set_threads was given {count!r}; expected a positive integer, or None")
+    _told = count
 
 
 def threads() -> int:
@@ -24,6 +41,8 @@ def threads() -> int:
     Raises:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
+    if _told is not None:
+        return _told
     text = os.environ.get("SKIPSTONE_THREADS")
     if text is not None:
         if not text.isdigit() or int(text) == 0:
@@ -32,13 +51,16 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def executor() -> ThreadPoolExecutor:
-    """The pool, made at first use."""
-    global _pool
+def _submit(work: Callable[[], None], times: int) -> list[Future[None]]:
+    """Have the pool do some work, so many times. It is made at first use, and again where more threads are wanted."""
+    global _pool, _size
     with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(threads(), "skipstone", initializer=_mark)
-        return _pool
+        if _pool is None or _size < threads():
+            if _pool is not None:
+                _pool.shutdown(wait=False)
+            _size = threads()
+            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark)
+        return [_pool.submit(work) for _ in range(times)]
 
 
 def _mark() -> None:
@@ -67,7 +89,7 @@ def run_chunks(work: Callable[[int, int], None], total: int, chunk: int) -> None
                 return
             work(s, min(s + chunk, total))
 
-    helpers = [executor().submit(drain) for _ in range(workers - 1)]
+    helpers = _submit(drain, workers - 1)
     drain()
     for h in helpers:
         h.result()

@@ -125,6 +125,31 @@ def test_threads_can_be_set(monkeypatch):
     assert judged("x > 1000", "numba") == judged("x > 1000", "numpy")
 
 
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "2"])
+def test_a_count_of_threads_must_be_one(value):
+    with pytest.raises(ss.SkipstoneError, match="expected a positive integer, or None"):
+        ss.set_threads(value)
+
+
+def test_an_option_outdoes_the_environment(monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_THREADS", "2")
+    try:
+        for count in (1, 7, 3, None):
+            ss.set_threads(count)
+            assert pool.threads() == (count or 2)
+            assert judged("x > 1000", "numba") == judged("x > 1000", "numpy")
+    finally:
+        ss.set_threads(None)
+
+
+def test_threads_are_the_cpus_that_the_process_may_use():
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this process may use one CPU, or cannot say")
+    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from skipstone.kernels import pool; print(pool.threads())"
+    env = {k: v for k, v in os.environ.items() if k != "SKIPSTONE_THREADS"}
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
 def test_a_failed_compile_is_told_and_costs_nothing(monkeypatch):
     def broken(roots):
         raise RuntimeError("no compiler today")

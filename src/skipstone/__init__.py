@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
+    from skipstone.kernels.pool import set_threads as set_threads
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ _HOMES = {
         "UnknownColumn",
         "UnsupportedForm",
     ),
+    "kernels.pool": ("set_threads",),
     "ir.guarantee": ("LiteralGuarantee",),
     "ir.outcome": ("Verdict",),
 }
@@ -89,6 +91,7 @@ __all__ = [
     "prune_many",
     "register_function",
     "scan_parquet",
+    "set_threads",
 ]
 
 
