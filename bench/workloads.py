@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.files import files
+from bench.ingest import ingest
 from bench.latency import latency
 from bench.membership import membership
 from bench.power import power
@@ -18,6 +19,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "ranges": ranges,
     "wide": wide,
     "narrow": narrow,
+    "ingest": ingest,
     "scaling": scaling,
     "membership": membership,
     "latency": latency,
@@ -25,4 +27,4 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "power": power,
 }
-USUAL: Final = ("ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("ranges", "ingest", "scaling", "latency", "compile", "files")
