@@ -17,7 +17,7 @@ from skipstone.kernels.narrow import CANDIDATES, end_of, narrowest, narrows
 
 # Containers that one task of the pool packs: a few arrays of them, 8 bytes each, stay in the L2 cache. In smaller
 # blocks threads wait for each other between NumPy's loops. A multiple of 64
-BLOCK: Final = 1 << 17
+BLOCK: Final = 1 << 16
 SAMPLES: Final = 8  # places where bounds are looked at before a lane is chosen
 SAMPLE: Final = 1 << 10  # containers at each
 
@@ -77,10 +77,12 @@ def _sweep(read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None],
                     ends.extend(_ends(b))
             if lanes is None or stays[high]:
                 continue
-            if b is None or b.known is not None:
-                lanes[first:stop] = end_of(dtype, lane, high=high == 1)
+            if b is not None and b.known is None:
+                lanes[first:stop] = b.values
+                continue
+            lanes[first:stop] = end_of(dtype, lane, high=high == 1)
             if b is not None:
-                np.copyto(lanes[first:stop], b.values, casting="unsafe", where=True if b.known is None else b.known)
+                np.copyto(lanes[first:stop], b.values, casting="unsafe", where=b.known)
 
     pool.run_chunks(work, n, BLOCK)
     return [sum(counts) for counts in known], ends

@@ -255,7 +255,7 @@ def test_scaling_in_small() -> None:
 def test_ingest_in_small() -> None:
     report = ingest(Options(rounds=2, containers=SIZE))
     assert {t.engine for t in report.timings} == {OWN, "NumPy"}
-    assert [q.met for q in report.requirements if "bytes" in q.text] == [True, True]
+    assert [q.met for q in report.requirements if "share" in q.text] == [True, True]
 
 
 def test_files_in_small() -> None:
