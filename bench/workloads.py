@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.files import files
+from bench.ingest import ingest
 from bench.kernels import kernels, many
 from bench.latency import latency
 from bench.levels import growth, levels
@@ -24,6 +25,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "ranges": ranges,
     "wide": wide,
     "narrow": narrow,
+    "ingest": ingest,
     "scaling": scaling,
     "membership": membership,
     "latency": latency,
@@ -31,4 +33,4 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "levels", "growth", "ingest", "ranges", "scaling", "latency", "compile", "files")

@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from skipstone.ir.errors import StatisticsError, unknown_column
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import DType, Leaf, to_axis, to_python
+from skipstone.ir.types import DType, Leaf, to_axis, to_python, whole
+from skipstone.kernels.bounds import Given
 
 COUNTS: Final = ("null_count", "row_count", "nan_count")
-KEYS: Final = ("min", "max", *COUNTS, "min_exact", "max_exact", "values", "bloom")
+PACKED: Final = ("min", "max", *COUNTS)
+KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
 REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
 
 
@@ -59,15 +61,10 @@ def common_length(lengths: dict[str, int]) -> int:
     return n
 
 
-def plain_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array, whatever the chunks."""
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> pa.Array:
-    """One statistic of one column; what cannot be read is null, unknown."""
+def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
+    """One statistic of one column, its chunks as they came; what cannot be read is null, unknown."""
     if isinstance(value, pa.Array | pa.ChunkedArray):
-        return plain_array(value)
+        return value if key in PACKED else whole(value)
     if key in COUNTS:
         return counts_of(value)
     if key in ("min_exact", "max_exact"):
@@ -87,10 +84,10 @@ def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
     return t
 
 
-def counts_of(value: Any) -> pa.Array:
-    """Counts; what is not a whole number of 64 bits is unknown."""
+def counts_of(value: Any) -> Given:
+    """Counts, their chunks as they came; what is not a whole number of 64 bits is unknown."""
     if isinstance(value, pa.Array | pa.ChunkedArray):
-        return plain_array(value)
+        return value
     if isinstance(value, np.ndarray):
         return pa.array(value)
     whole = [v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.given import KEYS, array_of, common_length, counts_of, leaf_named, plain_array
+from skipstone.bindings.given import KEYS, PACKED, array_of, common_length, counts_of, leaf_named
 from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
-from skipstone.ir.types import DType, Leaf, leaves_of, to_python
-from skipstone.kernels.columns import Column, Raw, pack_column, rows_plane
+from skipstone.ir.types import DType, Leaf, leaves_of, to_python, whole
+from skipstone.kernels.bounds import Given
+from skipstone.kernels.columns import Column, Raw, pack_column
+from skipstone.kernels.counts import rows_plane
 from skipstone.kernels.index import Blocking, Index, blocks_of, build
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane
@@ -77,7 +79,7 @@ class Statistics(Packed):
         num_containers: int,
         columns: Mapping[Path, Raw],
         *,
-        row_count: pa.Array | Callable[[], pa.Array] | None = None,
+        row_count: Given | Callable[[], pa.Array] | None = None,
         extras: Mapping[Path, Mapping[str, pa.Array]] | None = None,
         contained: Callable[[str, frozenset[object]], pa.BooleanArray | None] | None = None,
         members: Contains | None = None,
@@ -132,8 +134,8 @@ class Statistics(Packed):
                 raise StatisticsError(f"column {name!r} has a statistic {min(unknown)!r}; expected some of {', '.join(KEYS)}")
             arrays = {key: array_of(key, value, schema, leaf) for key, value in given.items() if value is not None}
             lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
-            raws[leaf.path] = Raw(*(arrays.get(k) for k in KEYS[:5]))
-            extras[leaf.path] = {k: a for k, a in arrays.items() if k in KEYS[5:]}
+            raws[leaf.path] = Raw(*(arrays.get(k) for k in PACKED))
+            extras[leaf.path] = {k: a for k, a in arrays.items() if k not in PACKED}
         asked = any("values" in e or "bloom" in e for e in extras.values())
         members = Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}) if asked else None
         return cls(schema, common_length(lengths), raws, row_count=rows, extras=extras, members=members)
@@ -188,7 +190,7 @@ class Statistics(Packed):
             for word, a in zip(KEYS, answers, strict=False):
                 if a is not None and len(a) != n:
                     raise StatisticsError(f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers")
-            raws[leaf.path] = Raw(*(None if a is None else plain_array(a) for a in answers))
+            raws[leaf.path] = Raw(*answers)
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
 
     def index(self, block: Blocking = None, order_by: str | Sequence[str] | None = None) -> Statistics:
@@ -312,6 +314,10 @@ class Statistics(Packed):
     @property
     def row_count(self) -> pa.Array | None:
         """Rows of each container, int64; null is unknown."""
+        rows = self._given_rows()
+        return None if rows is None else whole(rows)
+
+    def _given_rows(self) -> Given | None:
         return self._rows() if callable(self._rows) else self._rows
 
     @property
@@ -320,7 +326,7 @@ class Statistics(Packed):
         return self._counts_parents
 
     def get(self, column: str, statistic: str) -> pa.Array | None:
-        """One statistic of one column as it came: length n, null is unknown. None: nothing is known.
+        """One statistic of one column as it came, but in one chunk: length n, null is unknown. None: nothing is known.
 
         Raises:
             UnknownColumn: the schema lacks the column.
@@ -330,8 +336,9 @@ class Statistics(Packed):
             raise StatisticsError(f"no statistic is named {statistic!r}; expected one of {', '.join(KEYS)}")
         path = leaf_named(column, self._leaves).path
         raw = self._raw.get(path)
-        if statistic in KEYS[:5]:
-            return getattr(raw, statistic) if raw else None
+        if statistic in PACKED:
+            found = getattr(raw, statistic, None)
+            return None if found is None else whole(found)
         return self._extras.get(path, {}).get(statistic)
 
     def leaf_paths(self) -> tuple[Path, ...]:
@@ -355,7 +362,7 @@ class Statistics(Packed):
         return self._raw[path] if path in self._raw else Raw()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_rows": self.row_count}
+        return {**super().__getstate__(), "_rows": self._given_rows()}
 
     def __len__(self) -> int:
         return self._n
@@ -384,7 +391,7 @@ class Statistics(Packed):
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
         above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
         raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
-        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self.row_count)
+        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows())
 
     def _of_fields(self, path: Path) -> Raw:
         """What fields tell of their struct: where one has no NULL, and its count includes the struct's, neither has the struct."""
@@ -398,7 +405,7 @@ class Statistics(Packed):
 
     def pack_rows(self) -> Plane:
         """Whether each container may hold rows."""
-        return rows_plane(self.row_count, self._n)
+        return rows_plane(self._given_rows(), self._n)
 
     def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
         """What value lists, bloom filters and the provider say of a set of axis values, joined."""
@@ -413,4 +420,4 @@ class Statistics(Packed):
             return None
         if len(answer) != self._n:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
-        return plain_array(answer).cast(pa.bool_())
+        return whole(answer).cast(pa.bool_())

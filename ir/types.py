@@ -203,6 +203,13 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
     return DType(Kind.OTHER, name=str(t))
 
 
+def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array, whatever the chunks; a copy only where there are several."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+
+
 def plain(array: pa.Array) -> pa.Array:
     """An array of the value type of its type: without dictionary, runs or extension type around the values."""
     while True:

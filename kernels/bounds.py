@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain
+from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain, whole
 from skipstone.kernels.planes import Mask
 
 Side = Literal["min", "max"]
+Given: TypeAlias = pa.Array | pa.ChunkedArray
+Lanes = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Bounds:
     known: Mask | None
 
 
-def bounds_of(array: pa.Array, dtype: DType, side: Side) -> Bounds | None:
+def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     """Read bounds that arrive as an Arrow array of the column's type or of one that widens to it.
 
     Where the types differ in precision, a bound is rounded. Any rounding that keeps order would do,
@@ -40,9 +41,7 @@ def bounds_of(array: pa.Array, dtype: DType, side: Side) -> Bounds | None:
     Returns:
         None when the array's type cannot bound the column: the statistic is unknown.
     """
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    array = plain(array)
+    array = plain(whole(array))
     source = from_arrow(array.type)
     if array.null_count == len(array) or not dtype.ordered:
         return None
@@ -50,27 +49,42 @@ def bounds_of(array: pa.Array, dtype: DType, side: Side) -> Bounds | None:
         return _text(array, dtype) if source.kind is dtype.kind else None
     if dtype.kind is Kind.DECIMAL:
         return _decimals(array, source, dtype)
-    known = None if array.null_count == 0 else _mask(pc.is_valid(array))
+    known = known_of(array)
     if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
-        return Bounds(_numpy(array.cast(pa.uint8())), known)
+        return Bounds(values_of(array.cast(pa.uint8())), known)
     if dtype.kind is Kind.FLOAT:
         return _floats(array, source, dtype, known)
     if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
         if pa.types.is_date64(array.type):
             array = array.cast(pa.date32(), safe=False)
-        return Bounds(_numpy(array.view(pa.int32())), known)
+        return Bounds(values_of(array.view(pa.int32())), known)
     if source.kind is Kind.TIMESTAMP and dtype.kind is Kind.TIMESTAMP and source.zoned == dtype.zoned:
-        return _rescaled(_numpy(array.view(pa.int64())), known, PER_SECOND[source.unit], PER_SECOND[dtype.unit], side)
+        return _rescaled(values_of(array.view(pa.int64())), known, PER_SECOND[source.unit], PER_SECOND[dtype.unit], side)
     if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
-        return _integers(_numpy(array), dtype, known)
+        return _integers(values_of(array), dtype, known)
     return None
 
 
-def _mask(array: pa.Array) -> Mask:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
+def lying(array: Given, dtype: DType) -> Lanes | None:
+    """The bounds where they lie in memory, if they are lanes of the type there and all known; else None."""
+    kind, lane = array.type, np.dtype(dtype.lane)
+    if not pa.types.is_primitive(kind) or kind.bit_width != lane.itemsize * 8 or from_arrow(kind) != dtype:
+        return None
+    if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
+        return None
+    return values_of(whole(array).view(pa.from_numpy_dtype(lane)))
 
 
-def _numpy(array: pa.Array) -> npt.NDArray[np.generic]:
+def known_of(array: pa.Array) -> Mask | None:
+    """Which values of an array with a bitmap of its own are not null; None: all."""
+    if array.null_count == 0:
+        return None
+    first, skipped = divmod(array.offset, 8)
+    bits = np.frombuffer(array.buffers()[0], np.uint8, (skipped + len(array) + 7) // 8, first)
+    return np.unpackbits(bits, count=skipped + len(array), bitorder="little").view(np.bool_)[skipped:]
+
+
+def values_of(array: pa.Array) -> Lanes:
     """The values of a primitive array without a copy; what lies under a null is arbitrary."""
     data = array.buffers()[1]
     dtype = np.dtype(array.type.to_pandas_dtype())
@@ -100,7 +114,7 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
         return None
     with np.errstate(over="ignore", under="ignore"):
         # To nearest: what JSON wrote as the double 0.1 is the FLOAT nearest to it again.
-        return Bounds(_numpy(array).astype(dtype.lane, copy=False), known)
+        return Bounds(values_of(array).astype(dtype.lane, copy=False), known)
 
 
 def _rescaled(values: npt.NDArray[np.generic], known: Mask | None, source: int, to: int, side: Side) -> Bounds:
@@ -124,7 +138,7 @@ def _text(array: pa.Array, dtype: DType) -> Bounds:
         except pa.ArrowInvalid:
             raw = _decodable(raw)
     data = raw.view(pa.large_binary()) if dtype.kind is Kind.STRING else raw
-    return Bounds(data, None if data.null_count == 0 else _mask(pc.is_valid(data)))
+    return Bounds(data, known_of(data))
 
 
 def _decodable(raw: pa.Array) -> pa.Array:
@@ -155,7 +169,7 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
     data = array.buffers()[1]
     if data is not None:
         words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
-    known = None if array.null_count == 0 else _mask(pc.is_valid(array))
+    known = known_of(array)
     if not dtype.coded:
         low, high = words[:, 0].view(np.int64) if words.flags.c_contiguous else words[:, 0].astype(np.int64), words[:, 1].astype(np.int64)
         values = np.ascontiguousarray(low)

@@ -20,7 +20,8 @@ from skipstone.kernels import pool
 from skipstone.kernels.narrow import clamp
 
 if TYPE_CHECKING:
-    from skipstone.kernels.columns import Column, Lanes
+    from skipstone.kernels.bounds import Lanes
+    from skipstone.kernels.columns import Column
 
 LANE: Final = "uint16"
 LAST: Final = (1 << 16) - 2  # a rank may be one more

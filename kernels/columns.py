@@ -6,28 +6,24 @@ asks whether one is known. Counts become three planes: may hold a value, may hol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeGuard
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind
-from skipstone.kernels import pool
-from skipstone.kernels.bounds import Bounds, bounds_of
+from skipstone.kernels.bounds import Bounds, Given, Lanes, Side, bounds_of, lying
 from skipstone.kernels.codes import encode
-from skipstone.kernels.narrow import narrowest
-from skipstone.kernels.planes import Mask, Plane, Words, clear_tail, pack, plane_of, word_count
+from skipstone.kernels.counts import planes_of
+from skipstone.kernels.lanes import Pair, lanes_of
+from skipstone.kernels.narrow import end_of
+from skipstone.kernels.planes import Mask, Plane
 
 if TYPE_CHECKING:
     from skipstone.kernels.coarse import Grid
     from skipstone.kernels.codes import Dictionary
     from skipstone.kernels.guard import Guard
-
-Lanes = npt.NDArray[np.generic]
-PART: Final = 1 << 16  # containers whose counts one task of the pool makes planes of; a multiple of 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,27 +69,24 @@ class Column:
         """What stands for an unknown bound, on the lanes: a value or a code."""
         if self.codes is not None:
             return self.codes.end(high)
-        value = self.dtype.highest if high else self.dtype.lowest
-        assert isinstance(value, int | float)
-        if not self.dtype.discrete:
-            return value
-        info = np.iinfo(self.lane)
-        return int(max(info.min, min(value, info.max)))
+        return end_of(self.dtype, self.lane, high=high)
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Statistics of one column as they came: Arrow arrays of length n; None or null is unknown."""
+    """Statistics of one column as they came: Arrow arrays of length n, in chunks or not; None or null is unknown."""
 
-    min: pa.Array | None = None
-    max: pa.Array | None = None
-    null_count: pa.Array | None = None
-    row_count: pa.Array | None = None
-    nan_count: pa.Array | None = None
+    min: Given | None = None
+    max: Given | None = None
+    null_count: Given | None = None
+    row_count: Given | None = None
+    nan_count: Given | None = None
 
 
-def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above: bool = False, rows: pa.Array | None = None) -> Column:
+def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above: bool = False, rows: Given | None = None) -> Column:
     """Pack the statistics of one column.
+
+    Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
 
     Args:
         raw: As they came. What cannot be true makes that statistic unknown, never an error.
@@ -103,40 +96,44 @@ def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above:
         above: Whether a struct around the column may be NULL without its null count telling.
         rows: Row counts of the containers, which stand in for the column's own.
     """
-    low = None if raw.min is None else bounds_of(raw.min, dtype, "min")
-    high = None if raw.max is None else bounds_of(raw.max, dtype, "max")
-    low, high = _in_order(low, high, dtype)
-    real, nulls, nans = _planes(raw, dtype, n, nullable, rows)
-    return column_of(dtype, low, high, real, above or nulls, nans)
+    floating = dtype.kind is Kind.FLOAT
+    real, nulls, nans = planes_of(raw.null_count, raw.row_count, raw.nan_count if floating else None, rows, n, nullable=nullable, floating=floating)
+    given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+    if dtype.coded:
+        low, high = (None if a is None else bounds_of(a, dtype, side) for a, side in given)
+        return column_of(dtype, low, high, real, above or nulls, nans)
+
+    def read(first: int, stop: int) -> Pair:
+        low, high = (None if a is None else bounds_of(a.slice(first, stop - first), dtype, side) for a, side in given)
+        return _in_order(low, high, dtype)
+
+    a, b = (None if a is None else lying(a, dtype) for a, _ in given)
+    bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b)) if dtype.ordered else (dtype.lane, None, None)
+    return Column(dtype, *bounds, real, above or nulls, nans)
 
 
 def column_of(dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane) -> Column:
     """A column from its bounds, in order, and planes."""
-    codes = None
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
             a, b = np.where(disorder, 0, a).astype(np.int32), np.where(disorder, codes.end(high=True), b).astype(np.int32)
         return Column(dtype, "int32", a, b, real, nulls, nans, codes)
-    column = Column(dtype, narrowest(low, high, dtype), None, None, real, nulls, nans)
-    if not dtype.ordered:
-        return column
-    ends = (column.end(high=False), column.end(high=True))
-    filled = [_fill(b, end, np.dtype(column.lane)) for b, end in zip((low, high), ends, strict=True)]
-    return replace(column, low=filled[0], high=filled[1])
+    if not dtype.ordered or (low is None and high is None):
+        return Column(dtype, dtype.lane, None, None, real, nulls, nans)
+    whole = (low, high)
+
+    def read(first: int, stop: int) -> Pair:
+        low, high = (None if b is None else Bounds(b.values[first:stop], None if b.known is None else b.known[first:stop]) for b in whole)
+        return low, high
+
+    lying = (None if low is None or low.known is not None else low.values, None if high is None or high.known is not None else high.values)
+    n = max(0 if b is None else len(b.values) for b in whole)
+    return Column(dtype, *lanes_of(read, dtype, n, (low is not None, high is not None), lying), real, nulls, nans)
 
 
-def _fill(b: Bounds | None, end: int | float, lane: np.dtype[np.generic]) -> Lanes | None:
-    if b is None or (b.known is not None and not b.known.any()):
-        return None
-    values: Lanes = np.ascontiguousarray(b.values, dtype=lane)
-    return values if b.known is None else np.where(b.known, values, lane.type(end))
-
-
-def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> tuple[Bounds | None, Bounds | None]:
+def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
     """Drop a bound that is NaN, and both where they are inverted: no one knows which of them is right."""
-    if dtype.coded:
-        return low, high  # compared once they are codes
     bad: Mask | None = None
     if dtype.kind is Kind.FLOAT:
         low, high = (_without_nan(b) for b in (low, high))
@@ -156,85 +153,3 @@ def _without_nan(b: Bounds | None) -> Bounds | None:
     if b is None or not (nan := np.isnan(b.values)).any():
         return b
     return Bounds(b.values, ~nan if b.known is None else b.known & ~nan)
-
-
-def _planes(raw: Raw, dtype: DType, n: int, nullable: bool, container_rows: pa.Array | None) -> tuple[Plane, Plane, Plane]:
-    """Counts as planes: (real, nulls, nans)."""
-    floating = dtype.kind is Kind.FLOAT
-    given = (raw.null_count, raw.row_count, raw.nan_count if floating else None, container_rows)
-    if not any(_is_count(a) and a.null_count < n for a in given):
-        return True, nullable, floating
-    planes = [np.empty(word_count(n), np.uint64) for _ in range(3)]
-
-    def work(first: int, stop: int) -> None:
-        parts = [None if a is None else a.slice(first, stop - first) for a in given]
-        for plane, mask in zip(planes, _masks(parts, stop - first, nullable, floating), strict=True):
-            plane[first // 64 : word_count(stop)] = pack(mask)
-
-    pool.run_chunks(work, n, PART)
-    real, nulls, nans = (_constant(p, n) for p in planes)
-    return real, nulls, nans
-
-
-def _constant(words: Words, n: int) -> Plane:
-    """Words as a plane, True or False if they are."""
-    full = clear_tail(np.full(len(words), -1, np.int64).view(np.uint64), n)
-    return True if np.array_equal(words, full) else words if words.any() else False
-
-
-def _masks(given: Sequence[pa.Array | None], n: int, nullable: bool, floating: bool) -> tuple[Mask, Mask, Mask]:
-    """Counts as masks: of NULLs, rows, NaNs, and the container's rows. -1 stands for an unknown count."""
-    null_count, row_count, nan_count, container_rows = given
-    rows_of_container = counts(container_rows, n)
-    rows = counts(row_count, n)
-    if rows is None:
-        rows = rows_of_container
-    elif rows_of_container is not None:
-        rows = np.where(counts_missing(row_count, n), rows_of_container, rows)
-    null, nan = counts(null_count, n), counts(nan_count, n)
-    null = np.full(n, -1) if null is None else null
-    rows = np.full(n, -1) if rows is None else rows
-    null = np.where((rows >= 0) & (null > rows), -1, null)
-    others = rows - np.maximum(null, 0)
-    all_null = (null >= 0) & (null == rows)
-    all_nan: Mask = np.zeros(n, np.bool_)
-    nans: Mask = np.full(n, floating)
-    full_nan = all_nan
-    if nan is not None:
-        nan = np.where((rows >= 0) & (nan > others), -1, nan)
-        all_nan = (rows >= 0) & (nan >= 0) & (np.maximum(null, 0) + nan == rows)
-        full_nan = all_nan & (nan == rows)
-        nans = nan != 0
-    empty = rows == 0
-    maybe_null = np.where(null < 0, nullable, null > 0) & ~full_nan
-    real = ~(all_null | all_nan | empty)
-    return real, maybe_null | empty, nans & ~all_null & ~empty
-
-
-def counts(array: pa.Array | None, n: int) -> npt.NDArray[np.int64] | None:
-    """Counts as int64 with -1 for unknown ones: nulls, negative numbers, what is not an integer."""
-    if not _is_count(array):
-        return None
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if array.null_count == n:
-        return None
-    values = array.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
-    return np.asarray(np.maximum(values, -1), np.int64)
-
-
-def _is_count(array: pa.Array | None) -> TypeGuard[pa.Array]:
-    return array is not None and (pa.types.is_integer(array.type) or pa.types.is_null(array.type))
-
-
-def counts_missing(array: pa.Array | None, n: int) -> Mask:
-    """Where a count was not given at all; a negative one was given, and is unknown."""
-    if array is None:
-        return np.ones(n, np.bool_)
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def rows_plane(rows: pa.Array | None, n: int) -> Plane:
-    """Whether each container may hold rows."""
-    known = counts(rows, n)
-    return True if known is None else plane_of(known != 0)

@@ -20,8 +20,9 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels import pool
 from skipstone.kernels.blocks import Blocks, Positions
+from skipstone.kernels.bounds import Lanes
 from skipstone.kernels.coarse import LANE, encoded, fitted
-from skipstone.kernels.columns import Column, Lanes
+from skipstone.kernels.columns import Column
 from skipstone.kernels.launch import Launch, prepare
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Mask, Plane, plane_of, unpack, word_count

@@ -14,20 +14,15 @@ import numpy as np
 
 from skipstone.ir.node import Op
 from skipstone.ir.types import DType
-from skipstone.kernels.bounds import Bounds
 
 CANDIDATES: Final = ("int8", "int16", "int32")
 
 
-def narrowest(low: Bounds | None, high: Bounds | None, dtype: DType) -> str:
-    """The lane type for both bounds of a column: `dtype.lane`, or a narrower one whose open ends no bound uses."""
+def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
+    """The lane type for all bounds of a column, of which these are the ends: `dtype.lane`, or a narrower one whose open ends no bound uses."""
     own = np.dtype(dtype.lane)
-    if not dtype.discrete or own.itemsize < 4:
+    if least is None or most is None or not narrows(dtype):
         return dtype.lane
-    ranges = [r for b in (low, high) if b is not None and (r := _range(b)) is not None]
-    if not ranges:
-        return dtype.lane
-    least, most = min(r[0] for r in ranges), max(r[1] for r in ranges)
     for name in CANDIDATES:
         info = np.iinfo(name)
         open_low, open_high = is_open(dtype, name)
@@ -36,10 +31,19 @@ def narrowest(low: Bounds | None, high: Bounds | None, dtype: DType) -> str:
     return dtype.lane
 
 
-def _range(b: Bounds) -> tuple[int, int] | None:
-    """Least and greatest of the known bounds."""
-    values = b.values if b.known is None else b.values[b.known]
-    return (int(values.min()), int(values.max())) if len(values) else None
+def narrows(dtype: DType) -> bool:
+    """Whether bounds of a type may have a narrower lane than its own."""
+    return dtype.discrete and np.dtype(dtype.lane).itemsize >= 4
+
+
+def end_of(dtype: DType, lane: str, *, high: bool) -> int | float:
+    """What stands for an unknown bound on a lane."""
+    value = dtype.highest if high else dtype.lowest
+    assert isinstance(value, int | float)
+    if not dtype.discrete:
+        return value
+    info = np.iinfo(lane)
+    return int(max(info.min, min(value, info.max)))
 
 
 def is_open(dtype: DType, lane: str) -> tuple[bool, bool]:

@@ -18,7 +18,8 @@ import pyarrow as pa
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
 from skipstone.kernels import pool
-from skipstone.kernels.columns import Column, Lanes
+from skipstone.kernels.bounds import Lanes
+from skipstone.kernels.columns import Column
 from skipstone.kernels.guard import Guard
 from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane, pack, unpack

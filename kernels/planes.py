@@ -65,6 +65,17 @@ def plane_of(mask: Mask) -> Plane:
     return pack(mask) if mask.any() else False
 
 
+def joined(parts: Sequence[Plane], size: int, n: int) -> Plane:
+    """One plane of n containers from those of parts, each of `size` containers, a multiple of 64; the last may have fewer."""
+    first = parts[0]
+    if isinstance(first, bool) and all(p is first for p in parts):
+        return first
+    words = np.empty(word_count(n), np.uint64)
+    for i, part in enumerate(parts):
+        words[i * size // 64 : (i + 1) * size // 64] = part if not isinstance(part, bool) else ~np.uint64(0) if part else 0
+    return clear_tail(words, n)
+
+
 def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
     """Set the bits past the n-th to 0, in place."""
     if n % 64 and len(words) and (todo is None or todo[-1] == n // 64):

@@ -15,6 +15,7 @@ from bench.compare import compare
 from bench.files import compete, files, parquet
 from bench.files.lake import Lake, make_parquet
 from bench.files.task import Contestant, Task, by_position
+from bench.ingest import ingest
 from bench.measure import BANDWIDTH, YARDSTICK, Spread, Timing, interleave, spread, yardstick
 from bench.report import OWN, Options, Report, Requirement, WrongAnswer, equal
 from bench.results import as_json, load, machine, save
@@ -249,6 +250,12 @@ def test_scaling_in_small() -> None:
     report = scaling(Options(rounds=2, containers=10_000))
     assert {t.n for t in report.timings} == {1000, 10_000}
     assert {OWN, "NumPy", "pyarrow"} <= {t.engine for t in report.timings}
+
+
+def test_ingest_in_small() -> None:
+    report = ingest(Options(rounds=2, containers=SIZE))
+    assert {t.engine for t in report.timings} == {OWN, "NumPy"}
+    assert [q.met for q in report.requirements if "share" in q.text] == [True, True]
 
 
 def test_files_in_small() -> None:

@@ -12,7 +12,9 @@ import pytest
 import skipstone as ss
 from skipstone.ir.oracle import column_facts
 from skipstone.ir.types import from_arrow
+from skipstone.kernels import counts, lanes
 from skipstone.kernels.columns import Raw, pack_column
+from skipstone.kernels.counts import rows_plane
 from skipstone.kernels.planes import unpack
 from tests.predicates import predicate
 from tests.strategies import TYPES, Field, point, schema_of
@@ -135,6 +137,56 @@ def test_layouts(arrow, layout):
     stats = z.statistics(schema, LAYOUTS[layout])
     for _ in range(20):
         agree(ss.PruningPredicate(predicate(r, (f,)).sql, schema), z, stats, [z.facts(j) for j in range(20)], "numpy")
+
+
+# Blocks: how many containers are packed at a time changes nothing.
+
+
+def contents(c):
+    arrays = (a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes()) for a in (c.low, c.high, c.real, c.nulls, c.nans))
+    return c.lane, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 127, 128, 129, 500])
+@pytest.mark.parametrize("arrow", dict.fromkeys(TYPES), ids=str)
+def test_blocks(arrow, n, monkeypatch):
+    r = random.Random(f"{arrow} {n}")
+    f = Field(("x",), arrow)
+    stats = hostile(r, (f,), n).statistics(schema_of((f,)), r.choice(list(LAYOUTS.values())) if n else lambda a: a)
+    raw, dtype = stats.raw(("x",)), from_arrow(arrow)
+    whole, rows = pack_column(raw, dtype, n, rows=stats.row_count), rows_plane(stats.row_count, n)
+    for name in (lanes, counts):
+        monkeypatch.setattr(name, "BLOCK", 64)
+    monkeypatch.setattr(lanes, "SAMPLE", 3)
+    assert contents(pack_column(raw, dtype, n, rows=stats.row_count)) == contents(whole)
+    assert np.array_equal(rows_plane(stats.row_count, n), rows)
+
+
+#    what one of 1,000 bounds is   lane
+MISSED = [(5, "int8"), (300, "int16"), (2**40, "int64"), (None, "int8")]
+
+
+@pytest.mark.parametrize("odd, lane", MISSED)
+@pytest.mark.parametrize("at", [0, 500, 999])
+def test_what_a_sample_misses(odd, lane, at, monkeypatch):
+    for name, value in (("BLOCK", 64), ("SAMPLE", 1)):
+        monkeypatch.setattr(lanes, name, value)
+    high = [9] * 1000
+    high[at] = odd
+    c = pack_column(Raw(pa.array([0] * 1000), pa.array(high)), from_arrow(pa.int64()), 1000)
+    assert c.lane == lane and str(c.low.dtype) == str(c.high.dtype) == lane
+    assert c.high.tolist() == [c.end(high=True) if v is None else v for v in high]
+
+
+@pytest.mark.parametrize("arrow", [pa.int64(), pa.float64(), pa.int16(), TS("us")], ids=str)
+def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
+    values = np.arange(1, 101).astype("f8" if arrow == pa.float64() else f"i{arrow.bit_width // 8}") * (1 if arrow.bit_width < 64 else 2**40)
+    low, high = (pa.array(v).view(arrow) for v in (values, values + values.dtype.type(9)))
+    c = pack_column(Raw(low, high), from_arrow(arrow), 100)
+    assert all(a.ctypes.data == b.buffers()[1].address for a, b in ((c.low, low), (c.high, high)))
+    inverted = pack_column(Raw(low, pa.concat_arrays([high[:50], low[:1], high[51:]])), from_arrow(arrow), 100)
+    assert inverted.low[50] == inverted.end(high=False) and inverted.high[50] == inverted.end(high=True)
+    assert np.array_equal(np.delete(inverted.high, 50), np.delete(c.high, 50))
 
 
 # Bytes that are no text bound nothing, and cost nobody else anything.

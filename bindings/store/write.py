@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.given import KEYS, plain_array
+from skipstone.bindings.given import KEYS
 from skipstone.bindings.store.layout import ALIGN, MAGIC, ending, type_of
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Path, show_path
+from skipstone.ir.types import whole
 from skipstone.kernels.coarse import Grid
 from skipstone.kernels.codes import Dictionary
 from skipstone.kernels.columns import Column
@@ -147,7 +148,7 @@ class _Writer:
 
     def raw(self, name: str, arrays: dict[str, pa.Array]) -> int:
         """A section of Arrow arrays; packed arrays that are views of one need no second place."""
-        plain = {key: plain_array(array) for key, array in arrays.items()}
+        plain = {key: whole(array) for key, array in arrays.items()}
         section, places = self.section(name, plain)
         for array, at in zip(plain.values(), places, strict=True):
             t = array.type

@@ -1,0 +1,91 @@
+"""Counts of NULL, NaN and rows as planes: what each container may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.types import whole
+from skipstone.kernels import pool
+from skipstone.kernels.bounds import Given, known_of, values_of
+from skipstone.kernels.lanes import BLOCK
+from skipstone.kernels.planes import Mask, Plane, joined, plane_of
+
+Counts = npt.NDArray[np.int64]  # negative: unknown
+UNKNOWN: Final = np.array(-1)
+NONE: Final = np.array(False)
+
+
+def planes_of(
+    null: Given | None, row: Given | None, nan: Given | None, container: Given | None, n: int, *, nullable: bool, floating: bool
+) -> tuple[Plane, Plane, Plane]:
+    """Whether each of n containers may hold a value, NULL, NaN.
+
+    Args:
+        null: How many NULLs, as they came; what is no array of integers is unknown.
+        row: How many rows of the column.
+        nan: How many NaNs.
+        container: How many rows of the container, where the column's are not given.
+        n: Containers.
+        nullable: Whether a container whose NULLs are not counted may hold some.
+        floating: Whether a container whose NaNs are not counted may hold some.
+    """
+    given = [a if a is not None and pa.types.is_integer(a.type) else None for a in (null, row, nan, container)]
+    if given == [None] * 4:
+        return True, nullable, floating
+    null, row, nan, container = given
+
+    def masks(first: int, stop: int) -> tuple[Mask, ...]:
+        nulls, nans = (_counts(a, first, stop) for a in (null, nan))
+        rows = _counts(row, first, stop, _counts(container, first, stop))
+        return _masks(nulls, rows, nans, nullable=nullable, floating=floating)
+
+    real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    return real, nulls, nans
+
+
+def _masks(null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool) -> tuple[Mask, ...]:
+    if not floating and rows.min() > 0:  # most blocks; the same in fewer loops
+        return null != rows, null != 0 if nullable else (null > 0) & (null <= rows), NONE
+    counted, empty = rows >= 0, rows == 0
+    all_null = counted & (null == rows)
+    # More NULLs than rows are unknown, as if they were not counted.
+    nulls = null != 0 if nullable else (null > 0) & ~(counted & (null > rows))
+    if not floating:
+        return ~(all_null | empty), nulls | empty, NONE
+    others = rows - np.where((null > 0) & (null <= rows), null, 0)
+    all_nan = counted & (nan >= 0) & (nan == others)
+    nulls &= ~(all_nan & (nan == rows))
+    return ~(all_null | all_nan | empty), nulls | empty, (nan != 0) & ~all_null & ~empty
+
+
+def rows_plane(rows: Given | None, n: int) -> Plane:
+    """Whether each container may hold rows."""
+    if rows is None or not pa.types.is_integer(rows.type):
+        return True
+    (plane,) = _by_blocks(lambda first, stop: (_counts(rows, first, stop) != 0,), n) or (True,)
+    return plane
+
+
+def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOWN) -> Counts:
+    """The counts of containers [first, stop), and others where none is given."""
+    if array is None:
+        return missing
+    part = whole(array.slice(first, stop - first))
+    values, known = values_of(part).astype(np.int64, copy=False), known_of(part)
+    return values if known is None else np.where(known, values, missing)
+
+
+def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
+    """Planes of n containers from masks of containers [first, stop); none of no containers."""
+    found: dict[int, tuple[Plane, ...]] = {}
+
+    def work(first: int, stop: int) -> None:
+        found[first] = tuple(map(plane_of, masks(first, stop)))
+
+    pool.run_chunks(work, n, BLOCK)
+    return [joined(parts, BLOCK, n) for parts in zip(*(found[first] for first in sorted(found)), strict=True)]
