@@ -101,7 +101,7 @@ def _row(name: str, found: int, flat: Timing, own: Timing) -> dict[str, Any]:
 
 
 def growth(options: Options) -> Report:
-    """A range that finds 1,000 containers among 1 million to 100 million (a billion with --full, mapped from disk)."""
+    """A range that finds 1,000 containers among 1 million to 100 million; `stored --full` has a billion."""
     report = Report("a range that finds 1,000 clustered containers, by levels; the flat kernel beside it")
     runs: dict[str, Run] = {}
     sizes = [10**k for k in range(4, 9) if 10**k <= max(options.containers * 10, 10**5)]

@@ -16,12 +16,14 @@ from bench.power import power
 from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
 from bench.scaling import scaling
+from bench.stored import stored
 
 WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "kernels": kernels,
     "many": many,
     "levels": levels,
     "growth": growth,
+    "stored": stored,
     "ranges": ranges,
     "wide": wide,
     "narrow": narrow,
@@ -33,4 +35,4 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "ingest", "ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files")

@@ -1,4 +1,4 @@
-"""What Numba kernels with sets are made of besides `numba_cpu.HEADER`: tests of LANES containers against runs."""
+"""What Numba kernels with sets are made of besides `numba_text.HEADER`: tests of LANES containers against runs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numba
 import pytest
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels import cache, numba_cpu
+from skipstone.kernels import cache, numba_text
 from skipstone.kernels.cache import Shape
 
 X86 = platform.machine() in ("x86_64", "AMD64")
@@ -34,7 +34,7 @@ SHAPES = {
 
 def assembly(shape):
     """The machine code of a shape, compiled here: what comes from disk cannot be inspected."""
-    module = cache._module(numba_cpu.source_of(shape))
+    module = cache._module(numba_text.source_of(shape))
     sys.modules[module.__name__] = module
     (text,) = numba.njit(module.SIGNATURE, **module.JIT)(module.kernel).inspect_asm().values()
     return text
