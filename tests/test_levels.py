@@ -87,8 +87,7 @@ def indexes(r, flat):
     return [flat.index(b, o) for b in (64, groupings(r, len(flat))) for o in (None, r.sample(names, min(len(names), r.randint(1, 3))))]
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("ordered", [None, "x", ("y", "x")])
+@pytest.mark.parametrize(("backend", "ordered"), [("numpy", None), ("numpy", "x"), ("numpy", ("y", "x")), ("numba", None)])
 def test_levels_of_many_containers(backend, ordered, monkeypatch):
     """Clustered and random columns under AND, OR and NOT, with NULLs, empty and unknown containers; a partial last word."""
     monkeypatch.setattr(descend, "SAMPLE", 64)
@@ -104,7 +103,7 @@ def test_levels_of_many_containers(backend, ordered, monkeypatch):
     }
     flat = ss.Statistics.from_dict(columns, schema, row_count=rows)
     indexed = flat.index(order_by=ordered)
-    for text in (
+    texts = (
         "x BETWEEN 100000 AND 100100",
         "x > 2999000 OR y < 10000",
         "x < 2900000",
@@ -119,7 +118,8 @@ def test_levels_of_many_containers(backend, ordered, monkeypatch):
         "y < 0",
         "x < 0 AND x > 5",
         "y >= 0",
-    ):
+    )
+    for text in texts if backend == "numpy" else texts[:6]:  # each is a shape or two to compile
         same(ss.PruningPredicate(text, schema), flat, indexed, backend)
 
 
