@@ -89,23 +89,24 @@ def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
 
 
-def beside(runs: Mapping[str, Run], limit: Bandwidth, rounds: int) -> dict[str, tuple[Timing, Timing]]:
-    """Time each run next to the limit: per run its timing, and the limit's of just before.
+def beside(runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: Bandwidth, rounds: int) -> dict[str, tuple[Timing, Timing]]:
+    """Time each run next to the limit: per run its timing, and that of reading its own arrays once, just before or after.
 
     Before each of both a scratch array is read that fills the caches: what was read a moment ago may
     else be found in a last-level cache of hundreds of megabytes, by some of the contestants.
     """
-    fastest = limit.runs[limit.fastest()]
+    reads = {name: limit.reading(arrays[name]) for name in runs}
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
-    for run in runs.values():
-        run()
-    for _ in range(rounds):
+    for name, run in runs.items():
+        run(), reads[name]()
+    for i in range(rounds):
         for name, run in runs.items():
-            limit.scratch()
-            before = clock(fastest)
-            limit.scratch()
-            seconds[name].append((clock(run), before))
-    return {name: (Timing(tuple(s for s, _ in both)), Timing(tuple(b for _, b in both))) for name, both in seconds.items()}
+            taken = {}
+            for own in (i % 2 == 0, i % 2 == 1):
+                limit.scratch()
+                taken[own] = clock(run if own else reads[name])
+            seconds[name].append((taken[True], taken[False]))
+    return {name: (Timing(tuple(s for s, _ in both)), Timing(tuple(r for _, r in both))) for name, both in seconds.items()}
 
 
 def _burst(run: Run, times: int) -> float:
@@ -162,10 +163,12 @@ class Bandwidth:
         """The loop with the best median."""
         return min((timings[name] for name in self.runs), key=lambda t: t.median)
 
-    def fastest(self) -> str:
-        """The loop that is the best on this machine."""
-        timings = interleave(self.runs, 5)
-        return min(timings, key=lambda name: timings[name].median)
+    def reading(self, arrays: Sequence[Any]) -> Run:
+        """A run that reads other arrays once, in halves for each thread, by the loop that ORs."""
+        either = _loops()[1]
+        whole = [a[: a.nbytes // 8 * 8 // a.itemsize].view(np.int64) for a in arrays]
+        parts = [a[s : s + -(-len(a) // threads())] for a in whole for s in range(0, len(a), max(-(-len(a) // threads()), 1))]
+        return lambda: list(self._pool.map(either, parts))
 
     def scratch(self) -> None:
         """Read a gigabyte that nobody else needs."""
