@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ BYTES: Final = 120  # of memory for each container, with the copies that engines
 # statistics, or another backend, is another line.
 OWN_RUNS: Final[dict[str, Callable[[ss.PruningPredicate, ss.Statistics], Run]]] = {
     OWN: lambda p, stats: lambda: p.prune(stats, "numba"),
+    "Skipstone, indexed": lambda p, stats: functools.partial(p.prune, stats.index(), "numba"),
     "Skipstone on NumPy": lambda p, stats: lambda: p.prune(stats, "numpy"),
 }
 

@@ -321,6 +321,11 @@ class Statistics(Packed):
         return self._rows() if callable(self._rows) else self._rows
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the packed columns made so far, and of levels and codes above them, host memory."""
+        return super().nbytes + (0 if self._index is None else self._index.nbytes)
+
+    @property
     def counts_parents(self) -> bool:
         """Whether the null count of a struct's field includes the rows whose struct is NULL."""
         return self._counts_parents

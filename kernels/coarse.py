@@ -59,7 +59,7 @@ class Grid:
         """The place of one value of the lane's kind, however large."""
         if isinstance(self.base, int):
             return max(0, min((int(value) - self.base) >> self.shift, LAST))
-        return int(self.places(np.array([value], np.float64))[0])
+        return int(self.places(np.array([value], self.of.lane))[0])
 
     def places(self, values: Lanes) -> Places:
         """The places of lanes."""

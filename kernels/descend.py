@@ -87,7 +87,10 @@ def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backen
         backend: As in `run`.
     """
     search = _Search(index, both, wanted, backend)
-    if search.n < FLAT or not search.levels() or not search.codes():
+    if search.n < FLAT:
+        return None
+    search.levels()
+    if not search.codes():
         return None
     return search.containers(dense)
 
@@ -102,12 +105,10 @@ class _Search:
         # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
         self.certain = not (index.leaf.has_members and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk()))
 
-    def levels(self) -> bool:
-        """Ask the levels; False: this predicate is known to gain nothing."""
+    def levels(self) -> None:
+        """Ask the levels, but for those that are known to settle too little."""
         levels = self.index.levels
         first = self.index.starts.find(self.both) or 0
-        if first > len(levels):
-            return False
         for i, level in enumerate(levels[first:], first):
             match, sure = self._blocks(level, self.both)
             n = level.num_containers
@@ -119,7 +120,6 @@ class _Search:
             if sure.any():
                 self._settle(positions(sure, n, self.todo), levels[i:])
             self.todo = level.blocks.words(open_)
-        return True
 
     def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
         """Every row of these blocks matches."""
@@ -141,10 +141,7 @@ class _Search:
             words, settled = at.astype(np.uint32) if self.todo is None else self.todo[at], left[at] == 0
             self.settled.append((words[settled], match[at[settled]]))
             self.todo = words[~settled]
-        elif self.todo is None:
-            self.index.starts.put(self.both, len(self.index.levels) + 1)
-            return False
-        return True
+        return self.todo is not None
 
     def _pays(self, coarse: Coarse) -> bool:
         count = word_count(self.n) if self.todo is None else len(self.todo)

@@ -147,6 +147,21 @@ def test_value_lists_outdo_certain_bounds(eager):
         same(ss.PruningPredicate(text, schema), flat, flat.index(64))
 
 
+def test_what_levels_gain_nothing_for_is_remembered_for_each_question(monkeypatch):
+    """Verdicts of a predicate may gain nothing from codes where its mask does; who asked first does not matter."""
+    monkeypatch.setattr(descend, "FLAT", 0)
+    monkeypatch.setattr(descend, "SAMPLE", 16)
+    n = 20_000
+    x = np.random.default_rng(1).integers(0, 10**12, n)
+    schema = pa.schema([("x", pa.int64())])
+    flat = ss.Statistics.from_dict({"x": {"min": x, "max": x, "null_count": np.zeros(n, np.int8)}}, schema)
+    p, indexed = ss.PruningPredicate("x < 1000000000", schema), flat.index()
+    assert indexed.nbytes > flat.nbytes
+    same(p, flat, indexed)
+    assert [indexed.levels.pays.find(program) for program in (p._prune, p.program)] == [True, True]
+    assert all(start <= len(indexed.levels.levels) for start in indexed.levels.starts)
+
+
 def test_an_index_pickles_and_prints(eager):
     import pickle
 
