@@ -20,14 +20,15 @@ from skipstone.kernels.index import Index
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
 from skipstone.kernels.packed import Packed
-from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, clear_tail, positions, word_count
+from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, clear_tail, held, positions, word_count
 from skipstone.kernels.run import Backend, run
 from skipstone.kernels.subset import Subset
 
 FLAT: Final = 1 << 16  # containers below which the flat kernel takes less time than a look at levels
 MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
 SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
-WORTH: Final = 0.8  # of the bytes of the flat kernel: coarse codes must promise less
+WORTH: Final = 0.8  # of the flat kernel: coarse codes must promise less
+EACH: Final = 0.9  # of what the flat kernel takes for a word: to handle one that is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backen
     if search.n < FLAT:
         return None
     search.levels()
-    if not search.codes():
+    if not search.codes(dense):
         return None
     return search.containers(dense)
 
@@ -132,33 +133,36 @@ class _Search:
         bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64) if isinstance(rows, bool) else rows[whole]
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
-    def codes(self) -> bool:
+    def codes(self, dense: bool) -> bool:
         """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
         coarse = self.index.coarse
-        if coarse is not None and not self.both.derived and self.index.pays.get(self.wanted, lambda: self._pays(coarse)):
-            match, left = self._coarse(coarse, self.todo)
-            at = np.flatnonzero(match != 0)  # twice as fast as of the words themselves
-            words, settled = at.astype(np.uint32) if self.todo is None else self.todo[at], left[at] == 0
-            self.settled.append((words[settled], match[at[settled]]))
+        if coarse is not None and not self.both.derived and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense)):
+            words, match, left = self._coarse(coarse, self.todo)
+            settled = left == 0
+            self.settled.append((words[settled], match[settled]))
             self.todo = words[~settled]
         return self.todo is not None
 
-    def _pays(self, coarse: Coarse) -> bool:
+    def _pays(self, coarse: Coarse, dense: bool) -> bool:
         count = word_count(self.n) if self.todo is None else len(self.todo)
         if count < 2 * SAMPLE:
             return False
         own, full = coarse.launch(self.wanted).nbytes, self.index.leaf.launch(self.wanted).nbytes
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
-        _, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
-        return own + full * float((left != 0).mean()) < WORTH * full
+        _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
+        found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
+        return found * count <= word_count(self.n) * self._share(dense) and own / full + asked + EACH * found < WORTH
 
-    def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[Words, Words]:
-        """Words of what can match, and of what is left to ask of it by full bounds."""
+    def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
+        """Words where something can match; what, and what of it is left to ask by full bounds."""
         match, miss, certain = self._planes(coarse, self.wanted, todo)
+        at = held(match)
+        words = at.astype(np.uint32) if todo is None else todo[at]
+        match = match[at]
         if not self.certain:
-            return match, match
+            return words, match, match
         # Without `miss` it is enough to know that a container can match; else, that its rows all do.
-        return match, match & ~certain if miss is None else match & miss
+        return words, match, match & (~certain[at] if miss is None else miss[at])
 
     def containers(self, dense: bool) -> Found | None:
         """Judge the containers that are left; None where too many are found to be spread one by one."""

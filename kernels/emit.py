@@ -62,6 +62,8 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
         if n.op is Op.PACK:
             masks.setdefault(n, mask(n.args[0]))
             return f"m{list(masks).index(n)}"
+        if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM:
+            return runs(n.op, [text(a) for a in n.args], table)
         return join(n.op, [text(a) for a in n.args], table, n.value)
 
     def mask(n: Node) -> Mask:
@@ -79,6 +81,16 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
         return table[op].format(*args, value=value)
     half = len(args) // 2
     return args[0] if len(args) == 1 else table[op].format(join(op, args[:half], table), join(op, args[half:], table))
+
+
+def runs(op: Op, args: list[str], table: Table) -> str:
+    """A test against a few runs: of a lower and an upper bound, and of each run its first and last value."""
+    low, high, *ends = args
+    one, outer, a, b = (Op.AND, Op.OR, Op.LE, Op.GE) if op is Op.ANY_IN else (Op.OR, Op.AND, Op.LT, Op.GT)
+    pairs = list(zip(ends[::2], ends[1::2], strict=True))
+    # Some run meets the range; or it sticks out of every one.
+    near = [(last, first) if op is Op.ANY_IN else (first, last) for first, last in pairs]
+    return join(outer, [table[one].format(table[a].format(low, x), table[b].format(high, y)) for x, y in near], table)
 
 
 def inputs(roots: tuple[Node, ...], op: Op) -> list[str]:

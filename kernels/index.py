@@ -35,7 +35,7 @@ class Index:
         order: Where each container of `leaf` stands in the table, int64 or int32; None: in the same place.
         guard: Of the order, if it comes from a file: to be touched before it is read.
         starts: By program the number of the level to start from: those before have settled too little.
-        pays: By program whether coarse codes promise to pay.
+        pays: By program, and whether the answer will be spread over all containers: whether coarse codes promise to pay.
     """
 
     leaf: Packed
@@ -44,7 +44,7 @@ class Index:
     order: Order | None = None
     guard: Guard | None = None
     starts: Kept[Program, int] = field(default_factory=lambda: Kept(1024))
-    pays: Kept[Program, bool] = field(default_factory=lambda: Kept(1024))
+    pays: Kept[tuple[Program, bool], bool] = field(default_factory=lambda: Kept(1024))
 
     def touch(self) -> None:
         """Verify the whole order."""

@@ -59,7 +59,7 @@ def _guess(read: Read, dtype: DType, n: int) -> str:
     if not narrows(dtype):
         return dtype.lane
     starts = (*range(0, n, max(n // SAMPLES, BLOCK)), max(n - SAMPLE, 0))
-    ends = [end for first in starts for b in read(first, min(first + SAMPLE, n)) for end in _ends(b)]
+    ends = [end for first in starts for end in _ends(read(first, min(first + SAMPLE, n)))]
     return narrowest(min(ends), max(ends), dtype) if ends else CANDIDATES[0]
 
 
@@ -69,12 +69,13 @@ def _sweep(read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None],
     ends: list[int] = []
 
     def work(first: int, stop: int) -> None:
-        for high, b in enumerate(read(first, stop)):
+        pair = read(first, stop)
+        if lane != dtype.lane:
+            ends.extend(_ends(pair))
+        for high, b in enumerate(pair):
             lanes = out[high]
             if b is not None:
                 known[high].append(stop - first if b.known is None else int(np.count_nonzero(b.known)))
-                if lane != dtype.lane:
-                    ends.extend(_ends(b))
             if lanes is None or stays[high]:
                 continue
             if b is not None and b.known is None:
@@ -88,8 +89,15 @@ def _sweep(read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None],
     return [sum(counts) for counts in known], ends
 
 
-def _ends(b: Bounds | None) -> Iterator[int]:
-    """The least and the greatest of some bounds, if any is known."""
-    if b is not None and len(values := b.values if b.known is None else b.values[b.known]):
-        yield int(values.min())
-        yield int(values.max())
+def _ends(pair: Pair) -> Iterator[int]:
+    """Values between which all bounds lie, if any is known."""
+    low, high = pair
+    if low is not None and high is not None and low.known is high.known is None:
+        if len(low.values):  # in order, so that two loops tell as much as four
+            yield int(low.values.min())
+            yield int(high.values.max())
+        return
+    for b in pair:
+        if b is not None and len(values := b.values if b.known is None else b.values[b.known]):
+            yield int(values.min())
+            yield int(values.max())

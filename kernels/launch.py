@@ -160,6 +160,7 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
 
 
 PLANES: Final = {Op.REAL: "real", Op.NULLS: "nulls", Op.NANS: "nans", Op.LOST: "lost"}
+FEW: Final = 16  # runs of a set, up to which each is compared with as two literals
 TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
@@ -279,7 +280,7 @@ class _Builder:
             return self.in_range(n.op, c.dtype, values)
         if isinstance(c.codes, Grid) and (self.certain or n.op is Op.NOT_ALL_IN):
             return FALSE if self.certain else TRUE  # values between members have their places
-        members = self.members((n.value, low.value), values, c)
+        members = self.members((n.value, low.value), low, values, c)
         test = Node(n.op, (self.bound(low, c), self.bound(high, c), *members))
         if n.op is Op.ANY_IN:
             return test
@@ -289,15 +290,24 @@ class _Builder:
         beyond += [Node(Op.GE, (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane)))] if open_high else []
         return Node(Op.OR, (test, *beyond)) if beyond else test
 
-    def members(self, key: object, values: tuple[object, ...], c: Column) -> Iterator[Node]:
-        """The inputs that a set needs: its runs and their directory."""
+    def members(self, key: object, slot: Node, values: tuple[object, ...], c: Column) -> Iterator[Node]:
+        """The inputs that a set needs: the ends of few runs, or all of them and their directory."""
         if c.codes is None:
             lanes = np.asarray(values, c.dtype.lane)
             if c.narrowed:
                 lanes = lanes.clip(c.end(high=False), c.end(high=True)).astype(c.lane)
-            keys = keys_of(*runs_of(lanes, c.dtype.discrete))
+            firsts, lasts = runs_of(lanes, c.dtype.discrete)
         else:
-            keys = keys_of(*c.codes.runs(values))
+            firsts, lasts = c.codes.runs(values)
+        if len(lasts) <= FEW:
+            # The last is repeated until there are 1, 2, 4, ...: kernels are shared.
+            count, points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
+            for i in range(count):
+                at = min(i, len(lasts) - 1)
+                last = self.param(slot, (key, i, "last"), lasts[at], c.lane)
+                yield from (last if points else self.param(slot, (key, i, "first"), firsts[at], c.lane), last)
+            return
+        keys = keys_of(firsts, lasts)
         for f in fields(keys):
             yield self.input(Op.SET, (key, f.name), self.launch.sets, getattr(keys, f.name))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import types
 
 CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
+TASKS: Final = 8  # for each thread, where there is enough to do
 CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
 
 
@@ -50,8 +51,8 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = room(words * 64) if verdicts else _NONE
     tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
-    # As many bytes for each task, but no fewer tasks than threads share evenly.
-    chunk = max(min(CHUNK * 32 * launch.n // max(launch.nbytes, 1), words // 64), CHUNK) if todo is None else CHOSEN
+    # Few tasks, since each call costs some 10 us, but more than threads, since one may be held up.
+    chunk = max(-(-words // (TASKS * pool.threads())) + 7 & ~7, CHUNK) if todo is None else CHOSEN
     pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, chunk)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 

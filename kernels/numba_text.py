@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.emit import emit, inputs, join
 from skipstone.kernels.numba_sets import SETS
-from skipstone.kernels.room import LINE
+from skipstone.kernels.room import LINE, SMALL
 
 # A test judges LANES containers from the i-th on, one bit each.
 EMIT: Final = {
@@ -33,6 +34,7 @@ NEXT: Final = 3  # chosen words between the one that is fetched and the one that
 # as the L1 cache has buffers for, which was enough on one machine and a third of the bandwidth on another.
 STEP: Final = 2 * LINE
 AHEAD: Final = 24 * LINE
+BLOCK: Final = 1 << 14  # bytes of bounds that many sets of literals are asked about in turn: they stay in the L1 cache
 
 # What kernels are made of. A comparison loads lanes of an array as one vector and gives one bit for
 # each: on AVX-512 a compare into a mask register. LLVM does not find this form by itself; the loops
@@ -104,6 +106,22 @@ def spread(context, match, sure, verdicts, i):
 
     return nb.void(nb.uint64, nb.uint64, verdicts, i), codegen
 
+
+@intrinsic
+def stream(context, words, i, a, b, c, d, e, f, g, h):
+    """Write 8 words from the i-th on, a cache line, without reading it first."""
+
+    def codegen(target, builder, signature, args):
+        line = ir.Constant(ir.VectorType(ir.IntType(64), 8), ir.Undefined)
+        for j, word in enumerate(args[2:]):
+            line = builder.insert_element(line, word, ir.IntType(32)(j))
+        at = vector(target, builder, words, args[0], args[1], line.type.element, 8)
+        stored = builder.store(line, at, align=64)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return target.get_dummy_value()
+
+    return nb.void(words, i, *[nb.uint64] * 8), codegen
+
 '''
 
 
@@ -115,8 +133,9 @@ def source_of(shape: Shape) -> str:
     the verdicts of the containers unless that array, aligned to 64 bytes, is empty. n is at least 64.
 
     That of many sets of literals, `kernel(n, first, last, rows, verdicts, arrays..., planes..., params...)`, takes an
-    array for each literal, and writes the verdicts by set j to row rows[j]. All of them are asked about 64 containers,
-    whose bounds are in the L1 cache then, before the next: that is bound by comparisons and not by memory.
+    array for each literal, and writes the verdicts by set j to row rows[j]. All of them are asked about a block whose
+    bounds are in the L1 cache then, before the next: that is bound by comparisons and not by memory. Of 64 containers at
+    a time it took 1.4 times as long, since each write went to another page.
     """
     roots, many = shape
     body = emit(roots, EMIT)
@@ -127,10 +146,15 @@ def source_of(shape: Shape) -> str:
     counts = (("o", 0 if many else len(outs)), ("x", len(arrays)), ("q", planes), ("r" if many else "p", len(params)), ("s", len(sets)))
     names = ["n", "first", "last", "rows" if many else "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
     sizes = [np.dtype(t).itemsize for t in arrays]
-    lanes = min(STEP // max(sizes, default=1), 64)
+    # What is bound by comparisons takes a line: masks of two would be put together for each.
+    busy = any(n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM for r in roots for n in r.walk())
+    lanes = min((LINE if busy else STEP) // max(sizes, default=1), 64)
     fetches = [f"fetch(x{a}, f{size} + lane + {b // size})" for a, size in enumerate(sizes) for b in range(0, lanes * size, LINE)]
     masks, tests = range(len(body.masks)), [join(mask.op, list(mask.tests), EMIT) for mask in body.masks]
     known = [f"k{k} = q{k}[w]" for k in range(planes)]
+    # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
+    place = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
+    group = max(BLOCK // (64 * max(sum(sizes), 1)), 1)
     lanewise = ["for lane in range(0, 64, LANES):", "    i = at + lane"]
     judged = [
         *(f"m{m} = np.uint64(0)" for m in masks),
@@ -142,16 +166,17 @@ def source_of(shape: Shape) -> str:
     ]
     if many:
         inside = [
-            "w = k",
-            *(f"f{size} = (k << 6) + {AHEAD // size}" for size in sorted(set(sizes))),
-            *known,
-            *lanewise,
-            *(f"    {f}" for f in fetches),
+            f"stop = min(k + {group}, last)",
+            "for w in range(k, stop):",
+            *(f"    f{size} = (w << 6) + {AHEAD // size}" for size in sorted(set(sizes))),
+            *(f"    {line}" for line in lanewise[:1]),
+            *(f"        {f}" for f in fetches),
             "for j in range(rows.size):",
             *(f"    p{i} = r{i}[j]" for i in range(len(params))),
-            *(f"    {line}" for line in judged),
-            *(f"    v{i} = {text}" for i, text in enumerate(outs)),
-            f"    spread({_verdict(roots)}, verdicts, (np.int64(rows[j]) * words + k) << 6)",
+            "    for w in range(k, stop):",
+            *(f"        {line}" for line in (*place, *known, *judged)),
+            *(f"        v{i} = {text}" for i, text in enumerate(outs)),
+            f"        spread({_verdict(roots)}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
         ]
     else:
         inside = [
@@ -159,17 +184,14 @@ def source_of(shape: Shape) -> str:
             # Of chosen words, those a few steps on.
             f"next = np.int64(todo[min(k + {NEXT}, last - 1)]) << 6 if todo.size else w << 6",
             *(f"f{size} = next if todo.size else next + {AHEAD // size}" for size in sorted(set(sizes))),
+            *place,
             *judged,
             *known,
             *(f"v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
             "if verdicts.size:",
             f"    spread({_verdict(roots)}, verdicts, k << 6)",
         ]
-    # Planes alone: a loop without branches, which LLVM vectorises.
-    plain = [] if arrays or many else ["if todo.size == 0 and verdicts.size == 0:", "    for w in range(first, last):", *(f"        {k}" for k in known)]
-    plain += [f"        o{i}[w] = {text}" for i, text in enumerate(outs) if plain] + ["    return"] * bool(plain)
-    # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
-    inside[1:1] = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
+    plain = [] if arrays or many else _plain(planes, outs)
     lines = [
         "i8 = nb.int64",
         "array = lambda t: nb.types.Array(getattr(nb, t), 1, 'C')",
@@ -180,10 +202,27 @@ def source_of(shape: Shape) -> str:
         f"def kernel({', '.join(names)}):",
         *(f"    {line}" for line in plain),
         "    words = (n + 63) >> 6",
-        "    for k in range(first, last):",
+        f"    for k in range(first, last, {group if many else 1}):",
         *(f"        {line}" for line in inside),
     ]
     return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
+
+
+def _plain(planes: int, outs: list[str]) -> list[str]:
+    """Planes alone: a word and more is written for each two that are read, so lines are written past the caches."""
+    some = [re.sub(r"\bk(\d+)\b", rf"q\1[w + {j}]", text) for text in outs for j in range(8)]
+    return [
+        "if todo.size == 0 and verdicts.size == 0:",
+        # Room for more than SMALL bytes starts at a line, and so do chunks.
+        f"    whole = first + (last - first) // 8 * 8 if n > {SMALL * 8} else first",
+        "    for w in range(first, whole, 8):",
+        *(f"        fetch(q{k}, w + {AHEAD // 8})" for k in range(planes)),
+        *(f"        stream(o{i}, w, {', '.join(some[i * 8 : i * 8 + 8])})" for i in range(len(outs))),
+        "    for w in range(whole, last):",
+        *(f"        k{k} = q{k}[w]" for k in range(planes)),
+        *(f"        o{i}[w] = {text}" for i, text in enumerate(outs)),
+        "    return",
+    ]
 
 
 def _verdict(roots: tuple[Node, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ Todo = npt.NDArray[np.uint32] | None
 # A plane that says the same of every container is kept, and read, as that one answer.
 Plane = Words | bool
 
-PART = 1 << 11  # words whose positions are found at a time
+PART: Final = 1 << 11  # words whose positions are found at a time
+MANY: Final = 1 << 18  # words from which more than one thread looks for those that are not 0
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
@@ -83,9 +85,23 @@ def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
     return words
 
 
+def held(words: Words) -> npt.NDArray[np.int64]:
+    """The numbers of the words in which a bit is set, ascending."""
+    if len(words) <= MANY:
+        return np.flatnonzero(words != 0)  # twice as fast as of the words themselves
+    size = -(-len(words) // 8)
+    parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)] * 8
+
+    def find(first: int, stop: int) -> None:
+        parts[first // size] = np.flatnonzero(words[first:stop] != 0) + first
+
+    pool.run_chunks(find, len(words), size)
+    return np.concatenate(parts)
+
+
 def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
     """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
-    live = np.flatnonzero(words != 0)
+    live = held(words)
     some, at = words[live], live if todo is None else todo[live].astype(np.int64)
     if len(some) <= PART:
         return _positions(some, at)
