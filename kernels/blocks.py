@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import StatisticsError
-from skipstone.kernels.planes import word_count
+from skipstone.kernels.planes import WordNumbers, word_count
 
 Positions = npt.NDArray[np.int64]
-WordNumbers = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

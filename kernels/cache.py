@@ -22,7 +22,7 @@ from skipstone.ir.node import Node
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
-Kernel = Callable[..., None]
+Kernel = Callable[..., int]
 
 
 class Shape(NamedTuple):

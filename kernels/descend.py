@@ -14,14 +14,14 @@ import numpy as np
 
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Op
-from skipstone.kernels.blocks import Positions, WordNumbers, words_inside
+from skipstone.kernels.blocks import Positions, words_inside
 from skipstone.kernels.guard import Guard
 from skipstone.kernels.index import Index
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
 from skipstone.kernels.packed import Packed
-from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, clear_tail, held, positions, word_count
-from skipstone.kernels.run import Backend, run
+from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, Words, clear_tail, positions, word_count
+from skipstone.kernels.run import Backend, run, sift
 from skipstone.kernels.subset import Subset
 
 FLAT: Final = 1 << 16  # containers below which the flat kernel takes less time than a look at levels
@@ -151,18 +151,18 @@ class _Search:
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
         _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
         found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
-        return found * count <= word_count(self.n) * self._share(dense) and own / full + asked + EACH * found < WORTH
+        return bool(found * count <= word_count(self.n) * self._share(dense) and own + full * (asked + EACH * found) < WORTH * full)
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
         """Words where something can match; what, and what of it is left to ask by full bounds."""
-        match, miss, certain = self._planes(coarse, self.wanted, todo)
-        at = held(match)
-        words = at.astype(np.uint32) if todo is None else todo[at]
-        match = match[at]
+        result = sift(coarse.launch(self.wanted), self.backend, todo=todo)
+        assert result.words is not None
+        match, *others = (_words(p, len(result.words)) for p in result.planes)
+        clear_tail(match, self.n, result.words)
         if not self.certain:
-            return words, match, match
+            return result.words, match, match
         # Without `miss` it is enough to know that a container can match; else, that its rows all do.
-        return words, match, match & (~certain[at] if miss is None else miss[at])
+        return result.words, match, match & (~others[0] if self.wanted.can_miss is None else others[0])
 
     def containers(self, dense: bool) -> Found | None:
         """Judge the containers that are left; None where too many are found to be spread one by one."""
@@ -202,15 +202,11 @@ class _Search:
 
     def _ask(self, source: Packed, program: Program, todo: Todo) -> tuple[Words, Words | None]:
         """Words of what can match, and of what can miss, if that was asked."""
-        return self._planes(source, program, todo)[:2]
-
-    def _planes(self, source: Packed, program: Program, todo: Todo) -> tuple[Words, Words | None, Words]:
-        """Words of what can match, of what can miss, if that was asked, and of what can match for certain, if it is coarse."""
         planes = run(source.launch(program), self.backend, todo=todo).planes
         words = word_count(source.num_containers) if todo is None else len(todo)
         found = [_words(p, words) for p in planes]
         clear_tail(found[0], source.num_containers, todo)
-        return found[0], None if program.can_miss is None else found[1], found[-1]
+        return found[0], None if program.can_miss is None else found[1]
 
 
 def _words(plane: Plane, words: int) -> Words:

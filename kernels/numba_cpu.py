@@ -16,7 +16,7 @@ from skipstone.kernels import cache, pool
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.numba_text import source_of
-from skipstone.kernels.planes import Todo, Verdicts, Words, word_count
+from skipstone.kernels.planes import Todo, Verdicts, WordNumbers, Words, word_count
 from skipstone.kernels.room import room
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ TASKS: Final = 8  # for each thread, where there is enough to do
 CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
 
 
-def compile_shape(shape: Shape) -> Callable[..., None]:
+def compile_shape(shape: Shape) -> Callable[..., int]:
     """The compiled kernel of a shape: from memory, from disk, or compiled now."""
     return cache.kernel(shape, source_of, _load)
 
 
-def _load(module: types.ModuleType) -> Callable[..., None]:
+def _load(module: types.ModuleType) -> Callable[..., int]:
     import numba
 
     # Machine code that comes from disk asks for its module by name.
     sys.modules[module.__name__] = module
-    kernel: Callable[..., None] = numba.njit(module.SIGNATURE, cache=True, **module.JIT)(module.kernel)
+    kernel: Callable[..., int] = numba.njit(module.SIGNATURE, cache=True, **module.JIT)(module.kernel)
     return kernel
 
 
@@ -50,11 +50,44 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = room(words * 64) if verdicts else _NONE
-    tail: tuple[Any, ...] = (_ALL if todo is None else todo, spread, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
-    # Few tasks, since each call costs some 10 us, but more than threads, since one may be held up.
-    chunk = max(-(-words // (TASKS * pool.threads())) + 7 & ~7, CHUNK) if todo is None else CHOSEN
-    pool.run_chunks(lambda first, last: kernel(n, first, last, *tail), words, chunk)
+    tail = _tail(launch, outs, spread, _ALL, todo)
+    chunk = _chunk(words) if todo is None else CHOSEN
+
+    def work(first: int, last: int) -> None:
+        kernel(n, first, last, *tail)
+
+    pool.run_chunks(work, words, chunk)
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
+
+
+def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
+    """The numbers of the words in which a bit of the first root is set, which is not constant, and these words of each root.
+
+    Args:
+        outs: Room for all words of each; only what is found is written.
+    """
+    kernel, words = compile_shape(Shape(launch.shape)), word_count(launch.n)
+    found = room(words * 4).view(np.uint32)
+    tail = _tail(launch, outs, _NONE, found, None)
+    ends: dict[int, int] = {}
+
+    def work(first: int, last: int) -> None:
+        ends[first] = kernel(max(launch.n, 64), first, last, *tail)
+
+    pool.run_chunks(work, words, _chunk(words))
+    each = sorted(ends.items())
+    kept = [np.concatenate([o[first:end] for first, end in each]) for o in outs]
+    return np.concatenate([found[first:end] for first, end in each]), kept
+
+
+def _chunk(words: int) -> int:
+    """Few tasks, since each call costs some 10 us, but more than threads, since one may be held up."""
+    return max(-(-words // (TASKS * pool.threads())) + 7 & ~7, CHUNK)
+
+
+def _tail(launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo) -> tuple[Any, ...]:
+    """What kernels are given beside the words that they judge."""
+    return (_ALL if todo is None else todo, spread, found, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
 
 
 def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts) -> None:
@@ -69,7 +102,11 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
     params = [np.array(values) for values in zip(*(launch.params for launch in launches), strict=True)]
     tail: tuple[Any, ...] = (np.array(rows, np.uint32), verdicts, *one.arrays, *one.planes, *params)
-    pool.run_chunks(lambda first, last: kernel(one.n, first, last, *tail), words, CHUNK // 8)
+
+    def work(first: int, last: int) -> None:
+        kernel(one.n, first, last, *tail)
+
+    pool.run_chunks(work, words, CHUNK // 8)
 
 
 def rows_of(rows: int, n: int) -> Verdicts:

@@ -128,9 +128,11 @@ def stream(context, words, i, a, b, c, d, e, f, g, h):
 def source_of(shape: Shape) -> str:
     """The module text of a shape's kernel.
 
-    Its `kernel(n, first, last, todo, verdicts, outs..., arrays..., planes..., params..., sets...)` judges words
-    [first, last), or those of `todo` at these places unless it is empty. It fills outs from their start, and
-    the verdicts of the containers unless that array, aligned to 64 bytes, is empty. n is at least 64.
+    Its `kernel(n, first, last, todo, verdicts, found, outs..., arrays..., planes..., params..., sets...)` judges words
+    [first, last), or those of `todo` at these places unless it is empty. It fills outs at the same places, and
+    the verdicts of the containers unless that array, aligned to 64 bytes, is empty. Unless `found` is empty, only words
+    in which a bit of the first out is set are written, one after the other from `first` on, with their numbers in
+    `found`; where that ends is returned. n is at least 64.
 
     That of many sets of literals, `kernel(n, first, last, rows, verdicts, arrays..., planes..., params...)`, takes an
     array for each literal, and writes the verdicts by set j to row rows[j]. All of them are asked about a block whose
@@ -141,10 +143,15 @@ def source_of(shape: Shape) -> str:
     body = emit(roots, EMIT)
     arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
     planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
-    types = ["i8, i8, i8, readonly('uint32'), array('uint8')", *["array('uint64')"] * (0 if many else len(outs)), *(f"readonly('{t}')" for t in arrays)]
-    types += [*["readonly('uint64')"] * planes, *(f"readonly('{t}')" if many else f"nb.{t}" for t in params), *(f"readonly('{t}')" for t in sets)]
+    types = ["i8, i8, i8, readonly('uint32'), array('uint8')"] + ([] if many else ["array('uint32')", *["array('uint64')"] * len(outs)])
+    types += [
+        *(f"readonly('{t}')" for t in arrays),
+        *["readonly('uint64')"] * planes,
+        *(f"readonly('{t}')" if many else f"nb.{t}" for t in params),
+        *(f"readonly('{t}')" for t in sets),
+    ]
     counts = (("o", 0 if many else len(outs)), ("x", len(arrays)), ("q", planes), ("r" if many else "p", len(params)), ("s", len(sets)))
-    names = ["n", "first", "last", "rows" if many else "todo", "verdicts", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
+    names = ["n, first, last", "rows, verdicts" if many else "todo, verdicts, found", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
     sizes = [np.dtype(t).itemsize for t in arrays]
     # What is bound by comparisons takes a line: masks of two would be put together for each.
     busy = any(n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM for r in roots for n in r.walk())
@@ -187,7 +194,14 @@ def source_of(shape: Shape) -> str:
             *place,
             *judged,
             *known,
-            *(f"v{i} = o{i}[k] = {text}" for i, text in enumerate(outs)),
+            *(f"v{i} = {text}" for i, text in enumerate(outs)),
+            "if found.size:",
+            "    if v0:",
+            "        found[kept] = w",
+            *(f"        o{i}[kept] = v{i}" for i in range(len(outs))),
+            "        kept += 1",
+            "    continue",
+            *(f"o{i}[k] = v{i}" for i in range(len(outs))),
             "if verdicts.size:",
             f"    spread({_verdict(roots)}, verdicts, k << 6)",
         ]
@@ -196,14 +210,15 @@ def source_of(shape: Shape) -> str:
         "i8 = nb.int64",
         "array = lambda t: nb.types.Array(getattr(nb, t), 1, 'C')",
         "readonly = lambda t: nb.types.Array(getattr(nb, t), 1, 'C', readonly=True)",
-        f"SIGNATURE = nb.void({', '.join(types)})",
+        f"SIGNATURE = i8({', '.join(types)})",
         "",
         "",
         f"def kernel({', '.join(names)}):",
         *(f"    {line}" for line in plain),
-        "    words = (n + 63) >> 6",
+        "    words, kept = (n + 63) >> 6, first",
         f"    for k in range(first, last, {group if many else 1}):",
         *(f"        {line}" for line in inside),
+        "    return kept",
     ]
     return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
 
@@ -212,7 +227,7 @@ def _plain(planes: int, outs: list[str]) -> list[str]:
     """Planes alone: a word and more is written for each two that are read, so lines are written past the caches."""
     some = [re.sub(r"\bk(\d+)\b", rf"q\1[w + {j}]", text) for text in outs for j in range(8)]
     return [
-        "if todo.size == 0 and verdicts.size == 0:",
+        "if todo.size == verdicts.size == found.size == 0:",
         # Room for more than SMALL bytes starts at a line, and so do chunks.
         f"    whole = first + (last - first) // 8 * 8 if n > {SMALL * 8} else first",
         "    for w in range(first, whole, 8):",
@@ -221,7 +236,7 @@ def _plain(planes: int, outs: list[str]) -> list[str]:
         "    for w in range(whole, last):",
         *(f"        k{k} = q{k}[w]" for k in range(planes)),
         *(f"        o{i}[w] = {text}" for i, text in enumerate(outs)),
-        "    return",
+        "    return last",
     ]
 
 

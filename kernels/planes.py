@@ -14,8 +14,9 @@ from skipstone.kernels import pool
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
-# Which words are meant, ascending; None: all. 32 bits count 274 billion containers.
-Todo = npt.NDArray[np.uint32] | None
+# Which words are meant, ascending. 32 bits count 274 billion containers.
+WordNumbers = npt.NDArray[np.uint32]
+Todo = WordNumbers | None  # None: all
 # A plane that says the same of every container is kept, and read, as that one answer.
 Plane = Words | bool
 

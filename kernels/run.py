@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from skipstone.ir.errors import BackendMissing, SkipstoneError
 from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.launch import Launch
-from skipstone.kernels.planes import Plane, Todo, Verdicts, clear_tail, word_count
+from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
@@ -28,11 +30,13 @@ class Result:
             asked, bits past the last container may be set.
         backend: Which one computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if it was asked for.
+        words: The numbers of the words that planes hold, uint32, ascending, if not all that were judged.
     """
 
     planes: Sequence[Plane]
     backend: str
     verdicts: Verdicts | None = None
+    words: WordNumbers | None = None
 
 
 def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, todo: Todo = None) -> Result:
@@ -68,6 +72,27 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     elif judged is None:
         judged = planes.verdicts(found, launch.n if todo is None else words * 64)
     return Result(found, name, judged)
+
+
+def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Result:
+    """Compute a launch, and keep those words alone in which some container passes its first root.
+
+    Args:
+        launch: As in `run`; likewise the others, and what may go wrong.
+    """
+    if todo is None and launch.answers[0] is None and choose(launch, backend, launch.n) == "numba":
+        for guard in launch.guards:
+            guard.touch()
+        at, kept = numba_cpu.sift(launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None])
+        rest = iter(kept)
+        found: list[Plane] = [clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers]
+        return Result(found, "numba", words=at)
+    result = run(launch, backend, todo=todo)
+    first = result.planes[0]
+    count = word_count(launch.n) if todo is None else len(todo)
+    where = np.arange(count if first else 0) if isinstance(first, bool) else held(first)
+    at = where.astype(np.uint32) if todo is None else todo[where]
+    return Result([p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at)
 
 
 def choose(launch: Launch, backend: Backend, n: int) -> str:

@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType
-from skipstone.kernels.blocks import WordNumbers
 from skipstone.kernels.columns import Column
 from skipstone.kernels.numpy_cpu import gather
 from skipstone.kernels.packed import Packed
-from skipstone.kernels.planes import Plane
+from skipstone.kernels.planes import Plane, WordNumbers
 
 
 class Subset(Packed):

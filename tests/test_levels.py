@@ -158,7 +158,7 @@ def test_what_levels_gain_nothing_for_is_remembered_for_each_question(monkeypatc
     p, indexed = ss.PruningPredicate("x < 1000000000", schema), flat.index()
     assert indexed.nbytes > flat.nbytes
     same(p, flat, indexed)
-    assert [indexed.levels.pays.find(program) for program in (p._prune, p.program)] == [True, True]
+    assert [indexed.levels.pays.find((program, dense)) for program, dense in ((p._prune, False), (p._prune, True), (p.program, True))] == [True] * 3
     assert all(start <= len(indexed.levels.levels) for start in indexed.levels.starts)
 
 
