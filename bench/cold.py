@@ -21,6 +21,14 @@ KINDS = {
     "not in a set, or": "b NOT IN (1, 5, 9) OR a = 3",
     "ten tests": "(a < 3 OR a > 7) AND (b < 3 OR b > 7) AND (c < 3 OR c > 7) AND (f IS NULL OR b = 5) AND (a = 1 OR c = 2)",
 }
+# Seconds of `import skipstone`, and of the first look at what it is imported for.
+IMPORT = """
+import numpy, pyarrow, pyarrow.compute, time
+start = time.perf_counter()
+import skipstone as ss
+ss.PruningPredicate, ss.Statistics
+print(time.perf_counter() - start)
+"""
 
 
 def here() -> dict[str, float]:
@@ -59,21 +67,29 @@ def measured(processes: int) -> tuple[dict[str, list[float]], dict[str, list[flo
 
 
 def _process(environment: dict[str, str]) -> dict[str, float]:
-    done = subprocess.run([sys.executable, "-m", "bench.cold"], env=environment, check=True, capture_output=True, text=True)
-    seconds: dict[str, float] = json.loads(done.stdout)
+    seconds: dict[str, float] = json.loads(_python("-m", "bench.cold", environment=environment))
     return seconds
+
+
+def _python(*arguments: str, environment: dict[str, str] | None = None) -> str:
+    """What a fresh process prints."""
+    return subprocess.run([sys.executable, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def compiling(options: Options) -> Report:
     """Kernels that one process compiles and the next finds on disk. Nobody waits for either, NumPy answers meanwhile."""
     compiled, loaded = measured(options.rounds or (9 if options.full else 5))
     report = Report("milliseconds until a fresh process has a kernel")
+    imports = Timing(tuple(float(_python("-c", IMPORT)) for _ in range(options.rounds or 9)))
     names = [name for name in compiled if name != YARDSTICK]
-    report.rows = [{"": k, "compiled": statistics.median(compiled[k]) * 1e3, "from disk": statistics.median(loaded[k]) * 1e3} for k in names]
+    report.rows = [{"": "import skipstone, over numpy and pyarrow", "compiled": "", "from disk": imports.median * 1e3}]
+    report.rows += [{"": k, "compiled": statistics.median(compiled[k]) * 1e3, "from disk": statistics.median(loaded[k]) * 1e3} for k in names]
+    report.time("import skipstone", imports)
     for how, found in (("compiled", compiled), ("from disk", loaded)):
         for name in names:
             report.time(f"{name}, {how}", Timing(tuple(found[name])), (YARDSTICK, Timing(tuple(found[YARDSTICK]))))
     worst = max(row["from disk"] for row in report.rows if row[""] in KINDS)
+    report.requirements.append(Requirement("import skipstone, over numpy and pyarrow, ms: median", imports.median * 1e3, 150, at_most=True))
     report.requirements.append(Requirement("A kernel from disk, after the first, ms: the slowest", worst, 100, at_most=True))
     return report
 
