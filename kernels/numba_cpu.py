@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import types
 
 CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
-TASKS: Final = 8  # for each thread, where there is enough to do
+TASKS: Final = 8  # for each thread at most: each call costs some 10 us, but a thread may be held up
 CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
 
 
@@ -51,12 +51,11 @@ def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = 
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = room(words * 64) if verdicts else _NONE
     tail = _tail(launch, outs, spread, _ALL, todo)
-    chunk = _chunk(words) if todo is None else CHOSEN
 
     def work(first: int, last: int) -> None:
         kernel(n, first, last, *tail)
 
-    pool.run_chunks(work, words, chunk)
+    pool.run_chunks(work, words, *(CHUNK, TASKS) if todo is None else (CHOSEN,))
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 
@@ -74,15 +73,10 @@ def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
     def work(first: int, last: int) -> None:
         ends[first] = kernel(max(launch.n, 64), first, last, *tail)
 
-    pool.run_chunks(work, words, _chunk(words))
+    pool.run_chunks(work, words, CHUNK, TASKS)
     each = sorted(ends.items())
     kept = [np.concatenate([o[first:end] for first, end in each]) for o in outs]
     return np.concatenate([found[first:end] for first, end in each]), kept
-
-
-def _chunk(words: int) -> int:
-    """Few tasks, since each call costs some 10 us, but more than threads, since one may be held up."""
-    return max(-(-words // (TASKS * pool.threads())) + 7 & ~7, CHUNK)
 
 
 def _tail(launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo) -> tuple[Any, ...]:

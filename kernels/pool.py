@@ -52,13 +52,13 @@ def threads() -> int:
 
 
 def _submit(work: Callable[[], None], times: int) -> list[Future[None]]:
-    """Have the pool do some work, so many times. It is made at first use, and again where more threads are wanted."""
+    """Have as many threads of the pool do some work. It is made at first use, and again where more of them are wanted."""
     global _pool, _size
     with _lock:
-        if _pool is None or _size < threads():
+        if _pool is None or _size < times:
             if _pool is not None:
                 _pool.shutdown(wait=False)
-            _size = threads()
+            _size = times
             _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark)
         return [_pool.submit(work) for _ in range(times)]
 
@@ -67,14 +67,24 @@ def _mark() -> None:
     _in_worker.here = True
 
 
-def run_chunks(work: Callable[[int, int], None], total: int, chunk: int) -> None:
-    """Call work(first, last) over [0, total) in chunks; the caller's thread takes its share."""
+def run_chunks(work: Callable[[int, int], None], total: int, chunk: int, tasks: int | None = None) -> None:
+    """Call work(first, last) over [0, total) in chunks; the caller's thread takes its share.
+
+    Args:
+        work: What to do, without the GIL where it takes long.
+        total: Where the last chunk ends.
+        chunk: How long each is; the least, if there are to be fewer.
+        tasks: How many chunks there are to be at most for each thread; their lengths are multiples of 8.
+    """
     if total <= chunk:
         if total:
             work(0, total)
         return
+    workers = 1 if getattr(_in_worker, "here", False) else threads()
+    if tasks is not None:
+        chunk = max(-(-total // (tasks * workers)) + 7 & ~7, chunk)
     starts = range(0, total, chunk)
-    workers = 1 if getattr(_in_worker, "here", False) else min(threads(), len(starts))
+    workers = min(workers, len(starts))
     if workers < 2:
         for s in starts:
             work(s, min(s + chunk, total))

@@ -22,7 +22,7 @@ LARGEST: Final = 1 << 27  # bytes of a buffer that is kept
 MOST: Final = 1 << 28  # bytes of all of them
 Bytes = npt.NDArray[np.uint8]
 
-_kept: list[Bytes] = []  # the last used at the end
+_kept: list[tuple[Bytes, int]] = []  # buffers, and where a cache line starts in each; the last used at the end
 _lock = threading.Lock()
 _probe = [object()]
 FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
@@ -40,15 +40,15 @@ def room(size: int) -> Bytes:
         uint8 array of shape (size,), host memory, aligned to 64 bytes; the caller's until nothing refers to it.
     """
     if size <= SMALL or size > LARGEST or not _counts:
-        return _aligned(np.empty(size + LINE, np.uint8), size)
+        return _from(*_fresh(size), size)
     with _lock:
         for i in range(len(_kept)):
-            if size <= _kept[i].size - LINE <= 2 * size and sys.getrefcount(_kept[i]) == FREE:
+            if size <= _kept[i][0].size - LINE <= 2 * size and sys.getrefcount(_kept[i][0]) == FREE:
                 _kept.append(_kept.pop(i))
-                return _aligned(_kept[-1], size)
-        _kept.append(np.empty(size + LINE, np.uint8))
-        out = _aligned(_kept[-1], size)
-        while sum(b.size for b in _kept) > MOST:
+                return _from(*_kept[-1], size)
+        _kept.append(_fresh(size))
+        out = _from(*_kept[-1], size)
+        while sum(buffer.size for buffer, _ in _kept) > MOST:
             _kept.pop(0)
         return out
 
@@ -60,8 +60,12 @@ def words(count: int) -> npt.NDArray[np.uint64]:
     return room(count * 8).view(np.uint64)
 
 
-def _aligned(buffer: Bytes, size: int) -> Bytes:
-    skip = -buffer.ctypes.data % LINE
+def _fresh(size: int) -> tuple[Bytes, int]:
+    buffer = np.empty(size + LINE, np.uint8)
+    return buffer, -buffer.ctypes.data % LINE
+
+
+def _from(buffer: Bytes, skip: int, size: int) -> Bytes:
     return buffer[skip : skip + size]
 
 

@@ -42,7 +42,7 @@ def test_room_comes_back_when_nobody_holds_it():
 )
 def test_whoever_sees_it_holds_it(hold):
     held = hold(room.room(SIZE))
-    at = room._kept[0].ctypes.data
+    at = room._kept[0][0].ctypes.data
     others = [room.room(SIZE) for _ in range(3)]
     assert all(not at <= o.ctypes.data < at + SIZE for o in others)
     del held
@@ -51,7 +51,7 @@ def test_whoever_sees_it_holds_it(hold):
 
 def test_what_is_kept_is_bounded():
     held = [room.room(room.LARGEST // 2) for _ in range(12)]
-    assert sum(b.size for b in room._kept) <= room.MOST
+    assert sum(b.size for b, _ in room._kept) <= room.MOST
     assert len({h.ctypes.data for h in held}) == 12
     before = len(room._kept)
     room.room(room.LARGEST + 1), room.room(100)
