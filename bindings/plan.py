@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +12,21 @@ import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, SourceError
 from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels.columns import Raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
-    from skipstone.bindings.sources.parquet import ParquetTable
 
 Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +57,109 @@ class Sizes:
     scan: DataSize
 
 
+class PlannedTable(Protocol):
+    """What a plan asks of its table."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the columns that have one value in each file."""
+        ...
+
+    @property
+    def unreadable(self) -> Mapping[str, SourceError]:
+        """Path -> error, of files of which nothing is known, and which are kept."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What its containers are, for people: "row groups", "files"."""
+        ...
+
+    def statistics_in(self, timezone: str) -> Statistics:
+        """Statistics of the containers, where partition values without a zone are read in this one."""
+        ...
+
+    def size(self, chosen: Mask) -> DataSize:
+        """How much data some containers hold."""
+        ...
+
+    def logical_rows(self) -> Positions:
+        """Rows that live in each container; -1 is unknown."""
+        ...
+
+    def row_groups_of(self, kept: Positions) -> dict[str, list[int]]:
+        """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
+        ...
+
+    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+        """The matching rows, in table order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a limit left of a plan.
+
+    Attributes:
+        limit: Rows that were asked for.
+        logical_rows: Rows that are certain to match, of the containers that are kept.
+        reached: Whether these are enough, so that others were left out.
+
+    Source: Delta Lake, `pruneFilesByLimit`.
+    """
+
+    limit: int
+    logical_rows: int
+    reached: bool
+
+
 class Plan:
     """Which files and row groups of a table can hold a matching row.
 
     Attributes:
         table: The table that was planned.
         predicate: The condition; None keeps everything.
-        verdicts: uint8, shape (row groups,): `Verdict` of each, in table order.
+        verdicts: uint8, shape (containers,): `Verdict` of each, in table order.
         columns: What reading gives.
+        statistics: What the verdicts were found by.
+        cut: What a limit left; None: there is none.
+        timezone: What partition values without a zone are read in.
     """
 
     def __init__(
-        self, table: ParquetTable, predicate: PruningPredicate | None, verdicts: npt.NDArray[np.uint8], columns: list[str], by_partition: Mask
+        self,
+        table: PlannedTable,
+        predicate: PruningPredicate | None,
+        verdicts: npt.NDArray[np.uint8],
+        columns: list[str],
+        by_partition: Mask,
+        statistics: Statistics,
+        limit: int | None = None,
+        timezone: str = "UTC",
     ) -> None:
-        self.table, self.predicate = table, predicate
+        self.timezone = timezone
+        self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self._by_partition = by_partition
+        self.cut: Cut | None = None
+        self._chosen: Mask = verdicts != Verdict.NEVER
+        if limit is not None:
+            self.cut, self._chosen = _limited(verdicts, table.logical_rows(), limit)
 
     @property
-    def kept(self) -> npt.NDArray[np.int64]:
+    def kept(self) -> Positions:
         """Positions of the kept containers, ascending."""
-        return np.flatnonzero(self.verdicts != Verdict.NEVER).astype(np.int64, copy=False)
+        return np.flatnonzero(self._chosen).astype(np.int64, copy=False)
 
     @cached_property
     def row_groups(self) -> dict[str, list[int]]:
-        """Path -> indices of its kept row groups. A file that could not be read has an empty list: read it whole."""
-        out: dict[str, list[int]] = {}
-        for i in self.kept:
-            c = self.table.containers[i]
-            groups = out.setdefault(self.table.footers[c.footer].file.path, [])
-            if c.row_group is not None:
-                groups.append(c.row_group)
-        return out
+        """Path -> indices of its kept row groups. An empty list is a file that is to be read whole: nothing finer is known of it."""
+        return self.table.row_groups_of(self.kept)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -97,10 +168,12 @@ class Plan:
 
     @property
     def skipping(self) -> Literal["none", "partition", "data", "limit"]:
-        """Which branch of planning ran: nothing to filter by, partition columns alone, or statistics as well.
+        """Which branch of planning ran: a limit, nothing to filter by, partition columns alone, or statistics as well.
 
         Source: Delta Lake, `filesForScan`.
         """
+        if self.cut is not None:
+            return "limit"
         if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
             return "none"
         read = {path[0] for path in columns_of(self.predicate.node)}
@@ -113,30 +186,29 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        return Sizes(self._size(everything), self._size(self._by_partition), self._size(self.verdicts != Verdict.NEVER))
-
-    def _size(self, mask: Mask) -> DataSize:
-        chosen = [self.table.containers[i] for i in np.flatnonzero(mask)]
-        total = self.table.num_files if mask.all() else len({c.footer for c in chosen})
-        rows = _sum(self.table.group_rows(c) for c in chosen)
-        return DataSize(total, _sum(self.table.group_bytes(c) for c in chosen), rows, rows)
+        return Sizes(self.table.size(everything), self.table.size(self._by_partition), self.table.size(self._chosen))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows, in table order, a batch at a time.
+        """The matching rows, in table order, a batch at a time; as many as the limit allows.
 
         Raises:
             UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
             SourceError: a file can no longer be read.
         """
-        from skipstone.bindings.sources.read import read_plan
-
-        return read_plan(self)
+        left = None if self.cut is None else self.cut.limit
+        for batch in self.table.read(self):
+            if left is None:
+                yield batch
+                continue
+            if left:
+                yield batch.slice(0, left)
+            left -= min(left, batch.num_rows)
+            if not left:
+                return
 
     def to_arrow(self) -> pa.Table:
         """The matching rows as an Arrow table: what reading everything and filtering in Spark would give."""
-        from skipstone.bindings.sources.read import output_schema
-
-        return pa.Table.from_batches(self.to_batches(), output_schema(self))
+        return pa.Table.from_batches(self.to_batches(), pa.schema([self.table.schema.field(name) for name in self.columns]))
 
     def to_pandas(self) -> pd.DataFrame:
         """The matching rows as a pandas DataFrame."""
@@ -145,26 +217,34 @@ class Plan:
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         everything = np.full(len(self.verdicts), Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(self.table, self.predicate, everything, self.columns, np.ones(len(everything), np.bool_))
+        return Plan(self.table, self.predicate, everything, self.columns, np.ones(len(everything), np.bool_), self.statistics, timezone=self.timezone)
 
     def explain(self) -> str:
         """A report for people: how the predicate was understood, and what each conjunct prunes."""
         if self.predicate is None:
             return "no predicate: everything is kept"
-        return self.predicate.explain(self.table.statistics)
+        return self.predicate.explain(self.statistics)
 
     def __repr__(self) -> str:
         s = self.sizes
-        return f"Plan({s.scan.files} of {s.total.files} files, {len(self.kept)} of {len(self.verdicts)} row groups, skipping={self.skipping!r})"
+        finer = "" if self.table.unit == "files" else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
+        return f"Plan({s.scan.files} of {s.total.files} files,{finer} skipping={self.skipping!r})"
 
 
-def _sum(values: Iterator[int | None]) -> int | None:
-    total = 0
-    for v in values:
-        if v is None:
-            return None
-        total += v
-    return total
+def _limited(verdicts: npt.NDArray[np.uint8], rows: Positions, limit: int) -> tuple[Cut, Mask]:
+    """The first containers whose rows all match, until there are enough; else all that may match.
+
+    Only rows that are certain to match count: those of containers that are ALWAYS, as many as live.
+    """
+    certain = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
+    ends = np.cumsum(rows[certain])
+    enough = int(np.searchsorted(ends, limit)) if limit else -1
+    chosen = verdicts != Verdict.NEVER
+    if enough < len(certain):
+        chosen = np.zeros(len(verdicts), np.bool_)
+        chosen[certain[: enough + 1]] = True
+        return Cut(limit, int(ends[enough]) if limit else 0, reached=True), chosen
+    return Cut(limit, int(ends[-1]) if len(ends) else 0, reached=False), chosen
 
 
 def _has_unknown(n: Node) -> bool:
@@ -172,35 +252,46 @@ def _has_unknown(n: Node) -> bool:
 
 
 def plan_table(
-    table: ParquetTable,
+    table: PlannedTable,
     where: Source | PruningPredicate | None,
     *,
     columns: list[str] | None,
     timezone: str,
     ansi: bool,
     case_sensitive: bool,
+    limit: int | None = None,
+    stats_skipping: bool = True,
 ) -> Plan:
     """Judge every container of a table (`ParquetTable.plan` says what the arguments mean)."""
     names = table.schema.names
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
     for c in columns or ():
         if c not in names:
             raise PredicateError(f"columns names {c!r}; the table has {', '.join(names)}")
-    n = len(table.containers)
+    timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
+    statistics = table.statistics_in(timezone)
+    n = statistics.num_containers
     if where is None:
         everything = np.ones(n, np.bool_)
-        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, everything)
+        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, everything, statistics, limit, timezone)
     predicate = (
         where if isinstance(where, PruningPredicate) else PruningPredicate(where, table.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
     )
     if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
         raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
-    return Plan(table, predicate, predicate.evaluate(table.statistics), columns or names, _partition_mask(table, predicate))
+    only = _of_partitions(table, statistics)
+    by_partition = np.ones(n, np.bool_) if only is None else predicate.prune(only)
+    if not stats_skipping:
+        judged = by_partition.view(np.uint8) if only is None else predicate.evaluate(only)
+    else:
+        judged = predicate.evaluate(statistics)
+    return Plan(table, predicate, judged, columns or names, by_partition, statistics, limit, timezone)
 
 
-def _partition_mask(table: ParquetTable, predicate: PruningPredicate) -> Mask:
-    """What the partition columns alone leave."""
+def _of_partitions(table: PlannedTable, statistics: Statistics) -> Statistics | None:
+    """What the partition columns alone tell; None: there are none."""
     if not table.partition_columns:
-        return np.ones(len(table.containers), np.bool_)
-    known: dict[Path, Raw] = {(name,): table.statistics.raw((name,)) for name in table.partition_columns}
-    only = Statistics(table.schema, len(table.containers), known)
-    return predicate.prune(only)
+        return None
+    known: dict[Path, Raw] = {(name,): statistics.raw((name,)) for name in table.partition_columns}
+    return Statistics(table.schema, statistics.num_containers, known)

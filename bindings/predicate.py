@@ -188,6 +188,11 @@ class PruningPredicate:
         return self._schema
 
     @property
+    def timezone(self) -> str:
+        """The session's time zone."""
+        return self._session.timezone
+
+    @property
     def expr(self) -> str:
         """The predicate as it was understood: bound, coerced, simplified; as SQL text."""
         return show(self._bound)

@@ -119,7 +119,7 @@ def micros_to(micros: int | None, to: DType) -> int:
     return micros * ty.PER_SECOND[to.unit] // 10**6
 
 
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+_DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 NAMED = {"nan": math.nan, "infinity": math.inf, "+infinity": math.inf, "inf": math.inf, "+inf": math.inf, "-infinity": -math.inf, "-inf": -math.inf}
@@ -153,16 +153,16 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             rest = text[m.end() :]
             if not rest:
                 return micros_to(to_instant(micros, session.zone) if to.zoned else micros, to)
-            if (t := _TIME.fullmatch(rest)) is None or m[3] is None:
+            if (t := _TIME.fullmatch(rest)) is None or m[3] is None or len(m[1]) > 6:
                 raise plain
             hour, minute, second = (int(g or 0) for g in t.groups()[:3])
             if hour > 23 or minute > 59 or second > 59:
                 raise plain
             micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
+            if micros >= 2**63:
+                raise plain
             if not to.zoned:
-                if t[5]:
-                    raise plain  # Spark drops the zone or refuses it, by version
-                return micros_to(micros, to)
+                return micros_to(micros, to)  # a zone is dropped, as Spark's cast does
             try:
                 zone = zone_of(t[5]) if t[5] else session.zone
             except ValueError:
@@ -172,7 +172,12 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
 
 
 def _days(m: re.Match[str], plain: Incomparable) -> int:
+    # The calendar repeats every 400 years, of 146,097 days.
+    cycles, year = divmod(int(m[1]), 400)
     try:
-        return dt.date(int(m[1]), int(m[2] or 1), int(m[3] or 1)).toordinal() - 719163
+        days = dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1)).toordinal() - 719163 + 146_097 * (cycles - 5)
     except ValueError:
         raise plain from None
+    if int(m[1]) == 0 or days >= 2**31:
+        raise plain
+    return days

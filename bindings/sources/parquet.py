@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.blooms import FileBlooms
 from skipstone.bindings.sources.exact import ExactFlags
 from skipstone.bindings.sources.files import Where, list_files, partition_fields
@@ -59,6 +61,43 @@ class ParquetTable:
         """How many files there are."""
         return len(self.footers)
 
+    @property
+    def unit(self) -> str:
+        """What its containers are."""
+        return "row groups"
+
+    def statistics_in(self, timezone: str) -> Statistics:
+        """Statistics of the row groups; partition values of folders have no zone of their own to be read in."""
+        return self.statistics
+
+    def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
+        """How much data some row groups hold."""
+        groups = [self.containers[i] for i in np.flatnonzero(chosen)]
+        files = self.num_files if chosen.all() else len({c.footer for c in groups})
+        rows = _sum(self.group_rows(c) for c in groups)
+        return DataSize(files, _sum(self.group_bytes(c) for c in groups), rows, rows)
+
+    def logical_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of each row group, int64; -1 is unknown."""
+        rows = (self.group_rows(c) for c in self.containers)
+        return np.array([-1 if r is None else r for r in rows], np.int64)
+
+    def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
+        """Path -> indices of row groups, of some containers; a file that could not be read has an empty list."""
+        out: dict[str, list[int]] = {}
+        for i in kept:
+            c = self.containers[i]
+            groups = out.setdefault(self.footers[c.footer].file.path, [])
+            if c.row_group is not None:
+                groups.append(c.row_group)
+        return out
+
+    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
+        """The rows that match a plan of this table."""
+        from skipstone.bindings.sources.read import read_plan
+
+        return read_plan(self, plan)
+
     def group_rows(self, c: Container) -> int | None:
         """Rows of a row group; None is unknown."""
         metadata = self.footers[c.footer].metadata
@@ -77,6 +116,7 @@ class ParquetTable:
         where: Source | PruningPredicate | None = None,
         *,
         columns: list[str] | None = None,
+        limit: int | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -89,6 +129,8 @@ class ParquetTable:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
                 table's schema. None keeps everything.
             columns: Top-level columns that reading gives; None gives all.
+            limit: How many matching rows are enough, whichever they are. Row groups of which every row matches are
+                kept until they have as many; if they do not, all that may match are.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -102,11 +144,20 @@ class ParquetTable:
             >>> plan.row_groups[path], plan.to_arrow().num_rows
             ([9], 5)
         """
-        return plan_table(self, where, columns=columns, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+        return plan_table(self, where, columns=columns, limit=limit, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
         return f"ParquetTable({self.num_files} files, {len(self.containers)} row groups, columns: {names})"
+
+
+def _sum(values: Iterator[int | None]) -> int | None:
+    total = 0
+    for v in values:
+        if v is None:
+            return None
+        total += v
+    return total
 
 
 def _containers(i: int, f: Footer) -> list[Container]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,45 +21,50 @@ from skipstone.kernels.pool import threads
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
     from skipstone.bindings.sources.footers import Container, Footer
+    from skipstone.bindings.sources.parquet import ParquetTable
 
+T = TypeVar("T")
 BATCH: Final = 1 << 16  # rows
 
 
-def output_schema(plan: Plan) -> pa.Schema:
-    """The columns that reading a plan gives."""
-    return pa.schema([plan.table.schema.field(name) for name in plan.columns])
-
-
-def read_plan(plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The matching rows in table order; a few files are read ahead."""
-    tasks = list(_tasks(plan))
+def in_turn(read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]) -> Iterator[pa.RecordBatch]:
+    """What tasks read, in their order; a few of them are read ahead."""
     ahead = threads() + 1
     with ThreadPoolExecutor(threads(), "skipstone-read") as readers:
         waiting: deque[Future[list[pa.RecordBatch]]] = deque()
-        for task in tasks:
-            waiting.append(readers.submit(_read, plan, *task))
-            if len(waiting) > ahead:
+        try:
+            for task in tasks:
+                waiting.append(readers.submit(read, task))
+                if len(waiting) > ahead:
+                    yield from waiting.popleft().result()
+            while waiting:
                 yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        finally:  # whoever has enough rows does not wait for more files
+            for one in waiting:
+                one.cancel()
 
 
-def _tasks(plan: Plan) -> Iterator[tuple[Footer, list[int], bool]]:
+def read_plan(table: ParquetTable, plan: Plan) -> Iterator[pa.RecordBatch]:
+    """The matching rows in table order."""
+    return in_turn(lambda task: _read(table, plan, *task), list(_tasks(table, plan)))
+
+
+def _tasks(table: ParquetTable, plan: Plan) -> Iterator[tuple[Footer, list[int], bool]]:
     """Runs of kept row groups of one file with one verdict: (file, row groups, whether to filter)."""
-    kept = [(plan.table.containers[i], bool(plan.verdicts[i] == Verdict.MAYBE)) for i in np.flatnonzero(plan.verdicts)]
+    kept = [(table.containers[i], bool(plan.verdicts[i] == Verdict.MAYBE)) for i in plan.kept]
 
     def key(pair: tuple[Container, bool]) -> tuple[int, bool]:
         return pair[0].footer, pair[1]
 
     for (footer, filtered), run in itertools.groupby(kept, key):
-        source = plan.table.footers[footer]
+        source = table.footers[footer]
         if source.error is not None:
             raise source.error
         yield source, [c.row_group for c, _ in run if c.row_group is not None], filtered
 
 
-def _read(plan: Plan, footer: Footer, groups: list[int], filtered: bool) -> list[pa.RecordBatch]:
-    table, predicate = plan.table, plan.predicate
+def _read(table: ParquetTable, plan: Plan, footer: Footer, groups: list[int], filtered: bool) -> list[pa.RecordBatch]:
+    predicate = plan.predicate
     needed = set(plan.columns)
     if filtered and predicate is not None:
         needed |= {p[0] for p in columns_of(predicate.node)}

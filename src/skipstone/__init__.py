@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan as Plan
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
     from skipstone.bindings.register import register_function as register_function
+    from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
+    from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
     from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
     from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
     from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
@@ -45,6 +47,7 @@ _HOMES = {
     "bindings.plan": ("DataSize", "Plan"),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
+    "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
     "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
     "bindings.statistics": ("PruningStatistics", "Statistics"),
     "ir.errors": (
@@ -69,6 +72,7 @@ __all__ = [
     "AmbiguousColumn",
     "BackendMissing",
     "DataSize",
+    "DeltaTable",
     "Expr",
     "LiteralGuarantee",
     "ParquetTable",
@@ -90,6 +94,7 @@ __all__ = [
     "lit",
     "prune_many",
     "register_function",
+    "scan_delta",
     "scan_parquet",
     "set_threads",
 ]

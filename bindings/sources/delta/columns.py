@@ -1,0 +1,245 @@
+"""The statistics of a Delta table's columns as kernels want them: bounds that hold, whoever wrote them.
+
+Source: Delta's PROTOCOL.md, "Per-file Statistics"; what writers do besides is told where it matters.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.sources.delta.fields import LeafField, TableFields
+from skipstone.ir.node import Path
+from skipstone.kernels.bounds import Given
+from skipstone.kernels.columns import Raw
+
+MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
+# Delta 3.2 and 3.3 cut the seconds of zones' offsets, which have some before 1900 (delta#5249).
+SETTLED: Final = -2_208_988_800_000_000  # 1900-01-01
+REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
+LEAST: Final = 1 << 10  # values, up to which a cast that fails is tried one by one
+
+
+class LogColumns(Mapping[Path, Raw]):
+    """The statistics of all columns of some files, decoded at first use.
+
+    Args:
+        fields: The table's columns.
+        stats: Structs as checkpoints and `decode.parsed` give them, a chunked array for each part of the files.
+        files: `partition`, structs of texts by physical names, and `spark`, whether NaN counts in bounds, of each file.
+        timezone: What timestamps without a zone are read in.
+    """
+
+    def __init__(self, fields: TableFields, stats: Sequence[Given], files: pa.Table, timezone: str) -> None:
+        self._leaves = {leaf.path: leaf for leaf in fields.leaves}
+        self._partitions, self._schema = fields.partitions, fields.schema
+        self._stats, self._files, self._timezone = stats, files, timezone
+        self._made: dict[Path, Raw] = {}
+
+    def __getitem__(self, path: Path) -> Raw:
+        if path not in self._made:
+            self._made[path] = self._raw(self._leaves[path])
+        return self._made[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._leaves)
+
+    def __len__(self) -> int:
+        return len(self._leaves)
+
+    def rows(self) -> pa.ChunkedArray:
+        """Physical rows of each file, int64; null is unknown."""
+        return pa.chunked_array([c for s in self._stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
+
+    def tight(self) -> pa.ChunkedArray:
+        """Whether bounds occur in the file; they do unless it says otherwise."""
+        found = (child(s, ("tightBounds",)) for s in self._stats)
+        return pa.chunked_array(
+            [c for s, f in zip(self._stats, found, strict=True) for c in _chunks(pa.repeat(True, len(s)) if f is None else f.cast(pa.bool_()).fill_null(True))],
+            pa.bool_(),
+        )
+
+    def _raw(self, leaf: LeafField) -> Raw:
+        if leaf.path[0] in self._partitions and len(leaf.path) == 1:
+            texts = child(self._files.column("partition"), (self._partitions[leaf.path[0]],))
+            return partition_raw(texts, leaf.type, self._timezone)
+        low = self._joined(leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False))
+        high = self._joined(leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True))
+        nulls = self._joined(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
+        return Raw(low, high, nulls, self.rows(), self._nans(leaf, high))
+
+    def _nans(self, leaf: LeafField, high: Given | None) -> Given | None:
+        """How many NaNs: none, where an upper bound is a number and would be NaN if there were one."""
+        if high is None or not pa.types.is_floating(leaf.type):
+            return None
+        none = pc.and_(self._files.column("spark"), pc.is_valid(high))
+        return pc.if_else(none, pa.scalar(0, pa.int64()), None)
+
+    def _joined(self, kind: pa.DataType, look: Callable[[Given], Given | None]) -> pa.ChunkedArray | None:
+        """One statistic of all files; None where no part has it."""
+        parts = [look(s) for s in self._stats]
+        if all(p is None for p in parts):
+            return None
+        whole = [pa.nulls(len(s), kind) if p is None else attempt(p, kind) for p, s in zip(parts, self._stats, strict=True)]
+        return pa.chunked_array([c for p in whole for c in _chunks(p)], kind)
+
+
+def child(structs: Given, path: Sequence[str]) -> Given | None:
+    """A struct's field, NULL where a struct around it is; None: it has no such field."""
+    for name in path:
+        kind = structs.type
+        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            return None
+        structs = pc.struct_field(structs, [kind.get_field_index(name)])
+    return structs
+
+
+def _chunks(values: Given) -> list[pa.Array]:
+    return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+
+
+def _int64(values: Given | None, n: int) -> Given:
+    return pa.nulls(n, pa.int64()) if values is None else attempt(values, pa.int64())
+
+
+def attempt(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
+    """Values as another type; null where one cannot be."""
+    return pa.chunked_array([part for chunk in _chunks(values) for part in _attempt(chunk, kind)], kind)
+
+
+def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
+    if values.type == kind:
+        yield values
+        return
+    try:
+        yield values.cast(kind)
+    except pa.ArrowNotImplementedError:
+        yield pa.nulls(len(values), kind)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            far = _far(values[0].as_py()) if pa.types.is_string(values.type) and pa.types.is_timestamp(kind) else None
+            yield pa.nulls(1, kind) if far is None else pa.array([far], pa.int64()).cast(kind)
+            return
+        step = -(-len(values) // 16)
+        for start in range(0, len(values), step):
+            yield from _attempt(values.slice(start, step), kind)
+
+
+_FAR: Final = re.compile(r"\+?(\d{4,6})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:Z|\+00:00)?", re.ASCII)
+
+
+def _far(text: str) -> int | None:
+    """Microseconds of a time in UTC, in years that Arrow does not read."""
+    if (m := _FAR.fullmatch(text)) is None:
+        return None
+    year, month, day, hour, minute, second = map(int, m.groups()[:6])
+    try:
+        days = (dt.date(2000 + year % 400, month, day) - dt.date(2000, 1, 1)).days + 146_097 * (year // 400 - 5) + 10_957
+    except ValueError:
+        return None
+    micros = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + int((m[7] or "").ljust(6, "0"))
+    return micros if hour < 24 and minute < 60 and second < 60 and micros < 2**63 else None
+
+
+def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
+    """Bounds of the leaf's type that no value lies beyond."""
+    if values is None:
+        return None
+    kind = leaf.type
+    if pa.types.is_floating(kind):
+        return _floats(attempt(values, kind), leaf, high=high)
+    if pa.types.is_timestamp(kind):
+        return pa.chunked_array([_ticks(part, kind, high) for part in _times(values, kind)], kind)
+    if pa.types.is_string(kind) and high:
+        return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values)
+    if pa.types.is_boolean(kind) or pa.types.is_nested(kind):
+        return None
+    return values
+
+
+def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
+    """Timestamps as microseconds, whatever stood for them."""
+    if pa.types.is_timestamp(values.type):
+        # Checkpoints' timestamps of one kind may lack the zone of the other, or have nanoseconds.
+        return (
+            _chunks(attempt(attempt(values, pa.int64()), pa.int64()))
+            if values.type.unit == "us"
+            else _chunks(attempt(attempt(values, pa.timestamp("us", values.type.tz)), pa.int64()))
+        )
+    return _chunks(attempt(attempt(values, kind), pa.int64()))
+
+
+def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
+    """Bounds that were cut to milliseconds: an upper one may be exceeded by less than one more; an early one by a minute."""
+    values = ticks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    early = np.where(values < SETTLED, MINUTE, 0)
+    if high:
+        more = early + MILLISECOND
+        values = np.where(values > np.iinfo(np.int64).max - more, np.iinfo(np.int64).max, values + more)
+    else:
+        values = np.where(values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early)
+    return pa.array(values, pa.int64(), mask=np.asarray(ticks.is_null())).cast(kind)
+
+
+def _floats(values: Given, leaf: LeafField, *, high: bool) -> Given:
+    """Bounds of a column that was FLOAT once: their texts are short, and mean the nearest FLOAT, not the nearest DOUBLE."""
+    if "float" not in leaf.widened or not pa.types.is_float64(values.type):
+        return values
+    near = values.cast(pa.float32(), safe=False).cast(pa.float64())
+    return pc.max_element_wise(values, near) if high else pc.min_element_wise(values, near)
+
+
+def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
+    """The statistics of a partition column: all rows of a file have one value, or NULL; what is no value of the type is unknown."""
+    values, empty = partition_values(texts, kind, timezone)
+    unread = pc.and_(pc.is_null(values), pc.invert(empty))
+    nulls = pc.if_else(unread, None, empty.cast(pa.int64()))
+    ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(texts))])
+    nans = pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64())) if pa.types.is_floating(kind) else None
+    return Raw(values, values, nulls, ones, nans)
+
+
+def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Values of a partition column, and where they are NULL: an absent text, or an empty one.
+
+    Args:
+        texts: As the log has them.
+        kind: The column's type.
+        timezone: The zone of timestamps that name none.
+    """
+    texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+    empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
+    if pa.types.is_string(kind):
+        return pc.if_else(empty, pa.scalar(None, kind), texts), empty
+    # Few texts are distinct, so each is read once.
+    coded = texts.dictionary_encode().unify_dictionaries()
+    out = []
+    for chunk in coded.chunks:
+        words = pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary)
+        read = attempt(words, kind).combine_chunks() if not pa.types.is_timestamp(kind) else _instants(words, kind, timezone)
+        out.append(pc.take(read, chunk.indices))
+    return pa.chunked_array([c for o in out for c in _chunks(o)], kind), empty
+
+
+def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
+    """Timestamps of texts with a zone or without."""
+    zoned = pc.match_substring_regex(words, r"(?:[Zz]|[+-]\d\d:?\d\d)$").fill_null(False)
+    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
+    if kind.tz is None:
+        return bare
+    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
+    local: list[Any] = []
+    for one in _chunks(bare):
+        try:
+            before, after = (pc.assume_timezone(one, timezone, ambiguous="earliest", nonexistent=how) for how in ("earliest", "latest"))
+            # Within the gap of a clock that was put forward: which instant is meant is not known here.
+            local.append(pc.if_else(pc.equal(before, after), after, None).cast(kind))
+        except pa.ArrowInvalid:
+            local.append(pa.nulls(len(one), kind))
+    return pc.if_else(zoned, absolute, pa.chunked_array(local, kind).combine_chunks())

@@ -1,0 +1,115 @@
+"""Statistics of a Delta log as Arrow: texts of JSON become structs, a file's statistics at a time where one is malformed.
+
+A text that is no JSON, or a value of another type, costs that file's statistics and no others: the
+package `deltalake` loses those of a whole batch to one of them.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.sources.delta.actions import parse_lines
+from skipstone.bindings.sources.delta.fields import LeafField
+
+CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
+APART: Final = 16  # parts that a chunk with a malformed text is cut into
+BOUNDS: Final = ("minValues", "maxValues")
+
+
+def struct_of(leaves: Sequence[LeafField]) -> pa.StructType:
+    """The type of a file's statistics, by physical names, as they are read from JSON."""
+    bounded = [(leaf.physical, kind) for leaf in leaves if (kind := json_type(leaf.type)) is not None]
+    counted = [(leaf.physical, pa.int64()) for leaf in leaves]
+    fields = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
+    fields += [(name, nested(bounded)) for name in BOUNDS]
+    return pa.struct([*fields, ("nullCount", nested(counted))])
+
+
+def nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructType:
+    """A struct of structs from paths.
+
+    Example:
+        >>> nested([(("a", "b"), pa.int64()), (("c",), pa.string())])
+        StructType(struct<a: struct<b: int64>, c: string>)
+    """
+    heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
+    for path, kind in columns:
+        heads.setdefault(path[0], []).append((path[1:], kind))
+    return pa.struct([(head, below[0][1] if below[0][0] == () else nested(below)) for head, below in heads.items()])
+
+
+def json_type(kind: pa.DataType) -> pa.DataType | None:
+    """How a column's bounds are read from JSON; None: they have no order, or none that JSON keeps."""
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_string(kind):
+        return kind
+    return None
+
+
+def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa.ChunkedArray:
+    """Statistics from their JSON, one struct for each text; null where there is none that can be read."""
+    kind = struct_of(leaves)
+    floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
+    chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+    parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
+    return pa.chunked_array([rows for part in parts for rows in _parse(_bare(part, floating), kind)], kind)
+
+
+def _bare(texts: pa.Array, floating: bool) -> pa.Array:
+    """One line for each text; NaN and infinities, which stand as strings, become null: a bound that is unknown."""
+    texts = pc.fill_null(texts.cast(pa.string()), "{}")
+    texts = pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), "{}", texts)
+    if pc.any(pc.match_substring_regex(texts, r"[\r\n]")).as_py():
+        texts = pc.replace_substring_regex(texts, r"[\r\n]", " ")
+    if floating and pc.any(pc.match_substring_regex(texts, r'"(?:NaN|[+-]?Infinity)"')).as_py():
+        texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
+    return texts
+
+
+def _parse(texts: pa.Array, kind: pa.StructType) -> Iterator[pa.StructArray]:
+    n = len(texts)
+    whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, n], pa.int32()), texts), "\n")[0].as_py() + "\n"
+    try:
+        table = parse_lines(whole.encode(), pa.schema(list(kind)))
+        if table.num_rows == n:
+            yield from table.to_struct_array().chunks
+            return
+    except pa.ArrowInvalid:
+        pass
+    if n == 1:
+        yield pa.array([_by_hand(texts[0].as_py(), kind)], kind)
+        return
+    step = -(-n // APART)
+    for start in range(0, n, step):
+        yield from _parse(texts.slice(start, step), kind)
+
+
+def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:
+    """What can be used of one text; None: it is no JSON object."""
+    try:
+        found = json.loads(text, parse_float=decimal.Decimal)
+    except (ValueError, RecursionError):
+        return None
+    return _fitting(found, kind) if isinstance(found, Mapping) else None
+
+
+def _fitting(found: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_struct(kind):
+        return {f.name: _fitting(found.get(f.name), f.type) for f in kind} if isinstance(found, Mapping) else None
+    if isinstance(found, bool) is not pa.types.is_boolean(kind):
+        return None
+    if pa.types.is_floating(kind) and isinstance(found, int | decimal.Decimal):
+        found = float(found)
+    try:
+        return pa.scalar(found, kind).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,142 @@
+"""The schema of a Delta table: Arrow types, and the physical names that files, statistics and partition values go by.
+
+Source: Delta's PROTOCOL.md, "Schema Serialization Format", "Column Mapping", "Type Widening".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.ir.errors import SourceError
+from skipstone.ir.node import Path
+
+_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class LeafField:
+    """A column that may have statistics: a field, or a struct's field, that is no struct, array or map.
+
+    Attributes:
+        path: Its names.
+        physical: The names that files and statistics know it by, of the same length.
+        type: Arrow's.
+        widened: Types that files may still have it in, as the schema's record of changes says; Delta's names.
+    """
+
+    path: Path
+    physical: Path
+    type: pa.DataType
+    widened: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFields:
+    """What the log says of a table's columns.
+
+    Attributes:
+        schema: Logical, as Spark would show it.
+        leaves: In the schema's order.
+        partitions: Logical name -> physical name of the partition columns, in their order.
+        generated: Logical name -> the expression that generates the column, SQL text.
+        physical: Logical name -> physical name of the top-level columns.
+        described: The columns as the log describes them.
+        mapped: Whether column mapping is on.
+    """
+
+    schema: pa.Schema
+    leaves: tuple[LeafField, ...]
+    partitions: Mapping[str, str]
+    generated: Mapping[str, str]
+    physical: Mapping[str, str]
+    described: tuple[Mapping[str, Any], ...]
+    mapped: bool
+
+
+def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: bool) -> TableFields:
+    """Read a schema.
+
+    Args:
+        schema: The parsed `schemaString`.
+        partition_columns: Logical names, in their order.
+        mapped: Whether column mapping is on, by name or by id.
+
+    Raises:
+        SourceError: a type that no version of the protocol has.
+    """
+    fields = schema["fields"]
+    physical = {f["name"]: _physical(f, mapped) for f in fields}
+    leaves = tuple(_leaves(fields, (), (), mapped))
+    arrow = pa.schema([_field(f) for f in fields])
+    generated = {f["name"]: f["metadata"][GENERATED] for f in fields if GENERATED in f.get("metadata", {})}
+    return TableFields(arrow, leaves, {name: physical[name] for name in partition_columns}, generated, physical, tuple(fields), mapped)
+
+
+GENERATED: Final = "delta.generationExpression"
+
+
+def _physical(field: Mapping[str, Any], mapped: bool) -> str:
+    name = field.get("metadata", {}).get("delta.columnMapping.physicalName") if mapped else None
+    return str(field["name"] if name is None else name)
+
+
+def _leaves(fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped: bool) -> Iterator[LeafField]:
+    for f in fields:
+        path, own, kind = (*above, f["name"]), (*physical, _physical(f, mapped)), f["type"]
+        if isinstance(kind, Mapping):
+            if kind["type"] == "struct":
+                yield from _leaves(kind["fields"], path, own, mapped)
+            continue
+        changes = f.get("metadata", {}).get("delta.typeChanges", ())
+        yield LeafField(path, own, arrow_type(kind), tuple(str(c["fromType"]) for c in changes if "fieldPath" not in c))
+
+
+def _field(f: Mapping[str, Any]) -> pa.Field:
+    return pa.field(f["name"], arrow_type(f["type"]), f.get("nullable", True))
+
+
+def arrow_type(kind: Any) -> pa.DataType:
+    """Arrow's type for one of Delta's.
+
+    Example:
+        >>> arrow_type({"type": "array", "elementType": "decimal(5,2)", "containsNull": True})
+        ListType(list<element: decimal128(5, 2)>)
+    """
+    if isinstance(kind, Mapping):
+        match kind.get("type"):
+            case "struct":
+                return pa.struct([_field(f) for f in kind["fields"]])
+            case "array":
+                return pa.list_(pa.field("element", arrow_type(kind["elementType"]), kind.get("containsNull", True)))
+            case "map":
+                item = pa.field("value", arrow_type(kind["valueType"]), kind.get("valueContainsNull", True))
+                return pa.map_(pa.field("key", arrow_type(kind["keyType"]), False), item)
+    elif kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    elif m := _DECIMAL.fullmatch(str(kind)):
+        return pa.decimal128(int(m[1]), int(m[2]))
+    elif str(kind).startswith("string collate"):
+        return pa.string()
+    elif kind == "variant":
+        return pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
+    raise SourceError(f"the Delta schema has the type {kind!r}; expected one of {', '.join(_PRIMITIVES)}, decimal, struct, array, map or variant")

@@ -1,0 +1,189 @@
+"""One version of a Delta table as its log tells it: which files live, and what is known of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from skipstone.bindings.sources.delta.actions import COLUMNS, checkpoint_settings, fetch, read_checkpoint, read_commits, settings
+from skipstone.bindings.sources.delta.decode import parsed
+from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
+from skipstone.bindings.sources.delta.replay import hidden, last_adds, paths_of
+from skipstone.bindings.sources.delta.segment import COMMIT, segment
+from skipstone.ir.errors import SourceError
+
+# What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
+FEATURES: Final = frozenset(
+    {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
+    | {"variantType", "variantType-preview", "variantShredding-preview"}
+)
+VERSION: Final = 3  # the protocol's reader version
+KEPT: Final = tuple(name for name in COLUMNS if name != "stats")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table.
+
+    Attributes:
+        uri: Where the table is.
+        root: Its folder, as `fs` names it.
+        fs: The file system that holds it.
+        version: Which one.
+        fields: Its columns.
+        metadata: The `metaData` action: id, name, description, partitionColumns, configuration, createdTime.
+        files: One row for each file that lives: `path` (percent signs decoded), `size`, `modificationTime`,
+            `deletionVector`, `partition`, and `spark`: whether it is known that Spark computed the statistics.
+        stats: The statistics of the files, in the same order: structs, a chunked array for each part of the log.
+    """
+
+    uri: str
+    root: str
+    fs: pafs.FileSystem
+    version: int
+    fields: TableFields
+    metadata: Mapping[str, Any]
+    files: pa.Table
+    stats: tuple[pa.ChunkedArray, ...]
+
+
+def snapshot(where: str | os.PathLike[str], version: int | str | datetime.datetime | None, storage_options: Mapping[str, str] | None) -> Snapshot:
+    """Read the log of a table.
+
+    Raises:
+        SourceError: there is no table, or no such version; a part of the log is missing or damaged; the table
+            needs a reader that knows more.
+    """
+    uri = os.fspath(where)
+    fs, root = _reached(uri, storage_options)
+    log = f"{root}/_delta_log" if root else "_delta_log"
+    try:
+        listed = [i for i in fs.get_file_info(pafs.FileSelector(log)) if i.type == pafs.FileType.File]
+    except OSError as e:
+        raise SourceError(f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})") from e
+    at = version_at(listed, version, fs, uri)
+    chosen = segment([i.base_name for i in listed], at, log)
+    names = [f"{log}/{c.name}" for c in chosen.commits]
+    texts = fetch(fs, log, chosen.commits)
+    found = settings(texts, names)
+    if len(found) < 2:
+        found = {**checkpoint_settings(fs, log, chosen.parts), **found}
+    metadata, fields = _understood(found, uri, at)
+    partitions = tuple(fields.partitions.values())
+    adds, removes = read_commits(texts, names, partitions)
+    live, keys = last_adds(adds, removes)
+    older = (t.filter(pa.array(~hidden(t, keys))) for t in read_checkpoint(fs, log, chosen.parts, partitions))
+    parts = [part for t in (*older, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
+    kept = [t.select(KEPT).append_column("spark", t.column("spark") if "spark" in t.column_names else pa.repeat(False, t.num_rows)) for t, _ in parts]
+    files = pa.concat_tables(kept)
+    files = files.set_column(0, "path", paths_of(files))
+    return Snapshot(uri, root, fs, at, fields, metadata, files, tuple(s for _, s in parts))
+
+
+MAPPING: Final = "delta.columnMapping.mode"
+METADATA: Final = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
+
+
+def _understood(found: Mapping[str, Mapping[str, Any]], uri: str, version: int) -> tuple[dict[str, Any], TableFields]:
+    """The table's metadata and columns, if this reader knows all that they need."""
+    for name in ("metaData", "protocol"):
+        if name not in found:
+            raise SourceError(f"{uri}: the log of version {version} has no {name}; expected one in each checkpoint and in the first commit")
+    protocol, metadata = found["protocol"], found["metaData"]
+    unknown = sorted(set(protocol.get("readerFeatures") or ()) - FEATURES)
+    if unknown or protocol.get("minReaderVersion", 1) > VERSION:
+        needs = ", ".join(unknown) or f"reader version {protocol['minReaderVersion']}"
+        raise SourceError(f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}")
+    kept: dict[str, Any] = {name: metadata.get(name) for name in METADATA}
+    kept["configuration"] = dict(kept["configuration"] or {})
+    try:
+        schema = json.loads(metadata["schemaString"])
+        fields = fields_of(schema, list(kept["partitionColumns"] or ()), kept["configuration"].get(MAPPING, "none") != "none")
+    except (KeyError, TypeError, ValueError) as e:
+        raise SourceError(f"{uri}: the schema of version {version} cannot be read ({type(e).__name__}: {e})") from e
+    return kept, fields
+
+
+def version_at(listed: Sequence[pafs.FileInfo], version: int | str | datetime.datetime | None, fs: pafs.FileSystem, uri: str) -> int:
+    """The version that is meant: a number, the last one at a time, or the newest."""
+    commits = sorted((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name)))
+    versions = [v for v, _ in commits]
+    if not versions:
+        raise SourceError(f"{uri}: the folder _delta_log holds no commit")
+    if version is None:
+        return versions[-1]
+    if isinstance(version, int):
+        if not 0 <= version <= versions[-1]:
+            raise SourceError(f"{uri}: there is no version {version}; the newest is {versions[-1]}")
+        return version
+    when = datetime.datetime.fromisoformat(version) if isinstance(version, str) else version
+    if when.tzinfo is None:
+        raise SourceError(f"{uri}: version={version!r} names no time zone; add one, such as +00:00")
+    before = [v for v, i in commits if _committed(i, fs) <= when.timestamp() * 1000]
+    if not before:
+        raise SourceError(f"{uri}: no version is as old as {when.isoformat()}; the oldest commit that is left is {versions[0]}")
+    return before[-1]
+
+
+def _committed(commit: pafs.FileInfo, fs: pafs.FileSystem) -> float:
+    """Milliseconds since 1970: what the commit says itself, or the time of its file."""
+    with fs.open_input_stream(commit.path) as f:
+        m = STAMP.search(f.read(1 << 16))
+    return float(m[1]) if m else commit.mtime_ns / 1e6
+
+
+STAMP: Final = re.compile(rb'"inCommitTimestamp"\s*:\s*(\d+)')
+
+
+def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.FileSystem, str]:
+    """The file system that holds a table, and the table's folder on it."""
+    if "://" not in uri:
+        return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(uri))
+    if storage_options is None:
+        try:
+            fs, path = pafs.FileSystem.from_uri(uri)
+            return fs, path.rstrip("/")
+        except (pa.ArrowInvalid, OSError):
+            pass  # a scheme that only the package knows
+    try:
+        from deltalake.fs import DeltaStorageHandler
+    except ModuleNotFoundError as e:
+        raise SourceError(f"{uri}: reaching that storage needs the package deltalake; pip install 'skipstone[delta]'") from e
+    return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
+
+
+def _parts(table: pa.Table, leaves: Sequence[LeafField]) -> Iterator[tuple[pa.Table, pa.ChunkedArray]]:
+    """Files with their statistics as structs: those that a checkpoint has parsed, and those that are read from texts."""
+    if "stats_parsed" in table.column_names:
+        there = pc.is_valid(table.column("stats_parsed"))
+        yes = table.filter(there)
+        if yes.num_rows:
+            yield yes, yes.column("stats_parsed")
+        table = table.filter(pc.invert(there))
+    if table.num_rows or "stats_parsed" not in table.column_names:
+        yield table, parsed(table.column("stats"), leaves)
+
+
+def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Rows that live: physical ones less those that deletion vectors name; null is unknown."""
+    deleted = pc.if_else(pc.is_null(vectors), pa.scalar(0, pa.int64()), pc.struct_field(vectors, "cardinality"))
+    left = pc.subtract(rows, deleted)
+    return pc.if_else(pc.greater_equal(left, 0), left, None)
+
+
+def sums(values: pa.ChunkedArray, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> int | None:
+    """The sum of some files' counts; None as soon as one is unknown."""
+    chosen = values.filter(pa.array(mask))
+    if chosen.null_count:
+        return None
+    return int(pc.sum(chosen).as_py() or 0)

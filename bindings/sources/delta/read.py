@@ -1,0 +1,147 @@
+"""Reading the files that a plan of a Delta table kept: live rows, by logical names, in the table's types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from skipstone.bindings.sources.delta.columns import partition_values
+from skipstone.bindings.sources.delta.vectors import deleted_rows
+from skipstone.bindings.sources.read import BATCH, in_turn
+from skipstone.ir.errors import SourceError
+from skipstone.ir.node import columns_of
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.rows import matching_rows
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plan import Plan
+    from skipstone.bindings.sources.delta.table import DeltaTable
+
+FIELD_ID: Final = b"PARQUET:field_id"
+
+
+def read_plan(table: DeltaTable, plan: Plan) -> Iterator[pa.RecordBatch]:
+    """The matching rows in table order."""
+    return in_turn(_Reader(table, plan).read, plan.kept)
+
+
+class _Reader:
+    def __init__(self, table: DeltaTable, plan: Plan) -> None:
+        self.table, self.plan = table, plan
+        self.by_id = table.column_mapping_mode == "id"
+
+    def read(self, i: int) -> list[pa.RecordBatch]:
+        """The matching rows of the i-th file."""
+        table, predicate = self.table, self.plan.predicate
+        filtered = predicate is not None and self.plan.verdicts[i] == Verdict.MAYBE
+        needed = set(self.plan.columns) | ({p[0] for p in columns_of(predicate.node)} if filtered and predicate is not None else set())
+        action = table.files.slice(i, 1).to_pylist()[0]
+        fs, path = self._where(action["path"])
+        out: list[pa.RecordBatch] = []
+        try:
+            with fs.open_input_file(path) as source:
+                file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+                dead = None if action["deletionVector"] is None else deleted_rows(action["deletionVector"], table.snapshot.fs, table.snapshot.root)
+                fields = [f for f in table.snapshot.fields.described if f["name"] in needed]
+                own = {f["name"]: name for f in fields if f["name"] not in table.partition_columns and (name := self._named(f, file.schema_arrow)) is not None}
+                start = 0
+                for batch in file.iter_batches(BATCH, columns=list(own.values()), use_threads=False):
+                    whole = self._complete(batch, fields, own, action["partition"])
+                    if dead is not None:
+                        whole = _living(whole, dead, start)
+                    start += batch.num_rows
+                    if filtered and predicate is not None:
+                        whole = matching_rows(predicate.node, whole)
+                    if whole.num_rows:
+                        out.append(whole.select(self.plan.columns))
+        except (OSError, pa.ArrowException) as e:
+            if isinstance(e, SourceError):
+                raise
+            raise SourceError(f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
+        return out
+
+    def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
+        s = self.table.snapshot
+        if "://" in path or path.startswith("file:/"):
+            fs, found = pafs.FileSystem.from_uri(path)
+            return fs, found
+        return s.fs, path if path.startswith("/") or not s.root else f"{s.root}/{path}"
+
+    def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
+        """What the file calls a column; None: it lacks it."""
+        if self.by_id:
+            wanted = str(field.get("metadata", {}).get("delta.columnMapping.id")).encode()
+            found = [f.name for f in file if f.metadata and f.metadata.get(FIELD_ID) == wanted]
+            if found:
+                return str(found[0])
+        name = self.table.snapshot.fields.physical[field["name"]]
+        return name if name in file.names else None
+
+    def _complete(self, batch: pa.RecordBatch, fields: Sequence[Mapping[str, Any]], own: Mapping[str, str], partition: Mapping[str, str]) -> pa.RecordBatch:
+        n, schema, physical = batch.num_rows, self.table.schema, self.table.snapshot.fields.partitions
+        columns = []
+        for f in fields:
+            kind = schema.field(f["name"]).type
+            if f["name"] in physical:
+                text = pa.array([(partition or {}).get(physical[f["name"]])], pa.string())
+                value, empty = partition_values(text, kind, self.plan.timezone)
+                if not value[0].is_valid and not empty[0].as_py():
+                    raise SourceError(f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}")
+                columns.append(pa.repeat(value[0], n))
+            elif f["name"] in own:
+                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.table.snapshot.fields.mapped))
+            else:
+                columns.append(pa.nulls(n, kind))
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema([schema.field(f["name"]) for f in fields]))
+
+
+def _living(batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], start: int) -> pa.RecordBatch:
+    first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
+    if first == stop:
+        return batch
+    live = np.ones(batch.num_rows, np.bool_)
+    live[dead[first:stop] - start] = False
+    return batch.filter(pa.array(live))
+
+
+def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool) -> pa.Array:
+    """Values of a file as the table's type: fields by their logical names, those that the file lacks NULL, types widened.
+
+    Args:
+        values: As the file has them.
+        described: The type in the words of Delta's schema, which hold physical names.
+        kind: The same as an Arrow type.
+        mapped: Whether column mapping is on.
+    """
+    if values.type == kind:
+        return values
+    if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
+        have = {f.name for f in values.type}
+        children = []
+        for f, field in zip(described["fields"], kind, strict=True):
+            name = f.get("metadata", {}).get("delta.columnMapping.physicalName", f["name"]) if mapped else f["name"]
+            part = values.field(name) if name in have else pa.nulls(len(values), field.type)
+            children.append(conform(part, f["type"], field.type, mapped))
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(values.type):
+        items = conform(values.flatten(), described["elementType"], kind.value_type, mapped)
+        return pa.ListArray.from_arrays(_offsets(values), items, type=kind, mask=values.is_null())
+    if pa.types.is_map(kind) and pa.types.is_map(values.type):
+        whole = values if not values.offset else pa.concat_arrays([values])
+        keys = conform(whole.keys, described["keyType"], kind.key_type, mapped)
+        items = conform(whole.items, described["valueType"], kind.item_type, mapped)
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=whole.is_null())
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.tz != kind.tz:
+        return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
+    return values.cast(kind, safe=not pa.types.is_floating(kind))
+
+
+def _offsets(values: pa.ListArray) -> pa.Array:
+    """Where each list starts among the items of all of them, NULLs being empty."""
+    lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))

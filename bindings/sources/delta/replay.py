@@ -1,0 +1,74 @@
+"""Which files live: newer actions hide older ones of the same file and deletion vector.
+
+Source: Delta's PROTOCOL.md, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+
+
+def paths_of(table: pa.Table) -> pa.ChunkedArray:
+    """The paths of actions, percent signs decoded: relative to the table, or absolute.
+
+    Example:
+        >>> paths_of(pa.table({"path": ["a%2520b", "c"]})).to_pylist()
+        ['a%20b', 'c']
+    """
+    paths = table.column("path")
+    return pa.chunked_array([_decoded(chunk) for chunk in paths.chunks], pa.string())
+
+
+def _decoded(paths: pa.Array) -> pa.Array:
+    coded = pc.match_substring(paths, "%").fill_null(False)
+    if not pc.any(coded).as_py():
+        return paths
+    return pc.replace_with_mask(paths, coded, pa.array([unquote(p) for p in paths.filter(coded).to_pylist()], pa.string()))
+
+
+def keys_of(table: pa.Table) -> pa.ChunkedArray:
+    """What makes two actions one file's: its path, and the deletion vector, as `storageType path @offset`."""
+    paths, vectors = paths_of(table), table.column("deletionVector")
+    if vectors.null_count == len(vectors):
+        return paths
+    where = pc.struct_field(vectors, "pathOrInlineDv")
+    offset = pc.if_else(
+        pc.is_valid(pc.struct_field(vectors, "offset")), pc.binary_join_element_wise("@", pc.struct_field(vectors, "offset").cast(pa.string()), ""), ""
+    )
+    # A line break cannot stand in the name of a vector, so no path and vector together look like another path.
+    keyed = pc.binary_join_element_wise(paths, "\n", pc.struct_field(vectors, "storageType"), where, offset, "")
+    return pc.if_else(pc.is_valid(where), keyed, paths)
+
+
+def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
+    """Which adds of some commits live after them, and the keys of all their actions, which hide those of older ones.
+
+    Args:
+        adds, removes: With `order`: what comes later has a greater one.
+    """
+    keys = pa.chunked_array([*keys_of(adds).chunks, *keys_of(removes).chunks], pa.string())
+    if not len(keys):
+        return np.ones(0, np.bool_), keys
+    order = np.concatenate([adds.column("order").to_numpy(), removes.column("order").to_numpy()])
+    coded = keys.dictionary_encode().unify_dictionaries().combine_chunks()
+    coded = coded if isinstance(coded, pa.DictionaryArray) else coded.chunk(0)
+    code = coded.indices.to_numpy()
+    latest = np.full(len(coded.dictionary), -1, np.int64)
+    np.maximum.at(latest, code, order)
+    live: Mask = order[: adds.num_rows] == latest[code[: adds.num_rows]]
+    return live, coded.dictionary
+
+
+def hidden(older: pa.Table, keys: Any) -> Mask:
+    """Which adds are hidden by newer actions with these keys."""
+    if not len(keys) or not older.num_rows:
+        return np.zeros(older.num_rows, np.bool_)
+    return np.asarray(pc.is_in(keys_of(older), value_set=keys).combine_chunks().to_numpy(zero_copy_only=False), np.bool_)
