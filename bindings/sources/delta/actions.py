@@ -159,7 +159,7 @@ COMPUTED: Final = frozenset(
 )
 
 
-def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
+def parse_lines(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Table:
     """JSON objects, a line each, as a table of these columns; fields that the schema lacks are passed over.
 
     Raises:
@@ -270,9 +270,22 @@ def _empty(partitions: Sequence[str]) -> pa.Table:
 
 
 def _adds(whole: pa.Table, partitions: Sequence[str]) -> pa.Table:
-    column = whole.column("add")
-    live = column.filter(pc.is_valid(pc.struct_field(column, "path")))
-    rows = pa.concat_arrays(live.chunks) if live.num_chunks else pa.array([], column.type)
+    """The adds among a checkpoint's rows, column by column."""
+    parts = [_add_columns(rows, partitions) for chunk in whole.column("add").chunks for rows in _there(chunk)]
+    return pa.concat_tables(parts) if parts else _empty(partitions)
+
+
+def _there(chunk: pa.StructArray) -> Iterator[pa.StructArray]:
+    """The rows of a chunk that are adds. Most checkpoints have them all in one piece, which is not copied."""
+    # The path of a row without `add` may be a text nevertheless: one that stands below a null.
+    live = np.flatnonzero(np.asarray(pc.is_valid(pc.struct_field(chunk, "path"))))
+    if not len(live):
+        return
+    first, stop = int(live[0]), int(live[-1]) + 1
+    yield chunk.slice(first, stop - first) if stop - first == len(live) else chunk.take(pa.array(live))
+
+
+def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     n = len(rows)
     have = {f.name for f in rows.type}
     out: dict[str, pa.Array] = {"path": rows.field("path")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.actions import parse_lines
 from skipstone.bindings.sources.delta.fields import LeafField
+from skipstone.kernels.pool import threads
 
 CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
 APART: Final = 16  # parts that a chunk with a malformed text is cut into
@@ -61,36 +63,42 @@ def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    return pa.chunked_array([rows for part in parts for rows in _parse(_bare(part, floating), kind)], kind)
+    with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
+        found = list(pool.map(lambda part: list(_parse(part, kind, floating)), parts))
+    return pa.chunked_array([rows for part in found for rows in part], kind)
 
 
-def _bare(texts: pa.Array, floating: bool) -> pa.Array:
-    """One line for each text; NaN and infinities, which stand as strings, become null: a bound that is unknown."""
-    texts = pc.fill_null(texts.cast(pa.string()), "{}")
-    texts = pc.if_else(pc.equal(pc.utf8_trim_whitespace(texts), ""), "{}", texts)
-    if pc.any(pc.match_substring_regex(texts, r"[\r\n]")).as_py():
-        texts = pc.replace_substring_regex(texts, r"[\r\n]", " ")
-    if floating and pc.any(pc.match_substring_regex(texts, r'"(?:NaN|[+-]?Infinity)"')).as_py():
+def _lines(texts: pa.Array, floating: bool) -> bytes:
+    """A line for each text."""
+    data = _joined(texts if not texts.null_count else pc.fill_null(texts, "{}"))
+    if data.count(b"\n") == len(texts) - 1 and b"\r" not in data and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
+        return data
+    texts = pc.replace_substring_regex(pc.fill_null(texts, "{}"), r"[\r\n]", " ")
+    if floating:  # NaN and infinities, which stand as strings, become null: a bound that is unknown
         texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
-    return texts
+    return _joined(pc.if_else(pc.equal(texts, ""), "{}", texts))
 
 
-def _parse(texts: pa.Array, kind: pa.StructType) -> Iterator[pa.StructArray]:
+def _joined(texts: pa.Array) -> bytes:
+    buffer = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n").buffers()[2]
+    return b"" if buffer is None else buffer.to_pybytes()
+
+
+def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
     n = len(texts)
-    whole = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, n], pa.int32()), texts), "\n")[0].as_py() + "\n"
     try:
-        table = parse_lines(whole.encode(), pa.schema(list(kind)))
+        table = parse_lines(_lines(texts, floating), pa.schema(list(kind)))
         if table.num_rows == n:
             yield from table.to_struct_array().chunks
             return
     except pa.ArrowInvalid:
         pass
     if n == 1:
-        yield pa.array([_by_hand(texts[0].as_py(), kind)], kind)
+        yield pa.array([_by_hand(texts[0].as_py() or "{}", kind)], kind)
         return
     step = -(-n // APART)
     for start in range(0, n, step):
-        yield from _parse(texts.slice(start, step), kind)
+        yield from _parse(texts.slice(start, step), kind, floating)
 
 
 def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
@@ -82,7 +83,7 @@ def snapshot(where: str | os.PathLike[str], version: int | str | datetime.dateti
     partitions = tuple(fields.partitions.values())
     adds, removes = read_commits(texts, names, partitions)
     live, keys = last_adds(adds, removes)
-    older = (t.filter(pa.array(~hidden(t, keys))) for t in read_checkpoint(fs, log, chosen.parts, partitions))
+    older = (_without(t, hidden(t, keys)) for t in read_checkpoint(fs, log, chosen.parts, partitions))
     parts = [part for t in (*older, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
     kept = [t.select(KEPT).append_column("spark", t.column("spark") if "spark" in t.column_names else pa.repeat(False, t.num_rows)) for t, _ in parts]
     files = pa.concat_tables(kept)
@@ -162,14 +163,19 @@ def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.
     return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
 
 
+def _without(table: pa.Table, gone: npt.NDArray[np.bool_]) -> pa.Table:
+    """The other rows; usually all, which are not copied then."""
+    return table.filter(pa.array(~gone)) if gone.any() else table
+
+
 def _parts(table: pa.Table, leaves: Sequence[LeafField]) -> Iterator[tuple[pa.Table, pa.ChunkedArray]]:
     """Files with their statistics as structs: those that a checkpoint has parsed, and those that are read from texts."""
     if "stats_parsed" in table.column_names:
-        there = pc.is_valid(table.column("stats_parsed"))
-        yes = table.filter(there)
+        missing = np.asarray(pc.is_null(table.column("stats_parsed")), np.bool_)
+        yes = _without(table, missing)
         if yes.num_rows:
             yield yes, yes.column("stats_parsed")
-        table = table.filter(pc.invert(there))
+        table = table.filter(pa.array(missing))
     if table.num_rows or "stats_parsed" not in table.column_names:
         yield table, parsed(table.column("stats"), leaves)
 
@@ -181,7 +187,7 @@ def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedA
     return pc.if_else(pc.greater_equal(left, 0), left, None)
 
 
-def sums(values: pa.ChunkedArray, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> int | None:
+def sums(values: pa.ChunkedArray, mask: npt.NDArray[np.bool_]) -> int | None:
     """The sum of some files' counts; None as soon as one is unknown."""
     chosen = values.filter(pa.array(mask))
     if chosen.null_count:
