@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.explain import conjuncts_of
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import PredicateError, SourceError
 from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
+from skipstone.ir.text import show
 from skipstone.kernels.columns import Raw
 
 if TYPE_CHECKING:
@@ -176,8 +178,39 @@ class Plan:
             return "limit"
         if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
             return "none"
-        read = {path[0] for path in columns_of(self.predicate.node)}
-        return "partition" if read <= set(self.table.partition_columns) and not _has_unknown(self.predicate.node) else "data"
+        return "partition" if self._is_of_partitions(self.predicate.node) else "data"
+
+    @property
+    def kind(self) -> str:
+        """The same in Delta's words.
+
+        Source: Delta Lake, `DeltaDataSkippingType`.
+        """
+        filtered = self.predicate is not None and self.predicate.node != TRUE
+        match self.skipping:
+            case "none":
+                return "noSkippingV1"
+            case "partition":
+                return "partitionFilteringOnlyV1"
+            case "limit":
+                return "filteredLimit" if filtered else "limit"
+        return "dataSkippingAndPartitionFilteringV1" if any(map(self._is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The conjuncts of the condition that can prune nothing, whatever statistics say, as SQL text: rows alone are judged by them.
+
+        Source: Delta Lake, `DeltaScan.unusedFilters`.
+        """
+        p = self.predicate
+        return () if p is None else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+
+    @property
+    def _conjuncts(self) -> tuple[Node, ...]:
+        return () if self.predicate is None else conjuncts_of(self.predicate.node)
+
+    def _is_of_partitions(self, n: Node) -> bool:
+        return {path[0] for path in columns_of(n)} <= set(self.table.partition_columns) and not _has_unknown(n)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -213,6 +246,20 @@ class Plan:
     def to_pandas(self) -> pd.DataFrame:
         """The matching rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
+
+    def count(self) -> int:
+        """How many rows match; as many as the limit allows.
+
+        Containers of which every row matches are counted by their statistics, and only the others are read.
+        """
+        rows = self.table.logical_rows()
+        known = self._chosen & (self.verdicts == Verdict.ALWAYS) & (rows >= 0)
+        total, left = int(rows[known].sum()), self._chosen & ~known
+        if left.any():
+            names = self.columns[:1] if self.predicate is None else [p[0] for p in columns_of(self.predicate.node)][:1]
+            rest = Plan(self.table, self.predicate, np.where(left, self.verdicts, 0), names, self._by_partition, self.statistics, timezone=self.timezone)
+            total += sum(batch.num_rows for batch in rest.to_batches())
+        return total if self.cut is None else min(total, self.cut.limit)
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""

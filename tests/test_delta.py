@@ -95,6 +95,7 @@ def test_a_plan_reads_what_filtering_everything_gives(tmp_path, seed):
     for where in WHERE:
         plan = table.plan(where)
         assert rows_of(plan.to_arrow()) == rows_of(plan.unpruned().to_arrow()), where
+        assert plan.count() == plan.unpruned().count() == plan.to_arrow().num_rows
     assert table.plan("x > 1000").files == ()
     assert table.plan("day = DATE '2024-01-03'").skipping == "partition"
 
@@ -477,18 +478,20 @@ def test_the_four_branches(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x BIGINT, p STRING"), ["p"])
     log.add(*(Written([{"x": 10 * i + k} for k in range(10)], {"p": f"q{i % 2}"}) for i in range(4)))
     table = ss.scan_delta(log.folder)
-    for where, limit, branch, files in [
-        (None, None, "none", 4),
-        ("true", None, "none", 4),
-        ("p = 'q1'", None, "partition", 2),
-        ("x < 15", None, "data", 2),
-        ("x < 15 AND p = 'q1'", None, "data", 1),
-        (None, 15, "limit", 2),
-        ("p = 'q1'", 5, "limit", 1),
-        ("x >= 10", 12, "limit", 2),
+    both, only = "dataSkippingAndPartitionFilteringV1", "dataSkippingOnlyV1"
+    for where, limit, branch, files, kind in [
+        (None, None, "none", 4, "noSkippingV1"),
+        ("true", None, "none", 4, "noSkippingV1"),
+        ("p = 'q1'", None, "partition", 2, "partitionFilteringOnlyV1"),
+        ("x < 15", None, "data", 2, only),
+        ("x < 15 AND p = 'q1'", None, "data", 1, both),
+        ("x < 15 OR p = 'q1'", None, "data", 3, only),
+        (None, 15, "limit", 2, "limit"),
+        ("p = 'q1'", 5, "limit", 1, "filteredLimit"),
+        ("x >= 10", 12, "limit", 2, "filteredLimit"),
     ]:
         plan = table.plan(where, limit=limit)
-        assert (plan.skipping, len(plan.files)) == (branch, files), where
+        assert (plan.skipping, len(plan.files), plan.kind) == (branch, files, kind), where
     plan = table.plan("x < 15 AND p = 'q1'")
     assert [(s.files, s.rows, s.logical_rows) for s in (plan.sizes.total, plan.sizes.partition, plan.sizes.scan)] == [(4, 40, 40), (2, 20, 20), (1, 10, 10)]
     assert len(table.plan("x < 15 AND p = 'q1'", stats_skipping=False).files) == 2
@@ -501,6 +504,8 @@ def test_the_four_branches(tmp_path):
     assert table.files_and_num_records.column_names == ["path", "num_physical_records", "num_logical_records"]
     assert "x.min" not in table.with_no_stats.column_names
     assert repr(plan) == "Plan(1 of 4 files, skipping='data')"
+    assert plan.unused == ()
+    assert table.plan("x < 15 AND rand() < 0.5").unused == ("rand() < 0.5",)
 
 
 def test_one_unknown_count_makes_a_total_unknown(tmp_path):
@@ -528,6 +533,7 @@ def test_limits_give_rows_that_match(tmp_path, seed):
         everything = xs(table, where)
         for limit in (0, 1, 3, 10, 1000):
             found = xs(table, where, limit=limit)
+            assert table.plan(where, limit=limit).count() == len(found)
             assert len(found) == min(limit, len(everything)), (where, limit)
             rest = list(everything)
             for v in found:
