@@ -17,7 +17,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.plan import Cut
-from skipstone.bindings.sources.delta import vectors
+from skipstone.bindings.sources.delta import cache, vectors
+from skipstone.bindings.sources.delta import log as log_module
 from tests.delta_log import Log, Written, arrow_schema, arrow_table, delta_schema
 
 SIMPLE = delta_schema("x BIGINT, s STRING")
@@ -160,6 +161,7 @@ def test_every_form_of_the_log_gives_the_same_files(tmp_path):
         )
     assert xs(ss.scan_delta(parts)) == expected
     os.remove(parts / "_delta_log" / f"{5:020}.checkpoint.{2:010}.{2:010}.parquet")
+    cache.forget()
     with pytest.raises(ss.SourceError, match="lacks the commit of version 0"):
         ss.scan_delta(parts)
 
@@ -538,3 +540,57 @@ def test_limits_give_rows_that_match(tmp_path, seed):
             rest = list(everything)
             for v in found:
                 rest.remove(v)
+
+
+# What was read before.
+
+
+def test_the_same_version_is_read_once_and_a_newer_one_from_there_on(tmp_path, monkeypatch):
+    log = simple(tmp_path / "t", 3, features=("deletionVectors",))
+    first = ss.scan_delta(log.folder)
+    assert ss.scan_delta(log.folder) is first
+    fetched = []
+    fetch = log_module.fetch
+    monkeypatch.setattr(log_module, "fetch", lambda fs, folder, commits: fetched.extend(c.name for c in commits) or fetch(fs, folder, commits))
+    actions = [json.loads((log.log / f"{v:020}.json").read_text().splitlines()[1])["add"] for v in (1, 2)]
+    log.commit({"remove": {"path": actions[0]["path"], "dataChange": True}})
+    log.add(Written([{"x": 100, "s": "z"}], path="a%20b c.parquet"))
+    log.commit({"remove": {"path": actions[1]["path"], "dataChange": True}}, {"add": actions[1] | {"deletionVector": log.vector([0])}})
+    newer = ss.scan_delta(log.folder)
+    assert fetched == [f"{v:020}.json" for v in (4, 5, 6)]
+    log.commit({"remove": {"path": "a%2520b%20c.parquet", "dataChange": True}})
+    newest = ss.scan_delta(log.folder)
+    assert xs(newer) == [*range(11, 30), 100]
+    assert xs(newest) == [*range(11, 30)]
+    assert xs(first) == [*range(30)]
+    for table in (first, newer, newest):
+        fresh = fresh_copy(tmp_path, log.folder, table.version)
+        assert rows_of(fresh.plan("x > 12").to_arrow()) == rows_of(table.plan("x > 12").to_arrow())
+        assert sorted(fresh.all_files) == sorted(table.all_files)
+
+
+def fresh_copy(tmp_path, folder, version):
+    cache.forget()
+    return ss.scan_delta(folder, version)
+
+
+def test_another_table_in_the_same_place_is_another_table(tmp_path):
+    simple(tmp_path / "t", 2)
+    first = ss.scan_delta(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    log = Log(tmp_path / "t", delta_schema("y INT"))
+    for i in range(4):
+        log.add(Written([{"y": i}]))
+    second = ss.scan_delta(tmp_path / "t")
+    assert (first.schema.names, second.schema.names, second.num_files) == (["x", "s"], ["y"], 4)
+
+
+def test_another_schema_is_read_anew(tmp_path):
+    log = simple(tmp_path / "t", 2)
+    assert ss.scan_delta(log.folder).schema.names == ["x", "s"]
+    described = delta_schema("x BIGINT, s STRING, z INT")
+    metadata = {"id": "a", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(described), "partitionColumns": [], "configuration": {}}
+    log.commit({"metaData": metadata})
+    table = ss.scan_delta(log.folder)
+    assert table.schema.names == ["x", "s", "z"]
+    assert xs(table, "z IS NULL") == [*range(20)]

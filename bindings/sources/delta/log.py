@@ -58,37 +58,122 @@ class Snapshot:
     stats: tuple[pa.ChunkedArray, ...]
 
 
-def snapshot(where: str | os.PathLike[str], version: int | str | datetime.datetime | None, storage_options: Mapping[str, str] | None) -> Snapshot:
-    """Read the log of a table.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A version of a table, as it can be told from another one in its place.
+
+    Attributes:
+        uri: Where the table is.
+        version: Which version.
+        stamp: Time and size of its commit.
+        options: Of the storage.
+    """
+
+    uri: str
+    version: int
+    stamp: tuple[int, int]
+    options: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a log lies, and what it holds now."""
+
+    uri: str
+    fs: pafs.FileSystem
+    root: str
+    listed: tuple[pafs.FileInfo, ...]
+
+    @property
+    def log(self) -> str:
+        """The log's folder."""
+        return f"{self.root}/_delta_log" if self.root else "_delta_log"
+
+    def stamp(self, version: int) -> tuple[int, int]:
+        """Time and size of a commit; zeros if it is gone."""
+        return next(((i.mtime_ns or 0, i.size) for i in self.listed if i.base_name == f"{version:020}.json"), (0, 0))
+
+
+def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime | None, storage_options: Mapping[str, str] | None) -> tuple[Asked, Place]:
+    """Find a table's log, and the version that is meant.
 
     Raises:
-        SourceError: there is no table, or no such version; a part of the log is missing or damaged; the table
-            needs a reader that knows more.
+        SourceError: there is no table, or no such version.
     """
     uri = os.fspath(where)
     fs, root = _reached(uri, storage_options)
-    log = f"{root}/_delta_log" if root else "_delta_log"
+    place = Place(uri, fs, root, ())
     try:
-        listed = [i for i in fs.get_file_info(pafs.FileSelector(log)) if i.type == pafs.FileType.File]
+        listed = tuple(i for i in fs.get_file_info(pafs.FileSelector(place.log)) if i.type == pafs.FileType.File)
     except OSError as e:
         raise SourceError(f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})") from e
+    place = Place(uri, fs, root, listed)
     at = version_at(listed, version, fs, uri)
-    chosen = segment([i.base_name for i in listed], at, log)
-    names = [f"{log}/{c.name}" for c in chosen.commits]
-    texts = fetch(fs, log, chosen.commits)
-    found = settings(texts, names)
+    return Asked(root or uri, at, place.stamp(at), frozenset((storage_options or {}).items())), place
+
+
+def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = None) -> Snapshot:
+    """Read the log of a table.
+
+    Args:
+        asked: The version.
+        place: Where it lies.
+        older: A version of the same table that was read before; only what is newer is read then, if it follows.
+
+    Raises:
+        SourceError: a part of the log is missing or damaged; the table needs a reader that knows more.
+    """
+    names = [i.base_name for i in place.listed]
+    if older is not None and older[0].stamp == place.stamp(older[0].version) and (newer := _refreshed(older[1], asked, place, names)) is not None:
+        return newer
+    chosen = segment(names, asked.version, place.log)
+    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(place.fs, place.log, chosen.commits)
+    found = settings(texts, commits)
     if len(found) < 2:
-        found = {**checkpoint_settings(fs, log, chosen.parts), **found}
-    metadata, fields = _understood(found, uri, at)
+        found = {**checkpoint_settings(place.fs, place.log, chosen.parts), **found}
+    metadata, fields = _understood(found, place.uri, asked.version)
     partitions = tuple(fields.partitions.values())
-    adds, removes = read_commits(texts, names, partitions)
+    adds, removes = read_commits(texts, commits, partitions)
     live, keys = last_adds(adds, removes)
-    older = (_without(t, hidden(t, keys)) for t in read_checkpoint(fs, log, chosen.parts, partitions))
-    parts = [part for t in (*older, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
-    kept = [t.select(KEPT).append_column("spark", t.column("spark") if "spark" in t.column_names else pa.repeat(False, t.num_rows)) for t, _ in parts]
-    files = pa.concat_tables(kept)
-    files = files.set_column(0, "path", paths_of(files))
-    return Snapshot(uri, root, fs, at, fields, metadata, files, tuple(s for _, s in parts))
+    older_files = (_without(t, hidden(t, keys)) for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions))
+    parts = [part for t in (*older_files, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
+    return _of_parts(place, asked.version, fields, metadata, [(_files_of(t), s) for t, s in parts])
+
+
+def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]) -> Snapshot | None:
+    """A newer version from an older one; None: the log has to be read from its checkpoint."""
+    try:
+        chosen = segment(names, asked.version, place.log, after=older.version)
+    except SourceError:
+        return None  # commits since then were cleaned up
+    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(place.fs, place.log, chosen.commits)
+    if settings(texts, commits):
+        return None  # another schema, or another protocol
+    adds, removes = read_commits(texts, commits, tuple(older.fields.partitions.values()))
+    live, keys = last_adds(adds, removes)
+    gone = hidden(older.files, keys, decoded=True)
+    parts: list[tuple[pa.Table, pa.ChunkedArray]] = []
+    start = 0
+    for stats in older.stats:
+        mask = gone[start : start + len(stats)]
+        files = older.files.slice(start, len(stats))
+        start += len(stats)
+        parts.append((_without(files, mask), stats.filter(pa.array(~mask)) if mask.any() else stats))
+    parts += [(_files_of(t), s) for t, s in _parts(adds.filter(pa.array(live)), older.fields.leaves)]
+    return _of_parts(place, asked.version, older.fields, older.metadata, parts)
+
+
+def _files_of(table: pa.Table) -> pa.Table:
+    spark = table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
+    files = table.select(KEPT).append_column("spark", spark)
+    return files.set_column(0, "path", paths_of(files))
+
+
+def _of_parts(place: Place, version: int, fields: TableFields, metadata: Mapping[str, Any], parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> Snapshot:
+    there = [(t, s) for t, s in parts if t.num_rows] or parts[:1]
+    return Snapshot(place.uri, place.root, place.fs, version, fields, metadata, pa.concat_tables([t for t, _ in there]), tuple(s for _, s in there))
 
 
 MAPPING: Final = "delta.columnMapping.mode"

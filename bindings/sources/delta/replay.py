@@ -34,9 +34,9 @@ def _decoded(paths: pa.Array) -> pa.Array:
     return pc.replace_with_mask(paths, coded, pa.array([unquote(p) for p in paths.filter(coded).to_pylist()], pa.string()))
 
 
-def keys_of(table: pa.Table) -> pa.ChunkedArray:
+def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
     """What makes two actions one file's: its path, and the deletion vector, as `storageType path @offset`."""
-    paths, vectors = paths_of(table), table.column("deletionVector")
+    paths, vectors = table.column("path") if decoded else paths_of(table), table.column("deletionVector")
     if vectors.null_count == len(vectors):
         return paths
     where = pc.struct_field(vectors, "pathOrInlineDv")
@@ -67,8 +67,8 @@ def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
     return live, coded.dictionary
 
 
-def hidden(older: pa.Table, keys: Any) -> Mask:
-    """Which adds are hidden by newer actions with these keys."""
+def hidden(older: pa.Table, keys: Any, *, decoded: bool = False) -> Mask:
+    """Which adds are hidden by newer actions with these keys; `decoded`: their paths have no percent signs any more."""
     if not len(keys) or not older.num_rows:
         return np.zeros(older.num_rows, np.bool_)
-    return np.asarray(pc.is_in(keys_of(older), value_set=keys).combine_chunks().to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(pc.is_in(keys_of(older, decoded=decoded), value_set=keys).combine_chunks().to_numpy(zero_copy_only=False), np.bool_)

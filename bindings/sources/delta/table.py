@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
+from skipstone.bindings.sources.delta.cache import table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
-from skipstone.bindings.sources.delta.log import MAPPING, Snapshot, logical_rows, snapshot, sums
+from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import SourceError, StatisticsError
 from skipstone.ir.node import show_path
@@ -41,8 +42,8 @@ class DeltaTable:
     Source: Delta Lake, `DataSkippingReaderBase`.
     """
 
-    def __init__(self, read: Snapshot) -> None:
-        self.snapshot = read
+    def __init__(self, asked: Asked, read: Snapshot) -> None:
+        self.asked, self.snapshot = asked, read
         self.path, self.version, self.metadata, self.files = read.uri, read.version, read.metadata, read.files
         self._statistics: dict[str, Statistics] = {}
 
@@ -90,6 +91,11 @@ class DeltaTable:
     def size_in_bytes(self) -> int:
         """Bytes of all files."""
         return int(pc.sum(self.files.column("size")).as_py() or 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of the files, host memory; what was packed for kernels comes on top."""
+        return int(self.files.nbytes + sum(s.nbytes for s in self.snapshot.stats) + sum(s.nbytes for s in self._statistics.values()))
 
     @property
     def all_files(self) -> tuple[str, ...]:
@@ -281,7 +287,7 @@ def scan_delta(
         storage_options: What the package `deltalake` needs to reach the storage.
 
     Returns:
-        The table. Nothing but its log has been read.
+        The table. Nothing but its log has been read; of a table that this process has read before, what is newer.
 
     Raises:
         SourceError: there is no such table or version; a part of the log is missing or damaged; the table needs a
@@ -295,4 +301,9 @@ def scan_delta(
         >>> scan_delta(path).plan("x >= 25").sizes.scan.files
         1
     """
-    return DeltaTable(snapshot(path, version, storage_options))
+    asked, place = locate(path, version, storage_options)
+
+    def read(older: DeltaTable | None) -> DeltaTable:
+        return DeltaTable(asked, snapshot(asked, place, None if older is None else (older.asked, older.snapshot)))
+
+    return table_of(asked, read)

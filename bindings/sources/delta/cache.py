@@ -1,0 +1,55 @@
+"""Tables whose log was read in this process: the same version is not read again, and a newer one only from there on.
+
+A version of a Delta table never changes, but another table may be made in its place; so the commit
+itself is compared, by its size and time. Tables are kept as long as the program holds them, and the
+last few besides, up to a gigabyte.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from skipstone.bindings.sources.delta.log import Asked
+    from skipstone.bindings.sources.delta.table import DeltaTable
+
+MOST: Final = 1 << 30  # bytes of tables that nobody holds
+
+_lock = threading.Lock()
+_held: weakref.WeakValueDictionary[Asked, DeltaTable] = weakref.WeakValueDictionary()
+_last: OrderedDict[Asked, DeltaTable] = OrderedDict()
+
+
+def table_of(asked: Asked, read: Callable[[DeltaTable | None], DeltaTable]) -> DeltaTable:
+    """The table of a version.
+
+    Args:
+        asked: Which table and version.
+        read: Reads its log; given an older version of the same place, if there is one, only what is newer than that.
+    """
+    with _lock:
+        found = _held.get(asked)
+        older = [k for k in _held if k.uri == asked.uri and k.options == asked.options and k.version < asked.version]
+        base = _held.get(max(older, key=lambda k: k.version)) if older and found is None else None
+    if found is None:
+        found = read(base)
+    with _lock:
+        _held[asked] = found
+        _last[asked] = found
+        _last.move_to_end(asked)
+        while len(_last) > 1 and sum(t.nbytes for t in _last.values()) > MOST:
+            _last.popitem(last=False)
+        if found.nbytes > MOST:
+            _last.pop(asked, None)
+    return found
+
+
+def forget() -> None:
+    """Hold no table any more."""
+    with _lock:
+        _last.clear()
+        _held.clear()
