@@ -594,3 +594,14 @@ def test_another_schema_is_read_anew(tmp_path):
     table = ss.scan_delta(log.folder)
     assert table.schema.names == ["x", "s", "z"]
     assert xs(table, "z IS NULL") == [*range(20)]
+
+
+@pytest.mark.parametrize("described", [{"metadata": {"__COLLATIONS": {"s": "spark.UTF8_LCASE"}}}, {"type": "string collate UTF8_LCASE"}])
+def test_collated_text_is_not_judged_by_its_bytes(tmp_path, described):
+    schema = delta_schema("s STRING")
+    schema["fields"][0] |= described
+    log = Log(tmp_path / "t", schema)
+    log.add(Written(pa.table({"s": ["ABC"]})))
+    table = ss.scan_delta(log.folder)
+    assert len(table.plan("s = 'abc'").files) == 1
+    assert table.plan().to_arrow().to_pylist() == [{"s": "ABC"}]

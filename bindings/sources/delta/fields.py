@@ -92,6 +92,7 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     return TableFields(arrow, leaves, {name: physical[name] for name in partition_columns}, generated, physical, tuple(fields), mapped)
 
 
+COLLATIONS: Final = "__COLLATIONS"
 GENERATED: Final = "delta.generationExpression"
 
 
@@ -112,7 +113,9 @@ def _leaves(fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped
 
 
 def _field(f: Mapping[str, Any]) -> pa.Field:
-    return pa.field(f["name"], arrow_type(f["type"]), f.get("nullable", True))
+    # Collated text is not ordered by its bytes: `ir.types.from_arrow` reads the note.
+    collated = f.get("metadata", {}).get(COLLATIONS) or (f["type"] if str(f["type"]).startswith("string collate") else None)
+    return pa.field(f["name"], arrow_type(f["type"]), f.get("nullable", True), None if collated is None else {COLLATIONS: str(collated)})
 
 
 def arrow_type(kind: Any) -> pa.DataType:
