@@ -1,6 +1,7 @@
 """The commands `skipstone plan | explain | stats | demo`, in typer and rich."""
 
 import json
+import os
 import sys
 import time
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from skipstone.bindings.plan import DataSize, Plan
+from skipstone.bindings.sources.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.sources.parquet import ParquetTable, scan_parquet
 from skipstone.ir.node import show_path
 
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Which files and row groups can hold a matching row, from their statistics alone.",
 )
-Path = Annotated[str, typer.Argument(help="A Parquet file, a folder, a glob, or a URI.", metavar="PATH")]
+Path = Annotated[str, typer.Argument(help="A Parquet file, a folder, a glob, or a URI; or a Delta table's folder.", metavar="PATH")]
 Where = Annotated[str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")]
 Zone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
 Keep = Annotated[bool, typer.Option("--keep-unreadable", help="Plan to read files whose footers cannot be read, instead of failing.")]
@@ -66,9 +68,11 @@ def demo(
     run(folder, scale)
 
 
-def _scan(path: str, keep: bool, quiet: bool = False) -> tuple[ParquetTable, float]:
-    """Read footers with a progress bar on standard error; gives the table and the seconds it took."""
+def _scan(path: str, keep: bool, quiet: bool = False) -> tuple[ParquetTable | DeltaTable, float]:
+    """Read footers, with a progress bar on standard error, or a Delta log; gives the table and the seconds it took."""
     start = time.perf_counter()
+    if os.path.isdir(os.path.join(path, "_delta_log")):
+        return scan_delta(path), time.perf_counter() - start
     with Progress(console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task("reading footers", total=None)
         table = scan_parquet(path, on_error="keep" if keep else "raise", progress=lambda done, total: bar.update(task, completed=done, total=total))
@@ -82,15 +86,21 @@ def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
             "predicate": plan.predicate.expr if plan.predicate else None,
             "skipping": plan.skipping,
             "files": list(plan.files),
-            "row_groups": plan.row_groups,
-            "row_groups_total": len(plan.verdicts),
-            "row_groups_kept": len(plan.kept),
+            **(_groups(plan) if plan.table.unit == "row groups" else {}),
             "sizes": sizes,
             "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
-            "seconds": {"footers": round(scanned, 6), "planning": round(planned, 6)},
+            "seconds": {_source(plan): round(scanned, 6), "planning": round(planned, 6)},
         },
         indent=2,
     )
+
+
+def _groups(plan: Plan) -> dict[str, Any]:
+    return {"row_groups": plan.row_groups, "row_groups_total": len(plan.verdicts), "row_groups_kept": len(plan.kept)}
+
+
+def _source(plan: Plan) -> str:
+    return "footers" if plan.table.unit == "row groups" else "log"
 
 
 def _size_dict(s: DataSize) -> dict[str, int | None]:
@@ -105,7 +115,7 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         grid.add_column(heading, justify="left" if not heading else "right")
     rows: list[tuple[str, int | None, int | None]] = [
         ("files", size.total.files, size.scan.files),
-        ("row groups", len(plan.verdicts), len(plan.kept)),
+        *([("row groups", len(plan.verdicts), len(plan.kept))] if plan.table.unit == "row groups" else []),
         ("bytes", size.total.bytes, size.scan.bytes),
         ("rows", size.total.rows, size.scan.rows),
     ]
@@ -113,29 +123,31 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         share = "-" if not total or kept is None else f"{100 * kept / total:.1f}"
         grid.add_row(name, _number(total), _number(kept), share)
     console.print(grid)
-    console.print(f"footers read in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms")
+    console.print(f"{_source(plan)} read in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms")
     for error in plan.table.unreadable.values():
         console.print(f"kept unread: {error}", style="yellow", markup=False)
     if files:
         for path, groups in plan.row_groups.items():
-            console.print(f"{path}  row groups {groups}", markup=False, soft_wrap=True, highlight=False)
+            console.print(f"{path}  row groups {groups}" if groups else path, markup=False, soft_wrap=True, highlight=False)
 
 
 def _number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
 
-def _show_stats(table: ParquetTable, as_json: bool) -> None:
+def _show_stats(table: ParquetTable | DeltaTable, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
         known = {k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count for k in ("min", "max", "null_count")}
         rows.append({"column": show_path(path), "type": str(leaf.dtype) if leaf else "", **known, "partition": path[0] in table.partition_columns})
-    total = len(table.containers)
+    total = table.statistics.num_containers
     if as_json:
-        print(json.dumps({"files": table.num_files, "row_groups": total, "columns": rows}, indent=2))
+        groups = {"row_groups": total} if table.unit == "row groups" else {}
+        print(json.dumps({"files": table.num_files, **groups, "columns": rows}, indent=2))
         return
-    grid = Table(title=f"{table.num_files} files, {total} row groups: how many have each statistic", title_justify="left")
+    groups_too = f", {total} row groups" if table.unit == "row groups" else ""
+    grid = Table(title=f"{table.num_files} files{groups_too}: how many have each statistic", title_justify="left")
     for heading in ("column", "type", "min", "max", "null_count"):
         grid.add_column(heading, justify="left" if heading in ("column", "type") else "right")
     for r in rows:

@@ -63,3 +63,19 @@ def test_errors_are_one_message(data, where, message):
 def test_missing_path():
     done = run("plan", "/no/such/place", "--where", "x = 1")
     assert (done.returncode, "is not there" in done.stderr) == (2, True)
+
+
+def test_a_delta_table_is_planned_from_its_log(tmp_path):
+    """And not as the Parquet files in its folder, some of which are no longer its own."""
+    deltalake = pytest.importorskip("deltalake")
+    folder = str(tmp_path / "t")
+    for i in range(3):
+        deltalake.write_deltalake(folder, pa.table({"x": range(i * 10, i * 10 + 10)}), mode="append")
+    deltalake.DeltaTable(folder).delete("x >= 20")
+    done = run("plan", folder, "-w", "x >= 5", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert (len(found["files"]), found["sizes"]["total"]["rows"], "row_groups" in found) == (2, 20, False)
+    assert "20" in run("plan", folder, "-w", "x >= 5", "--files").stdout
+    assert "prunes 1 alone" in run("explain", folder, "-w", "x >= 15").stdout
+    assert json.loads(run("stats", folder, "--json").stdout)["files"] == 2
