@@ -50,16 +50,20 @@ def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str
     """
     found: dict[str, dict[str, Any]] = {}
     for text, name in zip(texts, names, strict=True):
+        stop = 0
         for m in _SETTING.finditer(text):
-            line = text[m.start() : text.find(b"\n", m.start())]
+            if m.start() < stop:
+                continue
+            start, stop = text.rfind(b"\n", 0, m.start()) + 1, text.find(b"\n", m.start())
             try:
-                found[m[1].decode()] = json.loads(line)[m[1].decode()]
-            except ValueError as e:
+                line = json.loads(text[start:stop])
+            except (ValueError, RecursionError) as e:
                 raise SourceError(f"{name}: the commit is no JSON of the Delta protocol ({e}); it may be cut short") from e
+            found |= {key: line[key] for key in ("metaData", "protocol") if line.get(key) is not None}
     return found
 
 
-_SETTING: Final = re.compile(rb'^[ \t]*\{\s*"(metaData|protocol)"', re.MULTILINE)
+_SETTING: Final = re.compile(rb'"(?:metaData|protocol)"\s*:')
 
 
 def read_commits(texts: Sequence[bytes], names: Sequence[str], partitions: Sequence[str]) -> tuple[pa.Table, pa.Table]:
@@ -86,14 +90,30 @@ def read_commits(texts: Sequence[bytes], names: Sequence[str], partitions: Seque
         start = stop
     whole = pa.concat_tables(tables) if tables else schema.empty_table().append_column("spark", pa.array([], pa.bool_()))
     whole = whole.append_column("order", pa.array(np.arange(whole.num_rows)))
-    return _side(whole, "add"), _side(whole, "remove")
+    return _side(whole, "add", names), _side(whole, "remove", names)
 
 
-def _side(whole: pa.Table, side: str) -> pa.Table:
+def _whole(rows: pa.StructArray, names: Sequence[str]) -> None:
+    """Refuse actions that lack what makes them one file's."""
+    where = f"the commits {names[0]} to {names[-1]}" if len(names) > 1 else f"the commit {names[0]}" if names else "the log"
+    paths, vectors = rows.field("path"), rows.field("deletionVector")
+    try:
+        paths.validate(full=True)
+    except pa.ArrowInvalid as e:
+        raise SourceError(f"{where} has a path that is no text ({_first_line(e)})") from e
+    stored = pc.and_(pc.is_valid(pc.struct_field(vectors, "storageType")), pc.is_valid(pc.struct_field(vectors, "pathOrInlineDv")))
+    if paths.null_count or pc.any(pc.and_(pc.is_valid(vectors), pc.invert(stored))).as_py():
+        raise SourceError(f"{where} has an action without a path, or with a deletion vector without storageType or pathOrInlineDv")
+    if "partitionValues" in {f.name for f in rows.type} and rows.type.field("partitionValues").type.num_fields and rows.field("partitionValues").null_count:
+        raise SourceError(f"{where} has a file without partitionValues, in a partitioned table")
+
+
+def _side(whole: pa.Table, side: str, names: Sequence[str]) -> pa.Table:
     column = whole.column(side)
     there = pc.is_valid(column)
     rows = column.filter(there).combine_chunks()
     rows = rows if isinstance(rows, pa.StructArray) else pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], column.type)
+    _whole(rows, names)
     arrays = {"partition" if f.name == "partitionValues" else f.name: rows.field(f.name) for f in column.type}
     return pa.table({**arrays, **{name: whole.column(name).filter(there) for name in ("spark", "order")}})
 
@@ -104,7 +124,24 @@ def _bytes(fs: pafs.FileSystem, path: str) -> bytes:
             data: bytes = f.read()
     except OSError as e:
         raise SourceError(f"{path}: the commit cannot be read ({_first_line(e)})") from e
-    return data if data.endswith(b"\n") else data + b"\n"
+    return _clean(data, path)
+
+
+def _clean(data: bytes, name: str) -> bytes:
+    """The lines of a commit, an object each.
+
+    Arrow's parser passes over blank lines, and dies of a block that begins with `null` (pyarrow 26), so neither gets there.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    data = data if data.endswith(b"\n") else data + b"\n"
+    if data.startswith(b"{") and data.count(b"\n{") + 1 == data.count(b"\n"):
+        return data
+    lines = [line.strip() for line in data.splitlines() if line.strip()]
+    bad = next((line for line in lines if not line.startswith(b"{")), None)
+    if bad is not None or not lines:
+        what = "it is empty" if bad is None else f"a line begins with {bad[:20]!r}"
+        raise SourceError(f"{name}: the commit is no JSON of the Delta protocol ({what}); it may be cut short")
+    return b"\n".join(lines) + b"\n"
 
 
 def _schema(partitions: Sequence[str]) -> pa.Schema:
@@ -121,25 +158,26 @@ def _parsed(texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> 
         return []
     try:
         table = parse_lines(data, schema)
-        spark = by_spark(table.column("commitInfo"), [_lines(t) for t in texts])
+        spark = by_spark(table.column("commitInfo"), [t.count(b"\n") for t in texts], [not n.endswith(".compacted.json") for n in names])
         if spark is not None:
             return [table.append_column("spark", spark)]
         if len(texts) == 1:
-            raise SourceError(f"{names[0]}: the commit has {table.num_rows} actions in {_lines(texts[0])} lines; expected one in each")
+            raise SourceError(f"{names[0]}: the commit has {table.num_rows} actions in {texts[0].count(bytes([10]))} lines; expected one in each")
     except pa.ArrowInvalid as e:
         if len(texts) == 1:
             raise SourceError(f"{names[0]}: the commit is no JSON of the Delta protocol ({_first_line(e)}); it may be cut short") from e
     return [t for text, name in zip(texts, names, strict=True) for t in _parsed([text], [name], schema)]
 
 
-def _lines(text: bytes) -> int:
-    return sum(1 for line in text.splitlines() if line.strip()) if b"\n\n" in text or b"\r" in text else text.count(b"\n")
-
-
-def by_spark(infos: pa.ChunkedArray, lines: Sequence[int]) -> pa.Array | None:
+def by_spark(infos: pa.ChunkedArray, lines: Sequence[int], single: Sequence[bool]) -> pa.Array | None:
     """Whether each action's commit has statistics that Delta's Spark writer computed; None: there are not as many as lines.
 
     Its maximum of floats counts NaN as the greatest; others leave NaN out. Cloned and converted files have the statistics of others.
+
+    Args:
+        infos: The `commitInfo` of each action that is one.
+        lines: How many actions each commit has.
+        single: Whether it is one commit, and not a compaction of several.
     """
     if len(infos) != sum(lines):
         return None
@@ -149,6 +187,7 @@ def by_spark(infos: pa.ChunkedArray, lines: Sequence[int]) -> pa.Array | None:
     for row, info in zip(rows, infos.take(pa.array(rows)).to_pylist(), strict=True):
         engine, operation = info["engineInfo"] or "", (info["operation"] or "").upper()
         known[commits[row]] = re.match(r"Apache-Spark/.* Delta-Lake/", engine) is not None and operation in COMPUTED
+    known &= np.asarray(single, np.bool_) & (np.bincount(commits[rows], minlength=len(lines)) == 1)
     return pa.array(known[commits])
 
 
@@ -201,7 +240,7 @@ def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partiti
             adds, found = _read_part(fs, path, partitions)
             sidecars += found
             yield adds
-        for sidecar in sidecars:
+        for sidecar in dict.fromkeys(sidecars):
             name = sidecar if "/" in sidecar else f"{log}/_sidecars/{sidecar}"
             yield _read_part(fs, name, partitions)[0]
 
@@ -288,12 +327,16 @@ def _there(chunk: pa.StructArray) -> Iterator[pa.StructArray]:
 def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     n = len(rows)
     have = {f.name for f in rows.type}
-    out: dict[str, pa.Array] = {"path": rows.field("path")}
+    out: dict[str, pa.Array] = {"path": rows.field("path").cast(pa.string())}
     for name, kind in (("size", pa.int64()), ("modificationTime", pa.int64()), ("stats", pa.string())):
         out[name] = rows.field(name).cast(kind) if name in have else pa.nulls(n, kind)
     out["deletionVector"] = _vector(rows.field("deletionVector")) if "deletionVector" in have else pa.nulls(n, VECTOR)
-    values = rows.field("partitionValues") if "partitionValues" in have else None
-    texts = [pa.nulls(n, pa.string()) if values is None else pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
+    texts: list[pa.Array] = []
+    if partitions:
+        if "partitionValues" not in have or rows.field("partitionValues").null_count:
+            raise SourceError("a checkpoint has files without partitionValues, in a partitioned table; an older version may be read by version=")
+        values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
+        texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
     out["partition"] = pa.StructArray.from_arrays(texts, list(partitions)) if partitions else pa.array([{}] * n, pa.struct([]))
     if "stats_parsed" in have:
         out["stats_parsed"] = rows.field("stats_parsed")

@@ -6,9 +6,10 @@ Source: Delta's PROTOCOL.md, "Per-file Statistics"; what writers do besides is t
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,14 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields
 from skipstone.ir.node import Path
+from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Raw
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
-# Delta 3.2 and 3.3 cut the seconds of zones' offsets, which have some before 1900 (delta#5249).
-SETTLED: Final = -2_208_988_800_000_000  # 1900-01-01
+# Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
+SETTLED: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
 LEAST: Final = 1 << 10  # values, up to which a cast that fails is tried one by one
 
@@ -78,7 +81,7 @@ class LogColumns(Mapping[Path, Raw]):
         """How many NaNs: none, where an upper bound is a number and would be NaN if there were one."""
         if high is None or not pa.types.is_floating(leaf.type):
             return None
-        none = pc.and_(self._files.column("spark"), pc.is_valid(high))
+        none = pc.and_(pc.and_(self._files.column("spark"), self.tight()), pc.is_valid(high))
         return pc.if_else(none, pa.scalar(0, pa.int64()), None)
 
     def _joined(self, kind: pa.DataType, look: Callable[[Given], Given | None]) -> pa.ChunkedArray | None:
@@ -123,7 +126,7 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
         yield pa.nulls(len(values), kind)
     except pa.ArrowInvalid:
         if len(values) == 1:
-            far = _far(values[0].as_py()) if pa.types.is_string(values.type) and pa.types.is_timestamp(kind) else None
+            far = _far(values[0].as_py(), kind.tz is not None) if pa.types.is_string(values.type) and pa.types.is_timestamp(kind) else None
             yield pa.nulls(1, kind) if far is None else pa.array([far], pa.int64()).cast(kind)
             return
         step = -(-len(values) // 16)
@@ -131,12 +134,12 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
             yield from _attempt(values.slice(start, step), kind)
 
 
-_FAR: Final = re.compile(r"\+?(\d{4,6})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:Z|\+00:00)?", re.ASCII)
+_FAR: Final = re.compile(r"\+?(\d{4,6})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(Z|\+00:00)?", re.ASCII)
 
 
-def _far(text: str) -> int | None:
+def _far(text: str, zoned: bool) -> int | None:
     """Microseconds of a time in UTC, in years that Arrow does not read."""
-    if (m := _FAR.fullmatch(text)) is None:
+    if (m := _FAR.fullmatch(text)) is None or (zoned and m[8] is None):
         return None
     year, month, day, hour, minute, second = map(int, m.groups()[:6])
     try:
@@ -149,18 +152,34 @@ def _far(text: str) -> int | None:
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
     """Bounds of the leaf's type that no value lies beyond."""
-    if values is None:
-        return None
     kind = leaf.type
+    if values is None or not _fits(values.type, kind):
+        return None
     if pa.types.is_floating(kind):
         return _floats(attempt(values, kind), leaf, high=high)
     if pa.types.is_timestamp(kind):
         return pa.chunked_array([_ticks(part, kind, high) for part in _times(values, kind)], kind)
-    if pa.types.is_string(kind) and high:
-        return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values)
-    if pa.types.is_boolean(kind) or pa.types.is_nested(kind):
-        return None
+    if pa.types.is_string(kind):
+        values = attempt(values, kind)
+        return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values
+    if pa.types.is_decimal(kind) and kind.precision > EXACT:
+        return pa.chunked_array([_decimals(part, kind, high=high) for part in attempt(values, kind).chunks], kind)
     return values
+
+
+def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a column of this type may have had bounds of that one, in a checkpoint or as JSON: a narrower one, or dates as text."""
+    t = pa.types
+    text = t.is_string(given) or t.is_large_string(given) or t.is_string_view(given)
+    if t.is_string(kind):
+        return bool(text)
+    if t.is_timestamp(kind):
+        return bool(t.is_timestamp(given) or t.is_date(given) or text)
+    if t.is_date(kind):
+        return bool(t.is_date(given) or text)
+    if t.is_integer(given):
+        return bool(t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind))
+    return bool((t.is_floating(given) and t.is_floating(kind)) or (t.is_decimal(given) and t.is_decimal(kind)))
 
 
 def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
@@ -185,6 +204,22 @@ def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
     else:
         values = np.where(values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early)
     return pa.array(values, pa.int64(), mask=np.asarray(ticks.is_null())).cast(kind)
+
+
+def _decimals(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Array:
+    """Bounds that may have been a float64 or an int64 on their way, as delta-rs makes them (delta-rs#4757).
+
+    They are widened by a few steps of the one; at the ends of the other nothing is known.
+    """
+    if kind.scale == 0 and kind.precision > 18:
+        ends = pa.array([decimal.Decimal(2**63 - 1), decimal.Decimal(-(2**63))], kind)
+        values = pc.if_else(pc.is_in(values, value_set=ends), None, values)
+    near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+    steps = 4 * np.spacing(np.abs(near))
+    wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
+    moved = attempt(wide, kind).combine_chunks()
+    beyond = pc.greater(moved, values) if high else pc.less(moved, values)
+    return pc.if_else(pc.is_null(moved), None, pc.if_else(beyond, moved, values))
 
 
 def _floats(values: Given, leaf: LeafField, *, high: bool) -> Given:
@@ -221,7 +256,9 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
-        words = pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary)
+        words = pc.utf8_trim_whitespace(pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary))
+        if pa.types.is_integer(kind):  # and no hexadecimal ones, which Arrow reads too
+            words = pc.if_else(pc.match_substring_regex(words, r"^[+-]?[0-9]+$"), pc.replace_substring_regex(words, r"^\+", ""), None)
         read = attempt(words, kind).combine_chunks() if not pa.types.is_timestamp(kind) else _instants(words, kind, timezone)
         out.append(pc.take(read, chunk.indices))
     return pa.chunked_array([c for o in out for c in _chunks(o)], kind), empty
@@ -234,12 +271,6 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
     if kind.tz is None:
         return bare
     absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
-    local: list[Any] = []
-    for one in _chunks(bare):
-        try:
-            before, after = (pc.assume_timezone(one, timezone, ambiguous="earliest", nonexistent=how) for how in ("earliest", "latest"))
-            # Within the gap of a clock that was put forward: which instant is meant is not known here.
-            local.append(pc.if_else(pc.equal(before, after), after, None).cast(kind))
-        except pa.ArrowInvalid:
-            local.append(pa.nulls(len(one), kind))
-    return pc.if_else(zoned, absolute, pa.chunked_array(local, kind).combine_chunks())
+    zone = zone_of(timezone)
+    local = [None if v is None else to_instant(v, zone) for chunk in _chunks(bare) for v in chunk.cast(pa.int64()).to_pylist()]
+    return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))

@@ -70,13 +70,18 @@ def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa
 
 def _lines(texts: pa.Array, floating: bool) -> bytes:
     """A line for each text."""
-    data = _joined(texts if not texts.null_count else pc.fill_null(texts, "{}"))
-    if data.count(b"\n") == len(texts) - 1 and b"\r" not in data and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
+    texts = pc.fill_null(texts, "{}") if texts.null_count else texts
+    data = _joined(texts)
+    # One object in each line: Arrow reads two from a line, none from a blank one, and dies of a block that begins with `null`.
+    objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+    plain = data.count(b"\n") == len(texts) - 1 and b"\r" not in data and pc.all(objects).as_py()
+    if plain and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
         return data
-    texts = pc.replace_substring_regex(pc.fill_null(texts, "{}"), r"[\r\n]", " ")
+    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\r\n]", " "))
+    texts = pc.if_else(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}")), texts, "{}")
     if floating:  # NaN and infinities, which stand as strings, become null: a bound that is unknown
         texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
-    return _joined(pc.if_else(pc.equal(texts, ""), "{}", texts))
+    return _joined(texts)
 
 
 def _joined(texts: pa.Array) -> bytes:
@@ -91,10 +96,14 @@ def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.
         if table.num_rows == n:
             yield from table.to_struct_array().chunks
             return
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, UnicodeDecodeError):
         pass
     if n == 1:
-        yield pa.array([_by_hand(texts[0].as_py() or "{}", kind)], kind)
+        try:
+            text = texts[0].as_py() or "{}"
+        except UnicodeDecodeError:
+            text = "{}"
+        yield pa.array([_by_hand(text, kind)], kind)
         return
     step = -(-n // APART)
     for start in range(0, n, step):

@@ -85,10 +85,12 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
         SourceError: a type that no version of the protocol has.
     """
     fields = schema["fields"]
+    if len({f["name"] for f in fields}) < len(fields):
+        raise SourceError("the Delta schema has two columns of one name")
     physical = {f["name"]: _physical(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
-    generated = {f["name"]: f["metadata"][GENERATED] for f in fields if GENERATED in f.get("metadata", {})}
+    generated = {f["name"]: f["metadata"][GENERATED] for f in fields if GENERATED in (f.get("metadata") or {})}
     return TableFields(arrow, leaves, {name: physical[name] for name in partition_columns}, generated, physical, tuple(fields), mapped)
 
 
@@ -97,7 +99,7 @@ GENERATED: Final = "delta.generationExpression"
 
 
 def _physical(field: Mapping[str, Any], mapped: bool) -> str:
-    name = field.get("metadata", {}).get("delta.columnMapping.physicalName") if mapped else None
+    name = (field.get("metadata") or {}).get("delta.columnMapping.physicalName") if mapped else None
     return str(field["name"] if name is None else name)
 
 
@@ -108,18 +110,21 @@ def _leaves(fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped
             if kind["type"] == "struct":
                 yield from _leaves(kind["fields"], path, own, mapped)
             continue
-        changes = f.get("metadata", {}).get("delta.typeChanges", ())
+        changes = (f.get("metadata") or {}).get("delta.typeChanges", ())
         yield LeafField(path, own, arrow_type(kind), tuple(str(c["fromType"]) for c in changes if "fieldPath" not in c))
 
 
-def _field(f: Mapping[str, Any]) -> pa.Field:
-    # Collated text is not ordered by its bytes: `ir.types.from_arrow` reads the note.
-    collated = f.get("metadata", {}).get(COLLATIONS) or (f["type"] if str(f["type"]).startswith("string collate") else None)
-    return pa.field(f["name"], arrow_type(f["type"]), f.get("nullable", True), None if collated is None else {COLLATIONS: str(collated)})
+def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
+    # Collated text is not ordered by its bytes, and CHAR is padded by who reads it: `ir.types.from_arrow` reads the note.
+    notes = f.get("metadata") or {}
+    padded = padded or re.search(r"(?:^|[<:, ])char\(", str(notes.get("__CHAR_VARCHAR_TYPE_STRING", "")), re.IGNORECASE) is not None
+    kind = str(f["type"])
+    noted = notes.get(COLLATIONS) or (kind if kind.startswith("string collate") or (padded and kind == "string") else None)
+    return pa.field(f["name"], arrow_type(f["type"], padded), f.get("nullable", True), None if noted is None else {COLLATIONS: str(noted)})
 
 
-def arrow_type(kind: Any) -> pa.DataType:
-    """Arrow's type for one of Delta's.
+def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
+    """Arrow's type for one of Delta's; `padded`: text in it is CHAR.
 
     Example:
         >>> arrow_type({"type": "array", "elementType": "decimal(5,2)", "containsNull": True})
@@ -128,7 +133,7 @@ def arrow_type(kind: Any) -> pa.DataType:
     if isinstance(kind, Mapping):
         match kind.get("type"):
             case "struct":
-                return pa.struct([_field(f) for f in kind["fields"]])
+                return pa.struct([_field(f, padded) for f in kind["fields"]])
             case "array":
                 return pa.list_(pa.field("element", arrow_type(kind["elementType"]), kind.get("containsNull", True)))
             case "map":

@@ -19,8 +19,8 @@ import pyarrow.fs as pafs
 from skipstone.bindings.sources.delta.actions import COLUMNS, checkpoint_settings, fetch, read_checkpoint, read_commits, settings
 from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
-from skipstone.bindings.sources.delta.replay import hidden, last_adds, paths_of
-from skipstone.bindings.sources.delta.segment import COMMIT, segment
+from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
+from skipstone.bindings.sources.delta.segment import COMMIT, segment, versions
 from skipstone.ir.errors import SourceError
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
@@ -90,8 +90,9 @@ class Place:
         return f"{self.root}/_delta_log" if self.root else "_delta_log"
 
     def stamp(self, version: int) -> tuple[int, int]:
-        """Time and size of a commit; zeros if it is gone."""
-        return next(((i.mtime_ns or 0, i.size) for i in self.listed if i.base_name == f"{version:020}.json"), (0, 0))
+        """Time and size of a commit, or of the last file that bears its number; zeros if there is none."""
+        own = [i for i in self.listed if i.base_name.startswith(f"{version:020}.")]
+        return max(((i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size) for i in own), default=(False, 0, 0))[1:]
 
 
 def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime | None, storage_options: Mapping[str, str] | None) -> tuple[Asked, Place]:
@@ -138,7 +139,19 @@ def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = 
     live, keys = last_adds(adds, removes)
     older_files = (_without(t, hidden(t, keys)) for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions))
     parts = [part for t in (*older_files, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
-    return _of_parts(place, asked.version, fields, metadata, [(_files_of(t), s) for t, s in parts])
+    return _of_parts(place, asked.version, fields, metadata, _once([(_files_of(t), s) for t, s in parts]))
+
+
+def _once(parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> list[tuple[pa.Table, pa.ChunkedArray]]:
+    """Each file once: a checkpoint may name one twice, which replaying it would not notice."""
+    keys = pa.chunked_array([c for t, _ in parts for c in keys_of(t, decoded=True).chunks], pa.string())
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return parts
+    code = keys.combine_chunks().dictionary_encode().indices.to_numpy()
+    again = np.ones(len(keys), np.bool_)
+    again[np.unique(code, return_index=True)[1]] = False
+    starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
+    return [(_without(t, again[a : a + t.num_rows]), s.filter(pa.array(~again[a : a + t.num_rows]))) for (t, s), a in zip(parts, starts, strict=False)]
 
 
 def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]) -> Snapshot | None:
@@ -167,7 +180,8 @@ def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]
 
 def _files_of(table: pa.Table) -> pa.Table:
     spark = table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
-    files = table.select(KEPT).append_column("spark", spark)
+    # A vector was added by who need not have computed the statistics.
+    files = table.select(KEPT).append_column("spark", pc.and_(spark, pc.is_null(table.column("deletionVector"))))
     return files.set_column(0, "path", paths_of(files))
 
 
@@ -185,39 +199,47 @@ def _understood(found: Mapping[str, Mapping[str, Any]], uri: str, version: int) 
     for name in ("metaData", "protocol"):
         if name not in found:
             raise SourceError(f"{uri}: the log of version {version} has no {name}; expected one in each checkpoint and in the first commit")
-    protocol, metadata = found["protocol"], found["metaData"]
+    try:
+        return _read_settings(found["protocol"], found["metaData"], uri)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
+        raise SourceError(f"{uri}: the settings of version {version} cannot be read ({type(e).__name__}: {str(e)[:200]})") from e
+
+
+def _read_settings(protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str) -> tuple[dict[str, Any], TableFields]:
     unknown = sorted(set(protocol.get("readerFeatures") or ()) - FEATURES)
-    if unknown or protocol.get("minReaderVersion", 1) > VERSION:
+    least = protocol.get("minReaderVersion")
+    if unknown or int(1 if least is None else least) > VERSION:
         needs = ", ".join(unknown) or f"reader version {protocol['minReaderVersion']}"
         raise SourceError(f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}")
     kept: dict[str, Any] = {name: metadata.get(name) for name in METADATA}
     kept["configuration"] = dict(kept["configuration"] or {})
-    try:
-        schema = json.loads(metadata["schemaString"])
-        fields = fields_of(schema, list(kept["partitionColumns"] or ()), kept["configuration"].get(MAPPING, "none") != "none")
-    except (KeyError, TypeError, ValueError) as e:
-        raise SourceError(f"{uri}: the schema of version {version} cannot be read ({type(e).__name__}: {e})") from e
-    return kept, fields
+    mapped = kept["configuration"].get(MAPPING, "none") != "none"
+    return kept, fields_of(json.loads(metadata["schemaString"]), list(kept["partitionColumns"] or ()), mapped)
 
 
 def version_at(listed: Sequence[pafs.FileInfo], version: int | str | datetime.datetime | None, fs: pafs.FileSystem, uri: str) -> int:
     """The version that is meant: a number, the last one at a time, or the newest."""
-    commits = sorted((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name)))
-    versions = [v for v, _ in commits]
-    if not versions:
-        raise SourceError(f"{uri}: the folder _delta_log holds no commit")
+    known = versions([i.base_name for i in listed])
+    if not known:
+        raise SourceError(f"{uri}: the folder _delta_log holds no commit and no checkpoint")
     if version is None:
-        return versions[-1]
-    if isinstance(version, int):
-        if not 0 <= version <= versions[-1]:
-            raise SourceError(f"{uri}: there is no version {version}; the newest is {versions[-1]}")
+        return known[-1]
+    if isinstance(version, int) and not isinstance(version, bool):
+        if not 0 <= version <= known[-1]:
+            raise SourceError(f"{uri}: there is no version {version}; the newest is {known[-1]}")
         return version
-    when = datetime.datetime.fromisoformat(version) if isinstance(version, str) else version
+    try:
+        when = datetime.datetime.fromisoformat(version) if isinstance(version, str) else version
+    except ValueError:
+        when = None
+    if not isinstance(when, datetime.datetime):
+        raise SourceError(f"{uri}: version={version!r}; expected a number, a time, its ISO text, or None")
     if when.tzinfo is None:
         raise SourceError(f"{uri}: version={version!r} names no time zone; add one, such as +00:00")
+    commits = sorted(((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name))), key=lambda pair: pair[0])
     before = [v for v, i in commits if _committed(i, fs) <= when.timestamp() * 1000]
     if not before:
-        raise SourceError(f"{uri}: no version is as old as {when.isoformat()}; the oldest commit that is left is {versions[0]}")
+        raise SourceError(f"{uri}: no version is as old as {when.isoformat()}; the oldest commit that is left is {commits[0][0] if commits else 'none'}")
     return before[-1]
 
 
@@ -242,10 +264,14 @@ def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.
         except (pa.ArrowInvalid, OSError):
             pass  # a scheme that only the package knows
     try:
+        from deltalake.exceptions import DeltaError
         from deltalake.fs import DeltaStorageHandler
     except ModuleNotFoundError as e:
         raise SourceError(f"{uri}: reaching that storage needs the package deltalake; pip install 'skipstone[delta]'") from e
-    return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
+    try:
+        return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
+    except (DeltaError, OSError, ValueError) as e:
+        raise SourceError(f"{uri}: the storage cannot be reached ({e})") from e
 
 
 def _without(table: pa.Table, gone: npt.NDArray[np.bool_]) -> pa.Table:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +43,10 @@ class _Reader:
         filtered = predicate is not None and self.plan.verdicts[i] == Verdict.MAYBE
         needed = set(self.plan.columns) | ({p[0] for p in columns_of(predicate.node)} if filtered and predicate is not None else set())
         action = table.files.slice(i, 1).to_pylist()[0]
-        fs, path = self._where(action["path"])
+        path = action["path"]
         out: list[pa.RecordBatch] = []
         try:
+            fs, path = self._where(path)
             with fs.open_input_file(path) as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
                 dead = None if action["deletionVector"] is None else deleted_rows(action["deletionVector"], table.snapshot.fs, table.snapshot.root)
@@ -67,20 +70,17 @@ class _Reader:
 
     def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
         s = self.table.snapshot
-        if "://" in path or path.startswith("file:/"):
-            fs, found = pafs.FileSystem.from_uri(path)
+        if path.startswith("file:/"):  # percent signs are decoded already
+            return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
+        if "://" in path:
+            fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
             return fs, found
         return s.fs, path if path.startswith("/") or not s.root else f"{s.root}/{path}"
 
     def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
         """What the file calls a column; None: it lacks it."""
-        if self.by_id:
-            wanted = str(field.get("metadata", {}).get("delta.columnMapping.id")).encode()
-            found = [f.name for f in file if f.metadata and f.metadata.get(FIELD_ID) == wanted]
-            if found:
-                return str(found[0])
-        name = self.table.snapshot.fields.physical[field["name"]]
-        return name if name in file.names else None
+        at = position(list(file), field, self.table.snapshot.fields.mapped, self.by_id)
+        return None if at is None else str(file.names[at])
 
     def _complete(self, batch: pa.RecordBatch, fields: Sequence[Mapping[str, Any]], own: Mapping[str, str], partition: Mapping[str, str]) -> pa.RecordBatch:
         n, schema, physical = batch.num_rows, self.table.schema, self.table.snapshot.fields.partitions
@@ -94,7 +94,7 @@ class _Reader:
                     raise SourceError(f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}")
                 columns.append(pa.repeat(value[0], n))
             elif f["name"] in own:
-                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.table.snapshot.fields.mapped))
+                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.table.snapshot.fields.mapped, self.by_id))
             else:
                 columns.append(pa.nulls(n, kind))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema([schema.field(f["name"]) for f in fields]))
@@ -109,7 +109,23 @@ def _living(batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], st
     return batch.filter(pa.array(live))
 
 
-def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool) -> pa.Array:
+def position(own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool) -> int | None:
+    """Where a column stands among those of a file, or of a struct in it; None: it is not there.
+
+    By its id, if files go by these and this one has any; else by its physical name, as it is spelled or in another case.
+    """
+    notes = field.get("metadata") or {}
+    ids = [(f.metadata or {}).get(FIELD_ID) for f in own]
+    if by_id and any(ids):
+        wanted = str(notes.get("delta.columnMapping.id")).encode()
+        return ids.index(wanted) if wanted in ids else None
+    name = notes.get("delta.columnMapping.physicalName", field["name"]) if mapped else field["name"]
+    exact = [i for i, f in enumerate(own) if f.name == name]
+    near = exact or [i for i, f in enumerate(own) if f.name.lower() == name.lower()]
+    return near[0] if len(near) == 1 else None
+
+
+def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False) -> pa.Array:
     """Values of a file as the table's type: fields by their logical names, those that the file lacks NULL, types widened.
 
     Args:
@@ -117,24 +133,24 @@ def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool) -
         described: The type in the words of Delta's schema, which hold physical names.
         kind: The same as an Arrow type.
         mapped: Whether column mapping is on.
+        by_id: Whether it goes by ids.
     """
-    if values.type == kind:
+    if values.type == kind and not (mapped and pa.types.is_nested(kind)):
         return values
     if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
-        have = {f.name for f in values.type}
-        children = []
+        own, children = list(values.type), []
         for f, field in zip(described["fields"], kind, strict=True):
-            name = f.get("metadata", {}).get("delta.columnMapping.physicalName", f["name"]) if mapped else f["name"]
-            part = values.field(name) if name in have else pa.nulls(len(values), field.type)
-            children.append(conform(part, f["type"], field.type, mapped))
+            at = position(own, f, mapped, by_id)
+            part = pa.nulls(len(values), field.type) if at is None else values.field(at)
+            children.append(conform(part, f["type"], field.type, mapped, by_id))
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
     if pa.types.is_list(kind) and pa.types.is_list(values.type):
-        items = conform(values.flatten(), described["elementType"], kind.value_type, mapped)
+        items = conform(values.flatten(), described["elementType"], kind.value_type, mapped, by_id)
         return pa.ListArray.from_arrays(_offsets(values), items, type=kind, mask=values.is_null())
     if pa.types.is_map(kind) and pa.types.is_map(values.type):
         whole = values if not values.offset else pa.concat_arrays([values])
-        keys = conform(whole.keys, described["keyType"], kind.key_type, mapped)
-        items = conform(whole.items, described["valueType"], kind.item_type, mapped)
+        keys = conform(whole.keys, described["keyType"], kind.key_type, mapped, by_id)
+        items = conform(whole.items, described["valueType"], kind.item_type, mapped, by_id)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=whole.is_null())
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.tz != kind.tz:
         return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)

@@ -6,7 +6,7 @@ Source: Delta's PROTOCOL.md, "Action Reconciliation".
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,21 @@ def _decoded(paths: pa.Array) -> pa.Array:
     coded = pc.match_substring(paths, "%").fill_null(False)
     if not pc.any(coded).as_py():
         return paths
-    return pc.replace_with_mask(paths, coded, pa.array([unquote(p) for p in paths.filter(coded).to_pylist()], pa.string()))
+    return pc.replace_with_mask(paths, coded, pa.array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string()))
+
+
+def _unquoted(path: str) -> str:
+    try:
+        return unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:  # not one of another file that cannot be decoded either
+        return path
 
 
 def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
     """What makes two actions one file's: its path, and the deletion vector, as `storageType path @offset`."""
     paths, vectors = table.column("path") if decoded else paths_of(table), table.column("deletionVector")
+    if pc.any(pc.starts_with(paths, "file:/")).as_py():
+        paths = pc.replace_substring_regex(paths, r"^file:/+", "file:/")
     if vectors.null_count == len(vectors):
         return paths
     where = pc.struct_field(vectors, "pathOrInlineDv")

@@ -51,6 +51,20 @@ class Segment:
     commits: tuple[Commits, ...]
 
 
+def versions(names: Iterable[str]) -> list[int]:
+    """The versions that a log's files speak of, ascending: of commits, of checkpoints that are whole, and of compactions."""
+    found: set[int] = set()
+    parts: dict[tuple[int, int], int] = {}
+    for name in names:
+        if m := COMMIT.fullmatch(name) or _WHOLE.fullmatch(name) or _NAMED.fullmatch(name):
+            found.add(int(m[1]))
+        elif m := _COMPACTED.fullmatch(name):
+            found.add(int(m[2]))
+        elif m := _PART.fullmatch(name):
+            parts[int(m[1]), int(m[3])] = parts.get((int(m[1]), int(m[3])), 0) + 1
+    return sorted(found | {at for (at, count), there in parts.items() if there == count})
+
+
 def segment(names: Iterable[str], version: int, log: str, after: int | None = None) -> Segment:
     """Choose the files of one version.
 
@@ -86,7 +100,7 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             if found.first <= found.last <= version and (known is None or known.last < found.last):
                 compacted[found.first] = found
     for (at, count), found_parts in parts.items():
-        if set(found_parts) == set(range(1, count + 1)):  # a part is missing where a writer died, or is still writing
+        if len(found_parts) == count and set(found_parts) == set(range(1, count + 1)):  # a part is missing where a writer died, or is still writing
             checkpoints.setdefault(at, []).append(tuple(found_parts[i] for i in range(1, count + 1)))
     starts = [after] if after is not None else [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
     missing = version

@@ -34,6 +34,13 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> n
         SourceError: the vector is missing or damaged.
     """
     try:
+        return _deleted(vector, fs, root)
+    except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
+        raise SourceError(f"the deletion vector {vector} cannot be read ({type(e).__name__}: {e})") from e
+
+
+def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> npt.NDArray[np.int64]:
+    try:
         from pyroaring import BitMap64
     except ModuleNotFoundError as e:
         raise SourceError("reading files with deletion vectors needs the package pyroaring; pip install 'skipstone[delta]'") from e
@@ -42,10 +49,7 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> n
     data = _inline(where, vector["sizeInBytes"], name) if kind == "i" else _stored(vector, fs, root, name)
     if len(data) < 4 or struct.unpack_from("<i", data)[0] != MAGIC:
         raise SourceError(f"{name} does not begin with {MAGIC}; expected a serialised RoaringBitmapArray")
-    try:
-        found = BitMap64.deserialize(data[4:])
-    except ValueError as e:
-        raise SourceError(f"{name} is no bitmap ({e})") from e
+    found = BitMap64.deserialize(data[4:])
     if len(found) != vector["cardinality"]:
         raise SourceError(f"{name} names {len(found)} rows; the log says {vector['cardinality']}")
     return np.fromiter(found, np.int64, len(found))
