@@ -161,12 +161,12 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
             if micros >= 2**63:
                 raise plain
-            if not to.zoned:
-                return micros_to(micros, to)  # a zone is dropped, as Spark's cast does
             try:
                 zone = zone_of(t[5]) if t[5] else session.zone
             except ValueError:
                 raise plain from None
+            if not to.zoned:
+                return micros_to(micros, to)  # a zone is dropped, as Spark's cast does
             return micros_to(to_instant(micros, zone), to)
     raise plain
 
