@@ -281,3 +281,19 @@ def base85(data):
             word = Z85[digit] + word
         out += word
     return out
+
+
+def simple(folder, files=3, **options):
+    log = Log(folder, delta_schema("x BIGINT, s STRING"), **options)
+    for i in range(files):
+        log.add(Written([{"x": 10 * i + k, "s": f"t{i}{k}"} for k in range(10)]))
+    return log
+
+
+def xs(table, where=None, **settings):
+    return sorted(table.plan(where, **settings).to_arrow().column("x").to_pylist())
+
+
+def rows_of(table):
+    """Rows as texts, in which NaN equals itself."""
+    return sorted(map(str, table.to_pylist()))

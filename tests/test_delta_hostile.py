@@ -338,3 +338,35 @@ def test_a_checkpoint_of_very_many_parts_and_an_unknown_scheme(tmp_path):
     assert found(log, None) == [1]
     with pytest.raises(ss.SourceError):
         ss.scan_delta("zzz://a/b")
+
+
+def test_binary_partition_values_are_their_bytes(tmp_path):
+    log = table_of(tmp_path, "x BIGINT, p BINARY", partition_by=["p"])
+    log.add(*(Written([{"x": i}], {"p": p}) for i, p in enumerate([" a", "a", "\u00e9", "\x01"])))
+    table = ss.scan_delta(log.folder)
+    for where, files in {"p = X'2061'": {0, 2}, "p = X'61'": {1, 2}, "p = X'01'": {3, 2}, "p > X'ff'": {2}}.items():
+        assert {int(i) for i in table.plan(where).kept} == files, where  # the third may be any bytes
+
+
+@pytest.mark.parametrize(("text", "at"), [("2024-03-31 02:30:00", "01:30:00"), ("2024-10-27 02:30:00", "00:30:00")])
+def test_clock_times_that_never_come_or_come_twice(tmp_path, text, at):
+    """Spark takes the first of two, and moves what lies in a gap behind it."""
+    log = table_of(tmp_path, "x BIGINT, p TIMESTAMP", partition_by=["p"])
+    log.add(Written([{"x": 1}], {"p": text}))
+    assert found(log, f"p = TIMESTAMP '{text[:10]} {at}Z'", timezone="Europe/Berlin") == [1]
+
+
+def test_dates_as_spark_spells_them_and_blanks_that_it_does_not_trim(tmp_path):
+    log = table_of(tmp_path, "x BIGINT, d DATE, i INT", partition_by=["d", "i"])
+    log.add(Written([{"x": 1}], {"d": "2024-1-2", "i": "\t7 "}), Written([{"x": 2}], {"d": "12345-01-02", "i": "\u00a07"}))
+    assert found(log, "d = DATE '2024-01-02'") == [1]
+    assert ss.scan_delta(log.folder).get_stats_column("min", "i").to_pylist() == [7, None]
+
+
+@pytest.mark.parametrize("line", ['{"sidecar": {}}', '{"sidecar": 5}', '{"sidecar"'])
+def test_sidecars_that_cannot_be_one(tmp_path, line):
+    log = table_of(tmp_path)
+    head = (log.log / f"{0:020}.json").read_text()
+    (log.log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(head + line)
+    with pytest.raises(ss.SourceError):
+        ss.scan_delta(log.folder)

@@ -198,7 +198,7 @@ COMPUTED: Final = frozenset(
 )
 
 
-def parse_lines(data: bytes | pa.Buffer, schema: pa.Schema) -> pa.Table:
+def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
     """JSON objects, a line each, as a table of these columns; fields that the schema lacks are passed over.
 
     Raises:
@@ -233,8 +233,9 @@ def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partiti
         path = f"{log}/{part}"
         sidecars: list[str] = []
         if part.endswith(".json"):
-            sidecars += _json_sidecars(_bytes(fs, path), path)
-            adds, _ = read_commits([_bytes(fs, path)], [path], partitions)
+            text = _bytes(fs, path)
+            sidecars += _json_sidecars(text, path)
+            adds, _ = read_commits([text], [path], partitions)
             yield adds.drop_columns(["order", "spark"])
         else:
             adds, found = _read_part(fs, path, partitions)
@@ -264,17 +265,17 @@ def checkpoint_settings(fs: pafs.FileSystem, log: str, parts: Sequence[str]) -> 
                 for column, name in zip(file.read(columns=names).columns, names, strict=True):
                     for one in column.drop_null().to_pylist():
                         found[name] = one
-        except (OSError, pa.ArrowException) as e:
+        except (OSError, ValueError, pa.ArrowException) as e:
             raise SourceError(f"{path}: the checkpoint cannot be read ({_first_line(e)})") from e
     return found
 
 
 def _json_sidecars(data: bytes, path: str) -> list[str]:
     try:
-        actions: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines() if line.strip()]
-    except ValueError as e:
-        raise SourceError(f"{path}: the checkpoint is no JSON ({e})") from e
-    return [str(a["sidecar"]["path"]) for a in actions if "sidecar" in a]
+        actions: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
+        return [str(a["sidecar"]["path"]) for a in actions if a.get("sidecar") is not None]
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        raise SourceError(f"{path}: the checkpoint is no JSON of the Delta protocol ({type(e).__name__}: {e})") from e
 
 
 def _read_part(fs: pafs.FileSystem, path: str, partitions: Sequence[str]) -> tuple[pa.Table, list[str]]:

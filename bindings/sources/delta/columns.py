@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -16,7 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields
+from skipstone.ir.literals import from_text
 from skipstone.ir.node import Path
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import from_arrow
 from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Raw
@@ -26,7 +28,7 @@ MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 SETTLED: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
 EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
-LEAST: Final = 1 << 10  # values, up to which a cast that fails is tried one by one
+ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
 
 
 class LogColumns(Mapping[Path, Raw]):
@@ -41,7 +43,7 @@ class LogColumns(Mapping[Path, Raw]):
 
     def __init__(self, fields: TableFields, stats: Sequence[Given], files: pa.Table, timezone: str) -> None:
         self._leaves = {leaf.path: leaf for leaf in fields.leaves}
-        self._partitions, self._schema = fields.partitions, fields.schema
+        self._partitions = fields.partitions
         self._stats, self._files, self._timezone = stats, files, timezone
         self._made: dict[Path, Raw] = {}
 
@@ -126,28 +128,23 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
         yield pa.nulls(len(values), kind)
     except pa.ArrowInvalid:
         if len(values) == 1:
-            far = _far(values[0].as_py(), kind.tz is not None) if pa.types.is_string(values.type) and pa.types.is_timestamp(kind) else None
-            yield pa.nulls(1, kind) if far is None else pa.array([far], pa.int64()).cast(kind)
+            temporal = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+            read = _as_spark(values[0].as_py(), kind) if pa.types.is_string(values.type) and temporal else None
+            yield pa.nulls(1, kind) if read is None else pa.array([read], pa.int64() if kind.bit_width == 64 else pa.int32()).cast(kind)
             return
         step = -(-len(values) // 16)
         for start in range(0, len(values), step):
             yield from _attempt(values.slice(start, step), kind)
 
 
-_FAR: Final = re.compile(r"\+?(\d{4,6})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(Z|\+00:00)?", re.ASCII)
-
-
-def _far(text: str, zoned: bool) -> int | None:
-    """Microseconds of a time in UTC, in years that Arrow does not read."""
-    if (m := _FAR.fullmatch(text)) is None or (zoned and m[8] is None):
+def _as_spark(text: str, kind: pa.DataType) -> int | None:
+    """A date or time that Arrow does not read, in units of its type: of a far year, or in a spelling of Spark's. A time with a zone needs UTC's."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):
         return None
-    year, month, day, hour, minute, second = map(int, m.groups()[:6])
     try:
-        days = (dt.date(2000 + year % 400, month, day) - dt.date(2000, 1, 1)).days + 146_097 * (year // 400 - 5) + 10_957
-    except ValueError:
+        return int(from_text(text, from_arrow(kind), Session()))
+    except Incomparable:
         return None
-    micros = ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + int((m[7] or "").ljust(6, "0"))
-    return micros if hour < 24 and minute < 60 and second < 60 and micros < 2**63 else None
 
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
@@ -185,12 +182,8 @@ def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
 def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
     """Timestamps as microseconds, whatever stood for them."""
     if pa.types.is_timestamp(values.type):
-        # Checkpoints' timestamps of one kind may lack the zone of the other, or have nanoseconds.
-        return (
-            _chunks(attempt(attempt(values, pa.int64()), pa.int64()))
-            if values.type.unit == "us"
-            else _chunks(attempt(attempt(values, pa.timestamp("us", values.type.tz)), pa.int64()))
-        )
+        # Those of checkpoints may lack the zone of the other kind, or have nanoseconds.
+        kind = pa.timestamp("us", values.type.tz)
     return _chunks(attempt(attempt(values, kind), pa.int64()))
 
 
@@ -252,11 +245,13 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
     empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
     if pa.types.is_string(kind):
         return pc.if_else(empty, pa.scalar(None, kind), texts), empty
+    if pa.types.is_binary(kind):  # Spark's bytes are those of the text; what beyond ASCII stood for is not known
+        return attempt(pc.if_else(pc.and_(pc.string_is_ascii(texts), pc.invert(empty)), texts, None), kind), empty
     # Few texts are distinct, so each is read once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
-        words = pc.utf8_trim_whitespace(pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary))
+        words = pc.utf8_trim(pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS)
         if pa.types.is_integer(kind):  # and no hexadecimal ones, which Arrow reads too
             words = pc.if_else(pc.match_substring_regex(words, r"^[+-]?[0-9]+$"), pc.replace_substring_regex(words, r"^\+", ""), None)
         read = attempt(words, kind).combine_chunks() if not pa.types.is_timestamp(kind) else _instants(words, kind, timezone)
@@ -272,5 +267,17 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
         return bare
     absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
-    local = [None if v is None else to_instant(v, zone) for chunk in _chunks(bare) for v in chunk.cast(pa.int64()).to_pylist()]
+    local = [None if v is None else _instant(v, zone) for chunk in _chunks(bare) for v in chunk.cast(pa.int64()).to_pylist()]
     return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))
+
+
+def _instant(local: int, zone: dt.tzinfo) -> int | None:
+    """The instant that Spark takes a clock's time for: when the clock shows it twice the first, when never that much later."""
+    certain = to_instant(local, zone)
+    if certain is not None or local < SETTLED:
+        return certain
+    try:
+        offset = (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local)).replace(tzinfo=zone).utcoffset()
+    except OverflowError:
+        return None
+    return None if offset is None else local - offset // dt.timedelta(microseconds=1)

@@ -293,6 +293,8 @@ def scan_delta(
         SourceError: there is no such table or version; a part of the log is missing or damaged; the table needs a
             reader that knows more.
 
+    Source: Delta Lake, PROTOCOL.md, "Action Reconciliation", and `DataSkippingReaderBase`.
+
     Example:
         >>> import deltalake, pyarrow as pa, tempfile
         >>> path = tempfile.mkdtemp()
