@@ -18,7 +18,7 @@ from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
-from skipstone.kernels.columns import Raw
+from skipstone.kernels.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
+    from skipstone.ir.types import DType
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -139,7 +140,6 @@ class Plan:
         predicate: PruningPredicate | None,
         verdicts: npt.NDArray[np.uint8],
         columns: list[str],
-        by_partition: Mask,
         statistics: Statistics,
         limit: int | None = None,
         timezone: str = "UTC",
@@ -147,7 +147,6 @@ class Plan:
         self.timezone = timezone
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
-        self._by_partition = by_partition
         self.cut: Cut | None = None
         self._chosen: Mask = verdicts != Verdict.NEVER
         if limit is not None:
@@ -219,7 +218,8 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        return Sizes(self.table.size(everything), self.table.size(self._by_partition), self.table.size(self._chosen))
+        by_partition = everything if self.predicate is None else self.predicate.prune(OfPartitions(self.table, self.statistics))
+        return Sizes(self.table.size(everything), self.table.size(by_partition), self.table.size(self._chosen))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, in table order, a batch at a time; as many as the limit allows.
@@ -257,14 +257,14 @@ class Plan:
         total, left = int(rows[known].sum()), self._chosen & ~known
         if left.any():
             names = self.columns[:1] if self.predicate is None else [p[0] for p in columns_of(self.predicate.node)][:1]
-            rest = Plan(self.table, self.predicate, np.where(left, self.verdicts, 0), names, self._by_partition, self.statistics, timezone=self.timezone)
+            rest = Plan(self.table, self.predicate, np.where(left, self.verdicts, 0), names, self.statistics, timezone=self.timezone)
             total += sum(batch.num_rows for batch in rest.to_batches())
         return total if self.cut is None else min(total, self.cut.limit)
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         everything = np.full(len(self.verdicts), Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(self.table, self.predicate, everything, self.columns, np.ones(len(everything), np.bool_), self.statistics, timezone=self.timezone)
+        return Plan(self.table, self.predicate, everything, self.columns, self.statistics, timezone=self.timezone)
 
     def explain(self) -> str:
         """A report for people: how the predicate was understood, and what each conjunct prunes."""
@@ -320,25 +320,23 @@ def plan_table(
     statistics = table.statistics_in(timezone)
     n = statistics.num_containers
     if where is None:
-        everything = np.ones(n, np.bool_)
-        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, everything, statistics, limit, timezone)
+        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, statistics, limit, timezone)
     predicate = (
         where if isinstance(where, PruningPredicate) else PruningPredicate(where, table.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
     )
     if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
         raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
-    only = _of_partitions(table, statistics)
-    by_partition = np.ones(n, np.bool_) if only is None else predicate.prune(only)
-    if not stats_skipping:
-        judged = by_partition.view(np.uint8) if only is None else predicate.evaluate(only)
-    else:
-        judged = predicate.evaluate(statistics)
-    return Plan(table, predicate, judged, columns or names, by_partition, statistics, limit, timezone)
+    judged = predicate.evaluate(statistics if stats_skipping else OfPartitions(table, statistics))
+    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone)
 
 
-def _of_partitions(table: PlannedTable, statistics: Statistics) -> Statistics | None:
-    """What the partition columns alone tell; None: there are none."""
-    if not table.partition_columns:
-        return None
-    known: dict[Path, Raw] = {(name,): statistics.raw((name,)) for name in table.partition_columns}
-    return Statistics(table.schema, statistics.num_containers, known)
+class OfPartitions(Statistics):
+    """What the partition columns alone tell."""
+
+    def __init__(self, table: PlannedTable, statistics: Statistics) -> None:
+        super().__init__(table.schema, statistics.num_containers, {})
+        self._names, self._all = table.partition_columns, statistics
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column: unknown, unless it is one of them."""
+        return self._all.column(path, dtype) if path[0] in self._names else super().pack(path, dtype)

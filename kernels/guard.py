@@ -52,7 +52,7 @@ class Checked:
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
                 told = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
-                raise StatisticsError(f"{self.name}: {what} is damaged: {told}; save the statistics again")
+                raise StatisticsError(f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it")
             self.seen[b] = True
 
     def verify_range(self, start: int, stop: int, what: str) -> None:

@@ -203,6 +203,12 @@ class Log:
         info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "engineInfo": self.engine}}
         self.commit(info, *(self.written(f, **stats) for f in files))
 
+    def remove(self, i):
+        """Remove the i-th file that was added."""
+        texts = (path.read_text() for path in sorted(self.log.glob("*.json")))
+        added = [a["add"]["path"] for text in texts for a in map(json.loads, text.splitlines()) if "add" in a]
+        self.commit({"remove": {"path": added[i], "deletionTimestamp": 1, "dataChange": True}})
+
     def written(self, f, **stats):
         """Write a file's rows; its action."""
         whole = f.rows if isinstance(f.rows, pa.Table) else arrow_table(f.rows, arrow_schema(self.schema))

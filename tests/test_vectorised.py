@@ -65,7 +65,8 @@ def test_compares_take_whole_vectors(name, lane, many):
     assert len(vectors) >= tests, found
     if WIDE:
         assert all("%k" in operands for _, operands in vectors)  # into a mask register: a bit for each lane
-        # What is left compares counters and sizes; lanes by themselves would be 64 for each test, or a loop with one.
+        # What is left compares counters, sizes and where arrays end, more on processors that LLVM unrolls for; lanes by
+        # themselves would be 64 for each test, or a loop with one.
         scalars = [c for c in found if c not in vectors]
-        assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 40, scalars
+        assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 64, scalars
         assert not re.search(r"\bv(u?comis|pextr)", text)

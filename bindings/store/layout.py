@@ -38,7 +38,7 @@ END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
 MALFORMED: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
-def wrong(path: str, what: str, way_out: str = "save the statistics again") -> StatisticsError:
+def wrong(path: str, what: str, way_out: str = "save the statistics again, or remove the file if a scan left it") -> StatisticsError:
     """The error for a file that cannot be used."""
     return StatisticsError(f"{path}: {what}; {way_out}")
 

@@ -71,8 +71,46 @@ def load(path: str) -> Statistics:
     """
     path = os.path.abspath(path)
     found = opened(path)
+    return _checked(path, lambda: _Reader(path, found).statistics())
+
+
+class PackedFile:
+    """What `save_packed` wrote.
+
+    Attributes:
+        note: As it was given.
+        containers: How many the statistics are of.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open a file.
+
+        Raises:
+            StatisticsError: it is not a whole one of this version.
+        """
+        path = os.path.abspath(path)
+        found = opened(path)
+        self._path, self._reader = path, _checked(path, lambda: _Reader(path, found))
+        self.containers: int = self._reader.n
+        self.note, self._tables = _checked(path, lambda: (found.footer["note"], dict(found.footer["tables"])))
+
+    def table(self, name: str) -> pa.Table:
+        """One of the tables, verified, where it lies in the file.
+
+        Raises:
+            StatisticsError: the file is damaged there.
+        """
+        return _checked(self._path, lambda: self._reader.table(self._tables[name]))
+
+    def adopt(self, stats: Statistics) -> None:
+        """Give statistics of the same containers and schema their packed columns, which are verified when they are read."""
+        _checked(self._path, lambda: self._reader.source(stats, self._reader.footer["packed"], None))
+
+
+def _checked(path: str, read: Callable[[], V]) -> V:
+    """What is read, or one kind of error for all that can be wrong with a file."""
     try:
-        return _Reader(path, found).statistics()
+        return read()
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException) as e:
@@ -168,6 +206,17 @@ class _Reader:
         if (batch.num_rows, batch.num_columns) != (rows, columns):
             raise wrong(self.path, f"section {name!r} has {batch.num_rows} rows of {batch.num_columns} columns; expected {rows} of {columns}")
         return self.batches.setdefault(section, batch)
+
+    def table(self, section: int) -> pa.Table:
+        """A section as a table, verified first."""
+        self.whole(section, len(self.sections) - 1, "the number of a section")
+        name, at, length, rows = self.sections[section]
+        self.file.verify_range(at, at + length, f"section {name!r}")
+        table = pa.ipc.open_stream(self.buffer.slice(at, length)).read_all()
+        table.validate()
+        if table.num_rows != rows:
+            raise wrong(self.path, f"section {name!r} has {table.num_rows} rows; expected {rows}")
+        return table
 
     # What was packed.
 

@@ -8,7 +8,7 @@ import json
 import mmap
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,12 +35,21 @@ Ref = list[int | str]  # where an array's first byte lies, its lane type, its le
 
 def save(stats: Statistics, path: str) -> None:
     """Write statistics to a file that takes the place of any that was there, at once."""
+    _replace(path, lambda writer: writer.statistics(stats))
+
+
+def save_packed(stats: Statistics, path: str, tables: Mapping[str, pa.Table], note: Any) -> None:
+    """Write what is packed of statistics, tables that they can be made from again, and a note, JSON, in the same way."""
+    _replace(path, lambda writer: writer.packed(stats, tables, note))
+
+
+def _replace(path: str, write: Callable[[_Writer], None]) -> None:
     path = os.path.abspath(path)
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "w+b") as f:
-            _Writer(f).statistics(stats)
+            write(_Writer(f))
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
@@ -99,32 +108,35 @@ class _Sink:
 class _Writer:
     def __init__(self, file: IO[bytes]) -> None:
         self.sink = _Sink(file)
+        self.sink.write(MAGIC)
         self.sections: list[list[int | str]] = []  # name, first byte, bytes, rows
         # What is in the file already, by address and bytes; an array is kept with it, so that the address stays its own.
         self.known: dict[tuple[int, int], tuple[int, object]] = {}
         self.keys: dict[int, tuple[int, Dictionary]] = {}  # section by id
 
     def statistics(self, stats: Statistics) -> None:
-        self.sink.write(MAGIC)
         rows = stats.row_count
         footer = {
-            "containers": stats.num_containers,
-            "schema": base64.b64encode(stats.schema.serialize().to_pybytes()).decode(),
             "counts_parents": stats.counts_parents,
             "row_count": None if rows is None else self.raw("row_count", {"row_count": rows}),
             "statistics": [self.statistics_of(path, stats) for path in stats.leaf_paths()],
             "extras": [extra for path in stats.extra_paths() for extra in self.extras_of(path, stats)],
             "packed": self.source("packed", stats, stats),
             "index": None if stats.levels is None else self.index(stats),
-            "sections": self.sections,
         }
-        self.pad()
-        self.sink.end_block()
-        self.finish(footer)
+        self.finish(stats, footer)
 
-    def finish(self, footer: dict[str, Any]) -> None:
+    def packed(self, stats: Statistics, tables: Mapping[str, pa.Table], note: Any) -> None:
+        named = {name: self.table(name, table) for name, table in tables.items()}
+        self.finish(stats, {"note": note, "tables": named, "packed": self.source("packed", stats, stats)})
+
+    def finish(self, stats: Statistics, footer: dict[str, Any]) -> None:
         import xxhash
 
+        self.pad()
+        self.sink.end_block()
+        schema = base64.b64encode(stats.schema.serialize().to_pybytes()).decode()
+        footer |= {"containers": stats.num_containers, "schema": schema, "sections": self.sections}
         at, table = self.sink.at, np.array(self.sink.sums, "<u8").tobytes()
         footer |= {"block": BLOCK, "checksums": [at, len(self.sink.sums), xxhash.xxh3_64_intdigest(table)]}
         self.sink.file.write(table)
@@ -156,6 +168,15 @@ class _Writer:
                 width = t.bit_width // 8
                 self.known[array.buffers()[1].address + array.offset * width, len(array) * width] = at, array
         return section
+
+    def table(self, name: str, table: pa.Table) -> int:
+        """A section of a table, in as many batches as it has chunks."""
+        self.pad()
+        start = self.sink.at
+        with pa.PythonFile(self.sink, "w") as f, pa.ipc.new_stream(f, table.schema) as stream:
+            stream.write_table(table)
+        self.sections.append([name, start, self.sink.at - start, table.num_rows])
+        return len(self.sections) - 1
 
     def section(self, name: str, arrays: dict[str, pa.Array]) -> tuple[int, list[int | None]]:
         """Write an Arrow IPC stream of one batch.

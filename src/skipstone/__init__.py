@@ -7,6 +7,7 @@ means. Names are loaded when they are first used.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from skipstone.kernels.pool import set_threads as set_threads
 
 __version__ = "0.1.0"
+# A folder for the statistics of tables whose logs were read, so that the next process need not; None: nothing is kept on disk.
+cache_dir: str | os.PathLike[str] | None = None
 
 _HOMES = {
     "bindings.expr": ("Expr", "call", "col", "lit"),
@@ -89,6 +92,7 @@ __all__ = [
     "UnknownColumn",
     "UnsupportedForm",
     "Verdict",
+    "cache_dir",
     "call",
     "col",
     "lit",

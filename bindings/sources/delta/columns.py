@@ -8,13 +8,13 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.sources.delta.fields import LeafField, TableFields
+from skipstone.bindings.sources.delta.fields import LeafField
 from skipstone.ir.literals import from_text
 from skipstone.ir.node import Path
 from skipstone.ir.session import Incomparable, Session
@@ -22,6 +22,9 @@ from skipstone.ir.types import from_arrow
 from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Raw
+
+if TYPE_CHECKING:
+    from skipstone.bindings.sources.delta.log import Snapshot
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
@@ -35,16 +38,14 @@ class LogColumns(Mapping[Path, Raw]):
     """The statistics of all columns of some files, decoded at first use.
 
     Args:
-        fields: The table's columns.
-        stats: Structs as checkpoints and `decode.parsed` give them, a chunked array for each part of the files.
-        files: `partition`, structs of texts by physical names, and `spark`, whether NaN counts in bounds, of each file.
+        read: The table's columns and what its log tells of the files.
         timezone: What timestamps without a zone are read in.
     """
 
-    def __init__(self, fields: TableFields, stats: Sequence[Given], files: pa.Table, timezone: str) -> None:
-        self._leaves = {leaf.path: leaf for leaf in fields.leaves}
-        self._partitions = fields.partitions
-        self._stats, self._files, self._timezone = stats, files, timezone
+    def __init__(self, read: Snapshot, timezone: str) -> None:
+        self._leaves = {leaf.path: leaf for leaf in read.fields.leaves}
+        self._partitions = read.fields.partitions
+        self._read, self._timezone = read, timezone
         self._made: dict[Path, Raw] = {}
 
     def __getitem__(self, path: Path) -> Raw:
@@ -60,19 +61,17 @@ class LogColumns(Mapping[Path, Raw]):
 
     def rows(self) -> pa.ChunkedArray:
         """Physical rows of each file, int64; null is unknown."""
-        return pa.chunked_array([c for s in self._stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
+        return pa.chunked_array([c for s in self._read.stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
 
     def tight(self) -> pa.ChunkedArray:
         """Whether bounds occur in the file; they do unless it says otherwise."""
-        found = (child(s, ("tightBounds",)) for s in self._stats)
-        return pa.chunked_array(
-            [c for s, f in zip(self._stats, found, strict=True) for c in _chunks(pa.repeat(True, len(s)) if f is None else f.cast(pa.bool_()).fill_null(True))],
-            pa.bool_(),
-        )
+        found = ((len(s), child(s, ("tightBounds",))) for s in self._read.stats)
+        told = (pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True) for n, f in found)
+        return pa.chunked_array([c for t in told for c in _chunks(t)], pa.bool_())
 
     def _raw(self, leaf: LeafField) -> Raw:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
-            texts = child(self._files.column("partition"), (self._partitions[leaf.path[0]],))
+            texts = child(self._read.files.column("partition"), (self._partitions[leaf.path[0]],))
             return partition_raw(texts, leaf.type, self._timezone)
         low = self._joined(leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False))
         high = self._joined(leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True))
@@ -83,15 +82,15 @@ class LogColumns(Mapping[Path, Raw]):
         """How many NaNs: none, where an upper bound is a number and would be NaN if there were one."""
         if high is None or not pa.types.is_floating(leaf.type):
             return None
-        none = pc.and_(pc.and_(self._files.column("spark"), self.tight()), pc.is_valid(high))
+        none = pc.and_(pc.and_(self._read.files.column("spark"), self.tight()), pc.is_valid(high))
         return pc.if_else(none, pa.scalar(0, pa.int64()), None)
 
     def _joined(self, kind: pa.DataType, look: Callable[[Given], Given | None]) -> pa.ChunkedArray | None:
         """One statistic of all files; None where no part has it."""
-        parts = [look(s) for s in self._stats]
+        parts = [look(s) for s in self._read.stats]
         if all(p is None for p in parts):
             return None
-        whole = [pa.nulls(len(s), kind) if p is None else attempt(p, kind) for p, s in zip(parts, self._stats, strict=True)]
+        whole = [pa.nulls(len(s), kind) if p is None else attempt(p, kind) for p, s in zip(parts, self._read.stats, strict=True)]
         return pa.chunked_array([c for p in whole for c in _chunks(p)], kind)
 
 

@@ -6,8 +6,9 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -32,9 +33,9 @@ VERSION: Final = 3  # the protocol's reader version
 KEPT: Final = tuple(name for name in COLUMNS if name != "stats")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
-    """One version of a table.
+    """One version of a table. What is known of its files is read when it is first asked for.
 
     Attributes:
         uri: Where the table is.
@@ -43,9 +44,7 @@ class Snapshot:
         version: Which one.
         fields: Its columns.
         metadata: The `metaData` action: id, name, description, partitionColumns, configuration, createdTime.
-        files: One row for each file that lives: `path` (percent signs decoded), `size`, `modificationTime`,
-            `deletionVector`, `partition`, and `spark`: whether it is known that Spark computed the statistics.
-        stats: The statistics of the files, in the same order: structs, a chunked array for each part of the log.
+        num_files: How many live.
     """
 
     uri: str
@@ -54,8 +53,28 @@ class Snapshot:
     version: int
     fields: TableFields
     metadata: Mapping[str, Any]
-    files: pa.Table
-    stats: tuple[pa.ChunkedArray, ...]
+    num_files: int
+    read_files: Callable[[], pa.Table]
+    read_stats: Callable[[], tuple[pa.ChunkedArray, ...]]
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """One row for each file that lives: `path` (percent signs decoded), `size`, `modificationTime`, `deletionVector`, `partition`, `spark`.
+
+        The last is whether it is known that Spark computed the statistics.
+        """
+        return self.read_files()
+
+    @cached_property
+    def stats(self) -> tuple[pa.ChunkedArray, ...]:
+        """The statistics of the files, in the same order: structs, a chunked array for each part of the log."""
+        return self.read_stats()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was read, host memory or mapped from a file."""
+        read = vars(self)
+        return int(self.files.nbytes if "files" in read else 0) + sum(int(s.nbytes) for s in (self.stats if "stats" in read else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +206,8 @@ def _files_of(table: pa.Table) -> pa.Table:
 
 def _of_parts(place: Place, version: int, fields: TableFields, metadata: Mapping[str, Any], parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> Snapshot:
     there = [(t, s) for t, s in parts if t.num_rows] or parts[:1]
-    return Snapshot(place.uri, place.root, place.fs, version, fields, metadata, pa.concat_tables([t for t, _ in there]), tuple(s for _, s in there))
+    files, stats = pa.concat_tables([t for t, _ in there]), tuple(s for _, s in there)
+    return Snapshot(place.uri, place.root, place.fs, version, fields, metadata, files.num_rows, lambda: files, lambda: stats)
 
 
 MAPPING: Final = "delta.columnMapping.mode"

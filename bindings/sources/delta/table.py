@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
+from skipstone.bindings.sources.delta import disk
 from skipstone.bindings.sources.delta.cache import table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
@@ -36,16 +37,17 @@ class DeltaTable:
         path: Where the table is, as it was named.
         version: Which version.
         metadata: The table's id, name, description, partitionColumns, configuration and createdTime.
-        files: One row for each file: `path` (relative to the table, percent signs decoded), `size`, `modificationTime`,
-            `deletionVector`, `partition`.
 
     Source: Delta Lake, `DataSkippingReaderBase`.
     """
 
-    def __init__(self, asked: Asked, read: Snapshot) -> None:
+    def __init__(self, asked: Asked, read: Snapshot, adopt: Callable[[Statistics], None] | None = None) -> None:
+        """A version that was read. `adopt` gives its statistics what was packed of them before."""
         self.asked, self.snapshot = asked, read
-        self.path, self.version, self.metadata, self.files = read.uri, read.version, read.metadata, read.files
+        self.path, self.version, self.metadata = read.uri, read.version, read.metadata
         self._statistics: dict[str, Statistics] = {}
+        if adopt is not None:
+            adopt(self.statistics_in("UTC"))
 
     # What the table is.
 
@@ -85,7 +87,12 @@ class DeltaTable:
     @property
     def num_files(self) -> int:
         """How many files there are."""
-        return int(self.files.num_rows)
+        return self.snapshot.num_files
+
+    @property
+    def files(self) -> pa.Table:
+        """One row for each file: `path` (relative to the table, percent signs decoded), `size`, `modificationTime`, `deletionVector`, `partition`."""
+        return self.snapshot.files
 
     @property
     def size_in_bytes(self) -> int:
@@ -95,7 +102,7 @@ class DeltaTable:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known of the files, host memory; what was packed for kernels comes on top."""
-        return int(self.files.nbytes + sum(s.nbytes for s in self.snapshot.stats) + sum(s.nbytes for s in self._statistics.values()))
+        return self.snapshot.nbytes + sum(s.nbytes for s in self._statistics.values())
 
     @property
     def all_files(self) -> tuple[str, ...]:
@@ -114,8 +121,8 @@ class DeltaTable:
         if not self._zoned:
             timezone = "UTC"
         if timezone not in self._statistics:
-            columns = LogColumns(self.snapshot.fields, self.snapshot.stats, self.files, timezone)
-            self._statistics[timezone] = Statistics(self.schema, self.num_files, columns, row_count=self._logical, counts_parents=True)
+            columns = LogColumns(self.snapshot, timezone)
+            self._statistics[timezone] = Statistics(self.schema, self.num_files, columns, row_count=lambda: self._logical, counts_parents=True)
         return self._statistics[timezone]
 
     @cached_property
@@ -125,7 +132,7 @@ class DeltaTable:
 
     @cached_property
     def _columns(self) -> LogColumns:
-        return LogColumns(self.snapshot.fields, self.snapshot.stats, self.files, "UTC")
+        return LogColumns(self.snapshot, "UTC")
 
     @cached_property
     def _physical(self) -> pa.ChunkedArray:
@@ -287,7 +294,8 @@ def scan_delta(
         storage_options: What the package `deltalake` needs to reach the storage.
 
     Returns:
-        The table. Nothing but its log has been read; of a table that this process has read before, what is newer.
+        The table. Nothing but its log has been read; of a table that this process has read before, or any that uses
+        the same `skipstone.cache_dir`, what is newer.
 
     Raises:
         SourceError: there is no such table or version; a part of the log is missing or damaged; the table needs a
@@ -306,6 +314,11 @@ def scan_delta(
     asked, place = locate(path, version, storage_options)
 
     def read(older: DeltaTable | None) -> DeltaTable:
-        return DeltaTable(asked, snapshot(asked, place, None if older is None else (older.asked, older.snapshot)))
+        saved = disk.newest(asked, place)
+        if saved is not None and saved.asked == asked:
+            return saved
+        base = max((t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None)
+        found = DeltaTable(asked, snapshot(asked, place, None if base is None else (base.asked, base.snapshot)))
+        return disk.saved(found, place) if saved is None or disk.outgrown(saved, asked) else found
 
     return table_of(asked, read)

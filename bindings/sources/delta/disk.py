@@ -1,0 +1,123 @@
+"""Tables whose log was read, kept on disk for other processes, in the folder that `skipstone.cache_dir` names.
+
+A version is one file, which is renamed into its place when it is whole: what stands in the log of each file,
+as Arrow tables, and its statistics as kernels read them. It is opened in place, so that neither a log nor
+memory is needed for what a plan does not look at. A newer version of the table is read from there on, and
+saved in its turn when it is a hundred commits ahead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.sources.delta.fields import fields_of
+from skipstone.bindings.sources.delta.log import Asked, Place, Snapshot
+from skipstone.bindings.store.read import PackedFile
+from skipstone.bindings.store.write import save_packed
+from skipstone.ir.errors import StatisticsError
+
+if TYPE_CHECKING:
+    from skipstone.bindings.sources.delta.table import DeltaTable
+
+# Raised by who changes what is saved here, or what is made of statistics before they are packed (columns.py).
+FORMAT: Final = 1
+COMMITS: Final = 100  # after which a version is saved again
+VERSIONS: Final = 2  # of one table that are kept
+FORGOTTEN: Final = 3600  # seconds after which a file that nobody finished is removed
+_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)\.stats")
+
+
+def newest(asked: Asked, place: Place) -> DeltaTable | None:
+    """The newest version that is saved of a table, up to the one that is asked for; None: there is none, or it cannot be used."""
+    folder = _folder(asked)
+    for version, stamp, name in _saved(folder) if folder is not None else ():
+        # Another table may have been made in the same place; then its commit is not the one that was read.
+        if version <= asked.version and stamp == place.stamp(version):
+            with contextlib.suppress(StatisticsError, OSError):
+                return _opened(os.path.join(str(folder), name), Asked(asked.uri, version, stamp, asked.options), place)
+    return None
+
+
+def outgrown(saved: DeltaTable, asked: Asked) -> bool:
+    """Whether a version is so much newer than the saved one that it should be saved as well."""
+    return asked.version - saved.version >= COMMITS
+
+
+def saved(table: DeltaTable, place: Place) -> DeltaTable:
+    """Save a version, and give it as it is there; as it was if nothing is to be kept, or a newer version is."""
+    asked = table.asked
+    folder = _folder(asked)
+    if folder is None or any(version > asked.version for version, _, _ in _saved(folder)):
+        return table
+    path = os.path.join(folder, f"{asked.version}-{asked.stamp[0]}-{asked.stamp[1]}.stats")
+    read = table.snapshot
+    parts = {f"stats {i}": pa.table({"stats": part}) for i, part in enumerate(read.stats)}
+    note = {
+        "format": FORMAT,
+        "metadata": dict(read.metadata),
+        "fields": read.fields.described,
+        "partitions": list(read.fields.partitions),
+        "mapped": read.fields.mapped,
+        "parts": len(parts),
+    }
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        save_packed(table.statistics, path, {"files": read.files, **parts}, note)
+        _sweep(folder)
+        return _opened(path, asked, place)
+    except (StatisticsError, OSError):  # a full disk, or another process that cleans up: the table itself was read
+        return table
+
+
+def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
+    from skipstone.bindings.sources.delta.table import DeltaTable
+
+    file = PackedFile(path)
+    note = file.note
+    if not isinstance(note, dict) or note.get("format") != FORMAT:
+        raise StatisticsError(f"{path}: was saved by another version of Skipstone; remove it")
+    fields = fields_of({"fields": note["fields"]}, note["partitions"], note["mapped"])
+
+    def stats() -> tuple[pa.ChunkedArray, ...]:
+        return tuple(file.table(f"stats {i}").column(0) for i in range(note["parts"]))
+
+    read = Snapshot(place.uri, place.root, place.fs, asked.version, fields, note["metadata"], file.containers, lambda: file.table("files"), stats)
+    return DeltaTable(asked, read, file.adopt)
+
+
+def _folder(asked: Asked) -> str | None:
+    """Where the versions of a table are kept; None: nowhere."""
+    import skipstone
+
+    if skipstone.cache_dir is None:
+        return None
+    key = repr((asked.uri, sorted(asked.options)))
+    return os.path.join(os.path.abspath(os.path.expanduser(skipstone.cache_dir)), "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
+
+
+def _saved(folder: str) -> Iterator[tuple[int, tuple[int, int], str]]:
+    """(version, stamp, name) of the files of a folder, newest first."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    found = [(int(m[1]), (int(m[2]), int(m[3])), m[0]) for m in map(_NAME.fullmatch, names) if m]
+    yield from sorted(found, reverse=True)
+
+
+def _sweep(folder: str) -> None:
+    """Remove older versions, and what processes that died left of a file. Who has one open keeps it."""
+    old = [name for _, _, name in _saved(folder)][VERSIONS:]
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if name in old or (name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN):
+                os.unlink(path)
