@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from skipstone.ir.text import show
 from skipstone.kernels.bounds import bounds_of
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plan import DataSize, Plan
     from skipstone.bindings.predicate import PruningPredicate
 
 Mask = npt.NDArray[np.bool_]
@@ -60,19 +61,40 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
                 int(pruned.sum()),
                 int((pruned & left).sum()),
                 int((kept & (v == Verdict.ALWAYS)).sum()),
-                dict(_reasons(part, stats, kept & (v == Verdict.MAYBE))),
+                {reason: int(where.sum()) for reason, where in _reasons(part, stats, kept & (v == Verdict.MAYBE))},
             )
         )
         left &= ~pruned
     return out
 
 
-def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[str, int]]:
-    """Why containers stay undecided, each counted once."""
+NOT_UNDERSTOOD: Final = "the form is not understood"
+OVERLAP: Final = "the bounds overlap the condition"
+
+
+def kept_because(predicate: PruningPredicate, stats: Statistics, verdicts: npt.NDArray[np.uint8]) -> dict[str, int]:
+    """Why containers are kept, and how many for each reason; where several hold, the one that could be mended: statistics first, then the form."""
+    out = {"every row matches": int((verdicts == Verdict.ALWAYS).sum())}
+    reasons: dict[str, Mask] = {}
+    for part in conjuncts_of(predicate.node):
+        undecided = (predicate.part(part).evaluate(stats) == Verdict.MAYBE) & (verdicts == Verdict.MAYBE)
+        for reason, where in _reasons(part, stats, undecided):
+            reasons[reason] = reasons.get(reason, np.zeros(len(where), np.bool_)) | where
+    left = verdicts == Verdict.MAYBE
+    last = (NOT_UNDERSTOOD, OVERLAP)
+    for reason in (*(r for r in reasons if r not in last), *(r for r in last if r in reasons)):
+        out[reason] = int((reasons[reason] & left).sum())
+        left &= ~reasons[reason]
+    out["the conjuncts hold of different rows, for all that is known"] = int(left.sum())
+    return {reason: count for reason, count in out.items() if count}
+
+
+def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[str, Mask]]:
+    """Why containers stay undecided, and which, each once."""
     if not undecided.any():
         return
     if any(m.op is Op.UNKNOWN for m in part.walk()):
-        yield "the form is not understood", int(undecided.sum())
+        yield NOT_UNDERSTOOD, undecided
         return
     rest = undecided.copy()
     for path in columns_of(part):
@@ -84,10 +106,10 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
             if b is not None:
                 known |= True if b.known is None else b.known
         if (missing := rest & ~known).any():
-            yield f"no bounds of {show_path(path)}", int(missing.sum())
+            yield f"no bounds of {show_path(path)}", missing
             rest &= known
     if rest.any():
-        yield "the bounds overlap the condition", int(rest.sum())
+        yield OVERLAP, rest
 
 
 def explain(predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None) -> str:
@@ -117,3 +139,25 @@ def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) 
         lines.append(f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept")
         lines += [f"    cannot decide {count} of the kept: {reason}" for reason, count in c.undecided.items()]
     return lines
+
+
+def explain_plan(plan: Plan) -> str:
+    """The report of `Plan.explain`."""
+    size, unit = plan.sizes, plan.table.unit
+    lines = [f"skipping    {plan.skipping} ({plan.kind})"]
+    lines += [f"{name:<12}{_amount(s)}" for name, s in (("total", size.total), ("partition", size.partition), ("scan", size.scan))]
+    if plan.order:
+        lines.append(f"order       {', '.join(map(str, plan.order))}")
+    if plan.cut is not None:
+        reached = f"reached by {plan.cut.logical_rows} rows that are certain to match" if plan.cut.reached else "not reached by rows that are certain to match"
+        lines.append(f"limit       {plan.cut.limit}: {reached}")
+    lines += [f"kept        {count} {unit}: {reason}" for reason, count in plan.kept_because.items()]
+    lines += [f"unused      {text}" for text in plan.unused]
+    if plan.predicate is not None:
+        lines += [plan.predicate.explain(plan.statistics)]
+    return "\n".join(lines)
+
+
+def _amount(size: DataSize) -> str:
+    known = (("bytes", size.bytes), ("rows", size.rows), ("rows that live", size.logical_rows))
+    return ", ".join([f"{size.files} files", *(f"{'unknown' if n is None else n} {what}" for what, n in known)])

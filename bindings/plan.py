@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.explain import conjuncts_of
+from skipstone.bindings.aggregate import extreme
+from skipstone.bindings.explain import Conjunct, conjuncts_of, explain_plan, judge_conjuncts, kept_because
+from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import PredicateError, SourceError
 from skipstone.ir.node import Node, Op, Path, columns_of
 from skipstone.ir.outcome import Verdict
+from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.kernels.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -95,6 +98,14 @@ class PlannedTable(Protocol):
         """Rows that live in each container; -1 is unknown."""
         ...
 
+    def null_counts(self, path: Path) -> Positions:
+        """NULLs among the rows that live in each container; -1 is unknown."""
+        ...
+
+    def occurring(self, path: Path) -> tuple[Mask, Mask]:
+        """Whether the least and the greatest value that are known of each container are those of a row that lives."""
+        ...
+
     def row_groups_of(self, kept: Positions) -> dict[str, list[int]]:
         """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
         ...
@@ -130,6 +141,7 @@ class Plan:
         verdicts: uint8, shape (containers,): `Verdict` of each, in table order.
         columns: What reading gives.
         statistics: What the verdicts were found by.
+        order: What rows are sorted by.
         cut: What a limit left; None: there is none.
         timezone: What partition values without a zone are read in.
     """
@@ -143,13 +155,19 @@ class Plan:
         statistics: Statistics,
         limit: int | None = None,
         timezone: str = "UTC",
+        order: tuple[SortKey, ...] = (),
     ) -> None:
-        self.timezone = timezone
+        self.timezone, self.order = timezone, order
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
         self._chosen: Mask = verdicts != Verdict.NEVER
-        if limit is not None:
+        if limit is not None and order:
+            found = certain(table, statistics, verdicts, order, limit)
+            self.cut = Cut(limit, 0 if found is None else found.rows, found is not None)
+            if found is not None:
+                self._chosen &= found.kept
+        elif limit is not None:
             self.cut, self._chosen = _limited(verdicts, table.logical_rows(), limit)
 
     @property
@@ -173,7 +191,7 @@ class Plan:
 
         Source: Delta Lake, `filesForScan`.
         """
-        if self.cut is not None:
+        if self.cut is not None and not self.order:
             return "limit"
         if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
             return "none"
@@ -222,12 +240,17 @@ class Plan:
         return Sizes(self.table.size(everything), self.table.size(by_partition), self.table.size(self._chosen))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows, in table order, a batch at a time; as many as the limit allows.
+        """The matching rows, a batch at a time, in table order or as they are to be sorted; as many as the limit allows.
+
+        Sorted rows without a limit are all in memory at once.
 
         Raises:
             UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
             SourceError: a file can no longer be read.
         """
+        if self.order:
+            yield from read_in_order(self)
+            return
         left = None if self.cut is None else self.cut.limit
         for batch in self.table.read(self):
             if left is None:
@@ -257,20 +280,59 @@ class Plan:
         total, left = int(rows[known].sum()), self._chosen & ~known
         if left.any():
             names = self.columns[:1] if self.predicate is None else [p[0] for p in columns_of(self.predicate.node)][:1]
-            rest = Plan(self.table, self.predicate, np.where(left, self.verdicts, 0), names, self.statistics, timezone=self.timezone)
-            total += sum(batch.num_rows for batch in rest.to_batches())
+            total += sum(batch.num_rows for batch in self.only(np.flatnonzero(left), names).to_batches())
         return total if self.cut is None else min(total, self.cut.limit)
+
+    def min(self, column: str) -> Any:
+        """The least value of a column among the matching rows, as Spark orders them; None: there is none but NULL.
+
+        Where bounds are values that occur, and every row of a container matches, nothing is read of it; nor of those
+        whose bounds say that they have no lesser one.
+
+        Raises:
+            PredicateError: the plan has a limit, or the column has no order.
+
+        Example:
+            >>> import deltalake, pyarrow as pa, tempfile, skipstone as ss
+            >>> path = tempfile.mkdtemp()
+            >>> deltalake.write_deltalake(path, pa.table({"x": [5, 3, 9]}))
+            >>> plan = ss.scan_delta(path).plan("x > 4")
+            >>> plan.min("x"), plan.max("x"), plan.count()
+            (5, 9, 2)
+        """
+        return extreme(self, column, descending=False)
+
+    def max(self, column: str) -> Any:
+        """The greatest value of a column among the matching rows, NaN above all numbers; None: there is none but NULL. As `min`."""
+        return extreme(self, column, descending=True)
+
+    def only(self, containers: Positions, columns: list[str]) -> Plan:
+        """A plan of some of the containers, by the same verdicts, without order and limit."""
+        verdicts = np.zeros_like(self.verdicts)
+        verdicts[containers] = self.verdicts[containers]
+        return Plan(self.table, self.predicate, verdicts, columns, self.statistics, timezone=self.timezone)
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         everything = np.full(len(self.verdicts), Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(self.table, self.predicate, everything, self.columns, self.statistics, timezone=self.timezone)
+        return Plan(self.table, self.predicate, everything, self.columns, self.statistics, timezone=self.timezone, order=self.order)
 
     def explain(self) -> str:
-        """A report for people: how the predicate was understood, and what each conjunct prunes."""
+        """A report for people: what is read and why, how the predicate was understood, and what each conjunct prunes."""
+        return explain_plan(self)
+
+    @cached_property
+    def conjuncts(self) -> tuple[Conjunct, ...]:
+        """What each conjunct of the condition prunes alone and after the ones before it, and why it leaves what it leaves."""
+        return () if self.predicate is None else tuple(judge_conjuncts(self.predicate, self.statistics))
+
+    @cached_property
+    def kept_because(self) -> dict[str, int]:
+        """Reason -> containers that are kept for it: every row matches, no statistics, a form that is not understood, bounds that overlap."""
+        chosen = np.where(self._chosen, self.verdicts, 0)
         if self.predicate is None:
-            return "no predicate: everything is kept"
-        return self.predicate.explain(self.statistics)
+            return {"nothing is asked": len(self.kept)} if len(self.kept) else {}
+        return kept_because(self.predicate, self.statistics, chosen)
 
     def __repr__(self) -> str:
         s = self.sizes
@@ -307,6 +369,7 @@ def plan_table(
     ansi: bool,
     case_sensitive: bool,
     limit: int | None = None,
+    order_by: str | Sequence[str] | None = None,
     stats_skipping: bool = True,
 ) -> Plan:
     """Judge every container of a table (`ParquetTable.plan` says what the arguments mean)."""
@@ -317,17 +380,18 @@ def plan_table(
         if c not in names:
             raise PredicateError(f"columns names {c!r}; the table has {', '.join(names)}")
     timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
+    order = () if order_by is None else sort_keys(order_by, table.schema, Session(timezone, ansi, case_sensitive))
     statistics = table.statistics_in(timezone)
     n = statistics.num_containers
     if where is None:
-        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, statistics, limit, timezone)
+        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, statistics, limit, timezone, order)
     predicate = (
         where if isinstance(where, PruningPredicate) else PruningPredicate(where, table.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
     )
     if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
         raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
     judged = predicate.evaluate(statistics if stats_skipping else OfPartitions(table, statistics))
-    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone)
+    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order)
 
 
 class OfPartitions(Statistics):

@@ -84,6 +84,25 @@ def _parse(text: str) -> tuple[Node, Positions]:
         raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
 
 
+def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
+    """Parse what stands after ORDER BY: expressions, whether each descends, and whether NULL comes first.
+
+    Raises:
+        PredicateSyntaxError: it cannot be read.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
+    except SqlglotError as e:
+        raise PredicateSyntaxError(f"order_by cannot be read ({str(e).splitlines()[0]}); expected such as 'x DESC NULLS LAST, y'") from None
+    order = tree.args.get("order")
+    if order is None or any(value for key, value in tree.args.items() if key not in ("order", "expressions", "kind")):
+        raise PredicateSyntaxError(f"order_by is {text!r}; expected such as 'x DESC NULLS LAST, y'")
+    return [(parse(one.this.sql(dialect="spark"))[0], bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in order.expressions]
+
+
 @functools.cache
 def _parser() -> type[Any]:
     """sqlglot's Spark parser without its own table of functions: they stay names with arguments, as they were written."""

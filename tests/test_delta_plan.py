@@ -73,3 +73,28 @@ def test_limits_give_rows_that_match(tmp_path, seed):
             rest = list(everything)
             for v in found:
                 rest.remove(v)
+
+
+def test_why_files_are_kept(tmp_path):
+    log = simple(tmp_path / "t", 5)
+    log.add(Written([{"x": 7, "s": "q"}], stats=None))
+    log.add(Written([{"x": 30, "s": None}], stats={"numRecords": 1, "minValues": {"x": 30}, "maxValues": {"x": 30}, "nullCount": {"x": 0}}))
+    table = ss.scan_delta(log.folder)
+    for where, reasons in [
+        (None, {"nothing is asked": 7}),
+        ("x >= 20", {"every row matches": 4, "no bounds of x": 1}),
+        ("x >= 25", {"every row matches": 3, "no bounds of x": 1, "the bounds overlap the condition": 1}),
+        ("x >= 25 AND s < 't3'", {"no bounds of x": 1, "no bounds of s": 1, "the bounds overlap the condition": 1}),
+        ("x >= 25 AND rand() < 0.5", {"no bounds of x": 1, "the form is not understood": 4}),
+        ("x > 1000 AND x IS NOT NULL", {"no bounds of x": 1}),
+    ]:
+        plan = table.plan(where)
+        assert plan.kept_because == reasons, where
+        assert sum(reasons.values()) == len(plan.kept)
+    plan = table.plan("x >= 25 AND x < 40 AND s < 'zz'", limit=3, order_by="x DESC")
+    assert [(c.text, c.alone, c.after) for c in plan.conjuncts] == [("x >= 25", 2, 2), ("x < 40", 1, 1), ("s < 'zz'", 0, 0)]
+    told = plan.explain().splitlines()
+    assert told[0] == "skipping    data (dataSkippingOnlyV1)"
+    assert "scan        3 files, unknown bytes" not in told[3]
+    assert told[4:6] == ["order       x DESC NULLS LAST", "limit       3: reached by 10 rows that are certain to match"]
+    assert "kept        1 files: every row matches" in told

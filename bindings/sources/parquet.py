@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,6 +17,8 @@ from skipstone.bindings.sources.files import Where, list_files, partition_fields
 from skipstone.bindings.sources.footers import Container, Footer, Progress, RowGroups, common_schema, read_footers
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import SourceError
+from skipstone.ir.node import Path
+from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate, Source
@@ -82,6 +84,22 @@ class ParquetTable:
         rows = (self.group_rows(c) for c in self.containers)
         return np.array([-1 if r is None else r for r in rows], np.int64)
 
+    def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
+        """NULLs in each row group; -1 is unknown."""
+        counts = self.statistics.raw(path).null_count
+        if counts is None:
+            return np.full(len(self.containers), -1, np.int64)
+        found = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        return found * self.logical_rows() if path[0] in self.partition_columns else found  # of a partition value it only says whether it is NULL
+
+    def occurring(self, path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Whether bounds are values of the row group: if the footer says so, or for a type whose bounds nobody cuts."""
+        leaf = self.statistics.leaf(path)
+        whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
+        exact = self.statistics.extras(path) if not whole or path[0] not in self.partition_columns else {}
+        low, high = (exact.get(key, pa.nulls(len(self.containers), pa.bool_())).fill_null(whole) for key in ("min_exact", "max_exact"))
+        return tuple(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_) for found in (low, high))  # type: ignore[return-value]
+
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Path -> indices of row groups, of some containers; a file that could not be read has an empty list."""
         out: dict[str, list[int]] = {}
@@ -117,6 +135,7 @@ class ParquetTable:
         *,
         columns: list[str] | None = None,
         limit: int | None = None,
+        order_by: str | Sequence[str] | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -131,6 +150,8 @@ class ParquetTable:
             columns: Top-level columns that reading gives; None gives all.
             limit: How many matching rows are enough, whichever they are. Row groups of which every row matches are
                 kept until they have as many; if they do not, all that may match are.
+            order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
+                row groups that may hold one of the first rows are kept.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -144,7 +165,7 @@ class ParquetTable:
             >>> plan.row_groups[path], plan.to_arrow().num_rows
             ([9], 5)
         """
-        return plan_table(self, where, columns=columns, limit=limit, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+        return plan_table(self, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

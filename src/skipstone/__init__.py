@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    cache_dir: str | os.PathLike[str] | None
     from skipstone.bindings.expr import Expr as Expr
     from skipstone.bindings.expr import call as call
     from skipstone.bindings.expr import col as col
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
     from skipstone.kernels.pool import set_threads as set_threads
 
 __version__ = "0.1.0"
-# A folder for the statistics of tables whose logs were read, so that the next process need not; None: nothing is kept on disk.
-cache_dir: str | os.PathLike[str] | None = None
 
 _HOMES = {
     "bindings.expr": ("Expr", "call", "col", "lit"),
@@ -92,7 +93,6 @@ __all__ = [
     "UnknownColumn",
     "UnsupportedForm",
     "Verdict",
-    "cache_dir",
     "call",
     "col",
     "lit",
@@ -115,4 +115,22 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "spark"]
+    return [*__all__, "__version__", "cache_dir", "spark"]
+
+
+class _Package(types.ModuleType):
+    @property
+    def cache_dir(self) -> str | None:
+        """A folder for the statistics of tables whose logs were read, so that another process need not; None, until it is set: nothing is kept."""
+        from skipstone.bindings.store.folder import cache_dir
+
+        return cache_dir()
+
+    @cache_dir.setter
+    def cache_dir(self, folder: str | os.PathLike[str] | None) -> None:
+        from skipstone.bindings.store.folder import set_cache_dir
+
+        set_cache_dir(folder)
+
+
+sys.modules[__name__].__class__ = _Package

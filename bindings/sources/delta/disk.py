@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.delta.fields import fields_of
 from skipstone.bindings.sources.delta.log import Asked, Place, Snapshot
+from skipstone.bindings.store.folder import cache_dir
 from skipstone.bindings.store.read import PackedFile
 from skipstone.bindings.store.write import save_packed
 from skipstone.ir.errors import StatisticsError
@@ -95,12 +96,8 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
 
 def _folder(asked: Asked) -> str | None:
     """Where the versions of a table are kept; None: nowhere."""
-    import skipstone
-
-    if skipstone.cache_dir is None:
-        return None
-    key = repr((asked.uri, sorted(asked.options)))
-    return os.path.join(os.path.abspath(os.path.expanduser(skipstone.cache_dir)), "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
+    folder, key = cache_dir(), repr((asked.uri, sorted(asked.options)))
+    return None if folder is None else os.path.join(folder, "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
 def _saved(folder: str) -> Iterator[tuple[int, tuple[int, int], str]]:

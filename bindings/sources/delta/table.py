@@ -22,7 +22,8 @@ from skipstone.bindings.sources.delta.columns import LogColumns
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import SourceError, StatisticsError
-from skipstone.ir.node import show_path
+from skipstone.ir.node import Path, show_path
+from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate, Source
@@ -219,6 +220,7 @@ class DeltaTable:
         *,
         columns: list[str] | None = None,
         limit: int | None = None,
+        order_by: str | Sequence[str] | None = None,
         stats_skipping: bool = True,
         timezone: str = "UTC",
         ansi: bool = True,
@@ -232,6 +234,8 @@ class DeltaTable:
             columns: Top-level columns that reading gives; None gives all.
             limit: How many matching rows are enough, whichever they are. Files of which every row matches are kept
                 until they have as many that live; if they do not, all that may match are.
+            order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
+                files that may hold one of the first rows are kept.
             stats_skipping: Whether to ask statistics; else partition values alone decide.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
@@ -240,7 +244,10 @@ class DeltaTable:
 
         Source: Delta Lake, `filesForScan`.
         """
-        return plan_table(self, where, columns=columns, limit=limit, stats_skipping=stats_skipping, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+        return plan_table(
+            self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
+            timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
+        )  # fmt: skip
 
     @property
     def unit(self) -> str:
@@ -259,6 +266,30 @@ class DeltaTable:
     def logical_rows(self) -> npt.NDArray[np.int64]:
         """Rows that live in each file, int64; -1 is unknown."""
         return np.asarray(self._logical.fill_null(-1).to_numpy(), np.int64)
+
+    def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
+        """NULLs among the rows that live in each file; -1 is unknown."""
+        counts = self.statistics.raw(path).null_count
+        if path[0] in self.partition_columns and counts is not None:  # only says whether the value is NULL
+            return np.asarray(pc.multiply(counts, self._logical).fill_null(-1).to_numpy(), np.int64)
+        if counts is None:
+            return np.full(self.num_files, -1, np.int64)
+        return np.asarray(pc.if_else(self._untouched, counts, None).fill_null(-1).to_numpy(), np.int64)
+
+    def occurring(self, path: Path) -> tuple[Mask, Mask]:
+        """Whether bounds are values of rows that live: partition values, and of files that lost no row those that writers do not cut.
+
+        Source: Delta Lake, `OptimizeMetadataOnlyDeltaQuery`.
+        """
+        leaf, own = self.statistics.leaf(path), next((f for f in self.snapshot.fields.leaves if f.path == path), None)
+        told = leaf is not None and leaf.dtype.kind in (Kind.INT, Kind.DATE, Kind.FLOAT) and own is not None and not own.widened
+        found = np.asarray(self._untouched.to_numpy(), np.bool_) & told if path[0] not in self.partition_columns else np.ones(self.num_files, np.bool_)
+        return found, found
+
+    @cached_property
+    def _untouched(self) -> pa.ChunkedArray:
+        """Whether the statistics of a file are those of the rows that live."""
+        return pc.and_(self._columns.tight(), pc.is_null(self.files.column("deletionVector")))
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Path -> an empty list: files are kept whole."""
