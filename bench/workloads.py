@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bench.cold import compiling
+from bench.delta import delta
 from bench.files import files
 from bench.ingest import ingest
 from bench.kernels import kernels, many
@@ -33,6 +34,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "latency": latency,
     "compile": compiling,
     "files": files,
+    "delta": delta,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "delta")

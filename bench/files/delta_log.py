@@ -52,7 +52,7 @@ def write_log(folder: Path, files: int, *, parsed: bool) -> None:
 
 def append_commits(folder: Path, files: int, commits: int) -> None:
     """Add a file in each of so many commits."""
-    texts = _adds(files, commits, parsed=False).column("stats").to_pylist()
+    texts = _adds(files, commits, parsed=False).field("stats").to_pylist()
     for i, text in enumerate(texts):
         add = {"path": f"new-{i:08}.parquet", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True, "stats": text}
         (folder / "_delta_log" / f"{CHECKPOINT + 1 + i:020}.json").write_text(json.dumps({"add": add}) + "\n")

@@ -12,14 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.actions import parse_lines
 from skipstone.bindings.sources.delta.fields import LeafField
+from skipstone.kernels.json_texts import read_texts
 from skipstone.kernels.pool import threads
 
 CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
+SMALL: Final = 1 << 12  # texts of a part for which nothing is compiled
 APART: Final = 16  # parts that a chunk with a malformed text is cut into
 BOUNDS: Final = ("minValues", "maxValues")
 
@@ -64,7 +67,7 @@ def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
-        found = list(pool.map(lambda part: list(_parse(part, kind, floating)), parts))
+        found = list(pool.map(lambda part: list(_read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 
 
@@ -87,6 +90,26 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
 def _joined(texts: pa.Array) -> bytes:
     buffer = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n").buffers()[2]
     return b"" if buffer is None else buffer.to_pybytes()
+
+
+def _read(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
+    """Texts of few forms by a loop for those; others, and what it leaves, by a parser of JSON."""
+    if len(texts) < SMALL:
+        yield from _parse(texts, kind, floating)
+        return
+    texts = pc.fill_null(texts, "{}") if texts.null_count else texts
+    try:
+        found, left = read_texts(texts, kind)
+    except pa.ArrowInvalid:
+        yield from _parse(texts, kind, floating)
+        return
+    if not left.any():
+        yield found
+        return
+    others = pa.chunked_array(list(_parse(texts.filter(pa.array(left)), kind, floating)), kind).combine_chunks()
+    at = np.arange(len(texts))
+    at[left] = len(texts) + np.arange(len(others))
+    yield pa.concat_arrays([found, others]).take(pa.array(at))
 
 
 def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:

@@ -1,0 +1,179 @@
+"""`delta`: the log of a Delta table of a million files, from its first reading to plans, beside deltalake."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import skipstone as ss
+from bench.files.delta_log import CHECKPOINT, ROWS, append_commits, write_log
+from bench.measure import Timing, clock, interleave, repeat
+from bench.report import OWN, Options, Report, Requirement, equal
+from skipstone.bindings.sources.delta import cache
+
+FILES: Final = 1_000_000
+MANY: Final = 20_000_000  # with --full
+COMMITS: Final = 1000
+PEER: Final = "deltalake"
+# Predicates and how many files they keep of n.
+WHERE: Final = {
+    "a range of the column that files are sorted by": ("id BETWEEN {a} AND {b}", 3),
+    "a date": ("day = DATE '2020-01-02'", 2_000),
+    "three columns": ("id >= {a} AND price < 5 AND amount > 9900", None),
+    "a text": ("name < 'name-1' AND id < {a}", None),
+}
+# A fresh process: seconds of opening, of the first plan and of another, files that they keep, and memory that was taken.
+FRESH: Final = """
+import json, resource, sys, time
+import skipstone as ss
+ss.scan_delta, ss.PruningPredicate
+import skipstone.bindings.sources.delta.disk, skipstone.bindings.sql, sqlglot
+path, folder, first, second = sys.argv[1:]
+ss.cache_dir = folder or None
+def used():  # of its own, not of files that are mapped
+    if sys.platform != "linux":
+        return 0
+    resident, shared = map(int, open("/proc/self/statm").read().split()[1:3])
+    return (resident - shared) * resource.getpagesize()
+before, start = used(), time.perf_counter()
+table = ss.scan_delta(path)
+opened = time.perf_counter()
+kept = len(table.plan(first).kept)
+planned = time.perf_counter()
+again = len(table.plan(second).kept)
+print(json.dumps([opened - start, planned - opened, time.perf_counter() - planned, kept, again, used() - before]))
+"""
+
+
+def delta(options: Options) -> Report:
+    """A Delta log of a million files: loaded, opened from disk, planned, refreshed; with --full 20 million files from disk."""
+    n = FILES if options.containers >= 10_000_000 else options.containers
+    report = Report(f"a Delta log of {n:,} files x 8 columns: seconds", n)
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("stats_parsed", "JSON"):
+            write_log(Path(folder) / kind, n, parsed=kind == "stats_parsed")
+            _load(report, str(Path(folder) / kind), kind, n, options.rounds or (7 if options.full else 3))
+        _from_disk(report, Path(folder), n)
+        _plans(report, str(Path(folder) / "stats_parsed"), n, options.rounds or 15)
+        _refresh(report, Path(folder) / "stats_parsed", n)
+    if options.full:
+        _many(report)
+    return report
+
+
+def loaded(path: str) -> ss.DeltaTable:
+    """A table whose log has just been read, and the statistics of all its columns."""
+    cache.forget()
+    table = ss.scan_delta(path)
+    for leaf in table.statistics.leaf_paths():
+        table.statistics.raw(leaf)
+    return table
+
+
+def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
+    equal("the log", loaded(path).num_files, n)
+    runs: dict[str, Any] = {OWN: lambda: loaded(path)}
+    try:
+        import deltalake
+    except ImportError:
+        report.leave_out(PEER, "not installed", kind)
+    else:
+        runs[PEER] = lambda: deltalake.DeltaTable(path).get_add_actions(flatten=True)
+        equal(PEER, runs[PEER]().num_rows, n)
+    timings = interleave(runs, rounds)
+    for name, t in timings.items():
+        report.time(f"{name}, load, {kind}", t, own=timings[OWN], engine=name, group=kind)
+        report.rows.append(_row(f"{name}: load, {kind}", t))
+    if PEER in timings:
+        ratio = timings[OWN].times(timings[PEER])
+        report.requirements.append(Requirement(f"loading {kind}: times deltalake's open and get_add_actions", ratio, 1.3, at_most=True))
+
+
+def _plans(report: Report, path: str, n: int, rounds: int) -> None:
+    table = loaded(path)
+    slowest = 0.0
+    for what, (text, kept) in WHERE.items():
+        where = _about(text, n)
+        found = table.plan(where)
+        if kept is not None:
+            equal(what, len(found.kept), min(kept, n))
+        t = repeat(partial(table.plan, where), rounds)
+        slowest = max(slowest, t.median)
+        report.time(f"plan: {what}", t)
+        report.rows.append(_row(f"plan: {what}", t, files=len(found.kept)))
+    report.requirements.append(Requirement("the slowest plan, ms: median", slowest * 1e3, 20, at_most=True))
+
+
+def _from_disk(report: Report, folder: Path, n: int) -> None:
+    path, kept = str(folder / "stats_parsed"), str(folder / "cache")
+    first, second = _about(WHERE["three columns"][0], n), _about(WHERE["a date"][0], n)
+    saved = _fresh(path, kept, first, second)
+    plain = _fresh(path, "", first, second)
+    again = [_fresh(path, kept, first, second) for _ in range(5)]
+    for one in (plain, *again):
+        equal("from disk", one[3:5], saved[3:5])
+    size = sum(f.stat().st_size for f in (folder / "cache").rglob("*.stats"))
+    for what, t in {
+        "load and save, in a fresh process": Timing((saved[0],)),
+        f"open from disk, {size / n:.0f} bytes a file, in a fresh process": Timing(tuple(a[0] for a in again)),
+        "the first plan after that": Timing(tuple(a[1] for a in again)),
+        "another plan": Timing(tuple(a[2] for a in again)),
+    }.items():
+        report.time(what, t)
+        report.rows.append(_row(what, t))
+    opening = Timing(tuple(a[0] for a in again)).median
+    report.requirements.append(Requirement("opening from disk in a fresh process, ms: median", opening * 1e3, 100, at_most=True))
+    report.notes.append(
+        f"Memory that the log and two plans took in a process: {plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, the mapped file aside."
+    )
+
+
+def _refresh(report: Report, folder: Path, n: int) -> None:
+    cache.forget()
+    held = ss.scan_delta(str(folder))
+    append_commits(folder, n, COMMITS)
+    seconds = clock(lambda: ss.scan_delta(str(folder)))
+    newer = ss.scan_delta(str(folder))
+    equal("refreshed", (newer.version, newer.num_files, held.num_files), (CHECKPOINT + COMMITS, n + COMMITS, n))
+    report.time(f"{COMMITS:,} new commits", Timing((seconds,)))
+    report.rows.append(_row(f"{COMMITS:,} new commits, added to a table that is held", Timing((seconds,))))
+
+
+def _many(report: Report) -> None:
+    """20 million files, planned from disk."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if shutil.disk_usage(folder).free < MANY * 900:
+            report.notes.append(f"{MANY:,} files are left out: {MANY * 900 / 1e9:.0f} GB of disk would be needed")
+            return
+        write_log(folder / "t", MANY, parsed=True)
+        first, second = _about(WHERE["three columns"][0], MANY), _about(WHERE["a date"][0], MANY)
+        saved = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
+        found = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
+        equal("20 million", found[3:5], saved[3:5])
+        for what, seconds in {"load and save": saved[0], "open from disk": found[0], "the first plan": found[1], "another plan": found[2]}.items():
+            report.time(f"{MANY:,} files: {what}", Timing((seconds,)), n=MANY)
+            report.rows.append(_row(f"{MANY:,} files: {what}", Timing((seconds,))))
+        report.requirements.append(Requirement(f"{MANY:,} files opened from disk and planned, seconds", found[0] + found[1], 3, at_most=True))
+
+
+def _about(text: str, n: int) -> str:
+    return text.format(a=n // 2 * ROWS + 5, b=n // 2 * ROWS + 2 * ROWS + 5)
+
+
+def _fresh(path: str, folder: str, first: str, second: str) -> list[Any]:
+    out = subprocess.run([sys.executable, "-c", FRESH, path, folder, first, second], capture_output=True, text=True, check=True).stdout
+    found: list[Any] = json.loads(out)
+    return found
+
+
+def _row(name: str, t: Timing, files: int | None = None) -> dict[str, Any]:
+    return {"": name, "s": float(np.round(t.median, 4)), "best s": t.best, "worst s": max(t.seconds), "files kept": "" if files is None else f"{files:,}"}

@@ -1,0 +1,58 @@
+"""Loops that are plain functions of a module: Numba compiles their very text, without the GIL, and keeps it as it keeps kernels."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from skipstone.kernels import cache
+
+if TYPE_CHECKING:
+    import types
+
+HEADER = """
+import numba as nb
+
+i8 = nb.int64
+array, matrix = nb.types.Array(i8, 1, "C"), nb.types.Array(i8, 2, "C")
+readonly = nb.types.Array(nb.uint8, 1, "C", readonly=True)
+writable = nb.types.Array(nb.uint8, 1, "C")
+JIT = dict(_nrt=False, nogil=True, boundscheck=False, error_model="numpy")
+"""
+
+
+class Loop(NamedTuple):
+    """A loop, by what it is compiled from.
+
+    Attributes:
+        module: Of functions of numbers and arrays, which NumPy alone is imported by.
+        name: The function; it must not trust its input.
+        signature: Its types, in the words of `HEADER`.
+        inner: Functions of the module that it calls.
+    """
+
+    module: types.ModuleType
+    name: str
+    signature: str
+    inner: tuple[str, ...] = ()
+
+
+def compiled(loop: Loop) -> Callable[..., int]:
+    """A loop: from memory, from disk, or compiled now."""
+    return cache.kernel(loop, _source, _load)
+
+
+def _source(loop: Loop) -> str:
+    inner = f"{', '.join(loop.inner)}, = (nb.njit(f, forceinline=True, **JIT) for f in ({', '.join(loop.inner)},))\n" if loop.inner else ""
+    return f"{inspect.getsource(loop.module)}{HEADER}{inner}SIGNATURE = {loop.signature}\nkernel = {loop.name}\n"
+
+
+def _load(module: types.ModuleType) -> Callable[..., int]:
+    import numba
+
+    sys.modules[module.__name__] = module  # machine code that comes from disk asks for its module by name
+    kernel: Any = module
+    out: Callable[..., int] = numba.njit(kernel.SIGNATURE, cache=True, **kernel.JIT)(kernel.kernel)
+    return out
