@@ -14,11 +14,10 @@ from skipstone.bindings.explain import conjuncts_of
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import PredicateError, SourceError
-from skipstone.ir.node import Node, Op, Path, columns_of
+from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
-from skipstone.kernels.columns import Raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -340,5 +339,4 @@ def _of_partitions(table: PlannedTable, statistics: Statistics) -> Statistics | 
     """What the partition columns alone tell; None: there are none."""
     if not table.partition_columns:
         return None
-    known: dict[Path, Raw] = {(name,): statistics.raw((name,)) for name in table.partition_columns}
-    return Statistics(table.schema, statistics.num_containers, known)
+    return statistics.of_partitions(table.partition_columns)

@@ -398,6 +398,10 @@ class Statistics(Packed):
         raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
         return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows())
 
+    def of_partitions(self, names: Iterable[str]) -> Statistics:
+        """What partition columns alone tell."""
+        return Statistics(self._schema, self._n, {(name,): self.raw((name,)) for name in names})
+
     def _of_fields(self, path: Path) -> Raw:
         """What fields tell of their struct: where one has no NULL, and its count includes the struct's, neither has the struct."""
         none = None

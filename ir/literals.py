@@ -139,7 +139,7 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         case Kind.FLOAT if m := _NUMBER.fullmatch(text):
             return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
         case Kind.DECIMAL if _DECIMAL.fullmatch(text):
-            value = Fraction(text) * 10**to.scale
+            value: Fraction = Fraction(text) * 10**to.scale
             digits = math.floor(abs(value) + Fraction(1, 2))  # half up; where it overflows, Spark raises or gives NULL
             if digits < 10**to.precision:
                 return digits if value > 0 else -digits

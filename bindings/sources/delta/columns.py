@@ -71,10 +71,15 @@ class LogColumns(Mapping[Path, Raw]):
             pa.bool_(),
         )
 
+    def texts(self, name: str) -> Given:
+        """The values of a partition column as the log has them."""
+        texts = child(self._files.column("partition"), (self._partitions[name],))
+        assert texts is not None
+        return texts
+
     def _raw(self, leaf: LeafField) -> Raw:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
-            texts = child(self._files.column("partition"), (self._partitions[leaf.path[0]],))
-            return partition_raw(texts, leaf.type, self._timezone)
+            return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
         low = self._joined(leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False))
         high = self._joined(leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True))
         nulls = self._joined(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
@@ -266,9 +271,14 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
     return pa.chunked_array([c for o in out for c in _chunks(o)], kind), empty
 
 
+def is_zoned(texts: Given) -> Given:
+    """Which texts of times name a zone: a letter or a sign stands behind the clock's first colon."""
+    return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
+
+
 def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
     """Timestamps of texts with a zone or without."""
-    zoned = pc.match_substring_regex(words, r"(?:[Zz]|[+-]\d\d:?\d\d)$").fill_null(False)
+    zoned = is_zoned(words)
     bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
     if kind.tz is None:
         return bare

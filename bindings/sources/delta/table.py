@@ -18,6 +18,7 @@ from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta.cache import table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
+from skipstone.bindings.sources.delta.generated import statistics_of
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import SourceError, StatisticsError
@@ -115,7 +116,7 @@ class DeltaTable:
             timezone = "UTC"
         if timezone not in self._statistics:
             columns = LogColumns(self.snapshot.fields, self.snapshot.stats, self.files, timezone)
-            self._statistics[timezone] = Statistics(self.schema, self.num_files, columns, row_count=self._logical, counts_parents=True)
+            self._statistics[timezone] = statistics_of(self.snapshot.fields, self.num_files, columns, self._logical)
         return self._statistics[timezone]
 
     @cached_property
