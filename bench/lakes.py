@@ -22,7 +22,9 @@ from bench.report import OWN, Options, Report, Requirement
 
 FILES: Final = 256
 ROWS: Final = 50  # in each
-SCHEMA: Final = pa.schema([("g", pa.int32()), ("id", pa.int64()), ("ts", pa.timestamp("us")), ("price", pa.float64()), ("name", pa.string()), ("note", pa.int32())])
+SCHEMA: Final = pa.schema(
+    [("g", pa.int32()), ("id", pa.int64()), ("ts", pa.timestamp("us")), ("price", pa.float64()), ("name", pa.string()), ("note", pa.int32())]
+)
 LAST: Final = FILES * ROWS
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.bindings.order import SortKey, best_first, first_rows, mask, packed, sooner, sort_keys, value_of
 from skipstone.ir.errors import PredicateError
@@ -52,7 +53,7 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
         return None, chosen
     # An unknown bound is an end of its type.
     usable = (plan.verdicts == Verdict.ALWAYS) & (bound != column.end(high=key.descending)) & plan.table.occurring(key.path)[key.descending]
-    usable &= plan.table.logical_rows() > 0
+    usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
     if key.descending:  # NaN would be greater
         usable &= ~mask(column.nans, len(usable))
     at = chosen[usable[chosen]]

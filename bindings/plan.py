@@ -21,7 +21,6 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
-from skipstone.kernels.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
-    from skipstone.ir.types import DType
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -236,7 +234,7 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        by_partition = everything if self.predicate is None else self.predicate.prune(OfPartitions(self.table, self.statistics))
+        by_partition = everything if self.predicate is None else self.predicate.prune(self.statistics.of_partitions(self.table.partition_columns))
         return Sizes(self.table.size(everything), self.table.size(by_partition), self.table.size(self._chosen))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
@@ -390,17 +388,5 @@ def plan_table(
     )
     if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
         raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
-    judged = predicate.evaluate(statistics if stats_skipping else OfPartitions(table, statistics))
+    judged = predicate.evaluate(statistics if stats_skipping else statistics.of_partitions(table.partition_columns))
     return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order)
-
-
-class OfPartitions(Statistics):
-    """What the partition columns alone tell."""
-
-    def __init__(self, table: PlannedTable, statistics: Statistics) -> None:
-        super().__init__(table.schema, statistics.num_containers, {})
-        self._names, self._all = table.partition_columns, statistics
-
-    def pack(self, path: Path, dtype: DType) -> Column:
-        """Packed statistics of a column: unknown, unless it is one of them."""
-        return self._all.column(path, dtype) if path[0] in self._names else super().pack(path, dtype)

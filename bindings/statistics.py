@@ -398,6 +398,10 @@ class Statistics(Packed):
         raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
         return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows())
 
+    def of_partitions(self, names: Iterable[str]) -> Statistics:
+        """What partition columns alone tell."""
+        return OfColumns(self, names)
+
     def _of_fields(self, path: Path) -> Raw:
         """What fields tell of their struct: where one has no NULL, and its count includes the struct's, neither has the struct."""
         none = None
@@ -426,3 +430,15 @@ class Statistics(Packed):
         if len(answer) != self._n:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
         return whole(answer).cast(pa.bool_())
+
+
+class OfColumns(Statistics):
+    """What some columns of other statistics tell, which are packed there."""
+
+    def __init__(self, of: Statistics, names: Iterable[str]) -> None:
+        super().__init__(of.schema, of.num_containers, {})
+        self._names, self._of = frozenset(names), of
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column: unknown, unless it is one of them."""
+        return self._of.column(path, dtype) if path[0] in self._names else super().pack(path, dtype)

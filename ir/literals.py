@@ -123,7 +123,8 @@ _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 NAMED = {"nan": math.nan, "infinity": math.inf, "+infinity": math.inf, "inf": math.inf, "+inf": math.inf, "-infinity": -math.inf, "-inf": -math.inf}
-_NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?", re.ASCII)
+_NUMBER = re.compile(r"([+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?)[dDfF]?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def from_text(text: str, to: DType, session: Session) -> int | float:
@@ -135,13 +136,13 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             return int(text)
         case Kind.FLOAT if text.lower() in NAMED:
             return NAMED[text.lower()]
-        case Kind.FLOAT if _NUMBER.fullmatch(text):
-            return float(text)
-        case Kind.DECIMAL if re.fullmatch(r"[+-]?\d{1,38}(\.\d{0,38})?", text, re.ASCII):
-            # Where the cast would round or overflow, Spark rounds half up or gives NULL.
-            value, rest = divmod(Fraction(text) * 10**to.scale, 1)
-            if rest == 0 and abs(value) < 10**to.precision:
-                return int(value)
+        case Kind.FLOAT if m := _NUMBER.fullmatch(text):
+            return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
+        case Kind.DECIMAL if _DECIMAL.fullmatch(text):
+            value: Fraction = Fraction(text) * 10**to.scale
+            digits = math.floor(abs(value) + Fraction(1, 2))  # half up; where it overflows, Spark raises or gives NULL
+            if digits < 10**to.precision:
+                return digits if value > 0 else -digits
         case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):
             return 1
         case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):

@@ -93,6 +93,8 @@ def _value(v, kind, timezone):
     if pa.types.is_timestamp(kind) and isinstance(v, str):
         if v.startswith("294247"):  # the last microsecond, in a year that Arrow does not read
             return 2**63 - 1
+        if v.startswith("+"):  # and others beyond 9999, whose zone is not looked at
+            return int(np.datetime64(v[1:].replace(" ", "T"), "us").astype(np.int64))
         text = pa.array([v.rstrip("Z")])
         if v[-6] in "+-":
             return text.cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0].as_py()
@@ -124,8 +126,7 @@ def spark_stats(table, indexed=32, wanted=None):
             order.sort(key=lambda v: (v != v, v))
         low, high = (order[0], order[-1]) if pa.types.is_floating(values.type) else (min(order), max(order))
         if pa.types.is_string(values.type):
-            high = _above(high)
-            low = low[:PREFIX]
+            low, high = truncated(low), truncated(high, high=True)
         _put(out["minValues"], path, _json(low, values.type))
         if high is not None:
             _put(out["maxValues"], path, _json(high, values.type))
@@ -150,11 +151,16 @@ def _put(into, path, value):
     into[path[-1]] = value
 
 
-def _above(text):
-    """A text above all that begin like this one: cut, and a tie-breaker behind it."""
-    if len(text) <= PREFIX:
-        return text
-    return text[:PREFIX] + ("\x7f" if text[PREFIX] < "\x7f" else "\U0010ffff")
+def truncated(text, length=PREFIX, high=False):
+    """A bound of a text as Spark's writer cuts it; None: there is none."""
+    if not length:
+        return None
+    if not high or len(text) <= length:
+        return text[:length]
+    for i in range(length, min(len(text), 2 * length)):  # a tie-breaker above what is dropped; nothing is above U+10FFFF
+        if text[i] != "\U0010ffff":
+            return text[:i] + ("\x7f" if text[i] < "\x7f" else "\U0010ffff")
+    return None
 
 
 def _json(v, kind):

@@ -20,7 +20,7 @@ from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
 from skipstone.ir.functions.arithmetic import exact, half_up, overflow, towards_zero, wrap
 from skipstone.ir.interval import Interval, apply, unknown
-from skipstone.ir.literals import from_text, to_float, to_float32
+from skipstone.ir.literals import from_text, to_float
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
@@ -173,9 +173,7 @@ def _text_to(call: Call, a: Data) -> Any:
     out, bad = np.empty(len(a), lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, raw in enumerate(a.tolist()):
         try:
-            value = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
-            finite = call.dtype == ty.FLOAT and np.isfinite(value)
-            out[i] = to_float32(Fraction(raw.decode().strip(" "))) if finite else value
+            out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (Incomparable, ValueError, OverflowError):
             out[i], bad[i] = 0, LOST
     return out, bad

@@ -19,6 +19,7 @@ from skipstone.ir.literals import from_text
 from skipstone.ir.node import Path
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow
+from skipstone.ir.values import constant, to_array
 from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Raw
@@ -69,10 +70,15 @@ class LogColumns(Mapping[Path, Raw]):
         told = (pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True) for n, f in found)
         return pa.chunked_array([c for t in told for c in _chunks(t)], pa.bool_())
 
+    def texts(self, name: str) -> Given:
+        """The values of a partition column as the log has them."""
+        texts = child(self._read.files.column("partition"), (self._partitions[name],))
+        assert texts is not None
+        return texts
+
     def _raw(self, leaf: LeafField) -> Raw:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
-            texts = child(self._read.files.column("partition"), (self._partitions[leaf.path[0]],))
-            return partition_raw(texts, leaf.type, self._timezone)
+            return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
         low = self._joined(leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False))
         high = self._joined(leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True))
         nulls = self._joined(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
@@ -127,23 +133,22 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
         yield pa.nulls(len(values), kind)
     except pa.ArrowInvalid:
         if len(values) == 1:
-            temporal = pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
-            read = _as_spark(values[0].as_py(), kind) if pa.types.is_string(values.type) and temporal else None
-            yield pa.nulls(1, kind) if read is None else pa.array([read], pa.int64() if kind.bit_width == 64 else pa.int32()).cast(kind)
+            yield _as_spark(values[0].as_py(), kind) if pa.types.is_string(values.type) else pa.nulls(1, kind)
             return
         step = -(-len(values) // 16)
         for start in range(0, len(values), step):
             yield from _attempt(values.slice(start, step), kind)
 
 
-def _as_spark(text: str, kind: pa.DataType) -> int | None:
-    """A date or time that Arrow does not read, in units of its type: of a far year, or in a spelling of Spark's. A time with a zone needs UTC's."""
+def _as_spark(text: str, kind: pa.DataType) -> pa.Array:
+    """One value that Arrow does not read: of a far year, or in a spelling of Spark's; null if it is none. A time with a zone needs UTC's."""
     if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):
-        return None
+        return pa.nulls(1, kind)
+    dtype = from_arrow(kind)
     try:
-        return int(from_text(text, from_arrow(kind), Session()))
+        return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(kind)
     except Incomparable:
-        return None
+        return pa.nulls(1, kind)
 
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
@@ -253,14 +258,26 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
         words = pc.utf8_trim(pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS)
         if pa.types.is_integer(kind):  # and no hexadecimal ones, which Arrow reads too
             words = pc.if_else(pc.match_substring_regex(words, r"^[+-]?[0-9]+$"), pc.replace_substring_regex(words, r"^\+", ""), None)
-        read = attempt(words, kind).combine_chunks() if not pa.types.is_timestamp(kind) else _instants(words, kind, timezone)
+        elif pa.types.is_floating(kind):  # and NaN with a sign or a payload
+            words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
+        if pa.types.is_timestamp(kind):
+            read = _instants(words, kind, timezone)
+        elif pa.types.is_decimal(kind):  # with an exponent Arrow's overflow unnoticed
+            read = pa.concat_arrays([pa.nulls(0, kind), *(_as_spark(word or "", kind) for word in words.to_pylist())])
+        else:
+            read = attempt(words, kind).combine_chunks()
         out.append(pc.take(read, chunk.indices))
     return pa.chunked_array([c for o in out for c in _chunks(o)], kind), empty
 
 
+def is_zoned(texts: Given) -> Given:
+    """Which texts of times name a zone: a letter or a sign stands behind the clock's first colon."""
+    return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
+
+
 def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
     """Timestamps of texts with a zone or without."""
-    zoned = pc.match_substring_regex(words, r"(?:[Zz]|[+-]\d\d:?\d\d)$").fill_null(False)
+    zoned = is_zoned(words)
     bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
     if kind.tz is None:
         return bare

@@ -28,7 +28,8 @@ from skipstone.ir.errors import StatisticsError
 if TYPE_CHECKING:
     from skipstone.bindings.sources.delta.table import DeltaTable
 
-# Raised by who changes what is saved here, or what is made of statistics before they are packed (columns.py).
+# Raised by who changes what is saved here, or what is made of statistics before they are packed (columns.py, generated.py
+# and what these call).
 FORMAT: Final = 1
 COMMITS: Final = 100  # after which a version is saved again
 VERSIONS: Final = 2  # of one table that are kept

@@ -90,7 +90,7 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     physical = {f["name"]: _physical(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
-    generated = {f["name"]: f["metadata"][GENERATED] for f in fields if GENERATED in (f.get("metadata") or {})}
+    generated = {f["name"]: text for f in fields if isinstance(text := (f.get("metadata") or {}).get(GENERATED), str)}
     return TableFields(arrow, leaves, {name: physical[name] for name in partition_columns}, generated, physical, tuple(fields), mapped)
 
 

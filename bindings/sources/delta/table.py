@@ -19,6 +19,7 @@ from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta import disk
 from skipstone.bindings.sources.delta.cache import table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
+from skipstone.bindings.sources.delta.generated import statistics_of
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import SourceError, StatisticsError
@@ -123,7 +124,7 @@ class DeltaTable:
             timezone = "UTC"
         if timezone not in self._statistics:
             columns = LogColumns(self.snapshot, timezone)
-            self._statistics[timezone] = Statistics(self.schema, self.num_files, columns, row_count=lambda: self._logical, counts_parents=True)
+            self._statistics[timezone] = statistics_of(self.snapshot.fields, self.num_files, columns, lambda: self._logical)
         return self._statistics[timezone]
 
     @cached_property
