@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import mmap
-import os
-import secrets
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.given import KEYS
+from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.layout import ALIGN, MAGIC, ending, type_of
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Path, show_path
@@ -35,30 +33,8 @@ Ref = list[int | str]  # where an array's first byte lies, its lane type, its le
 
 def save(stats: Statistics, path: str) -> None:
     """Write statistics to a file that takes the place of any that was there, at once."""
-    path = os.path.abspath(path)
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(handle, "w+b") as f:
-            _Writer(f).statistics(stats)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync(os.path.dirname(path))
-
-
-def _sync(folder: str) -> None:
-    """Make the new name last, where folders can be told to."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with replacing(path) as f:
+        _Writer(f).statistics(stats)
 
 
 class _Sink:
