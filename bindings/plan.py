@@ -44,7 +44,7 @@ class DataSize:
     Source: Delta Lake, `DataSize`.
     """
 
-    files: int
+    files: int | None
     bytes: int | None
     rows: int | None
     logical_rows: int | None

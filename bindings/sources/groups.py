@@ -58,6 +58,16 @@ class Part(Protocol):
         ...
 
 
+def forms_in(parts: Sequence[Part]) -> list[Form]:
+    """The distinct forms that files have, in the order in which a table comes upon them."""
+    first: dict[Form, int] = {}
+    for p in parts:
+        for code, at in zip(*(a.tolist() for a in np.unique(p.form, return_index=True)), strict=True):
+            if code >= 0:
+                first[p.forms[code]] = min(int(p.files[at]), first.get(p.forms[code], int(p.files[at])))
+    return sorted(first, key=lambda f: first[f])
+
+
 class RowGroups:
     """All row groups of a table, n of them, in table order.
 
@@ -96,10 +106,6 @@ class RowGroups:
     def is_partition(self, path: Path) -> bool:
         """Whether a column's values come from folders' names, whatever the files hold."""
         return path[0] in self.partitions
-
-    def forms(self) -> dict[int, Form]:
-        """The form of each file that could be read, by its place in the table."""
-        return {int(f): p.forms[c] for p in self.parts for f, c in zip(p.files.tolist(), p.form.tolist(), strict=True) if c >= 0}
 
     def raw(self, path: Path) -> Raw:
         """Statistics of one column of the files."""

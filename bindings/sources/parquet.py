@@ -17,7 +17,7 @@ from skipstone.bindings.sources.blooms import FileBlooms
 from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, Where, in_folder, list_files, partition_folders, resolve
 from skipstone.bindings.sources.footers import FooterPart, Progress
 from skipstone.bindings.sources.forms import common_schema
-from skipstone.bindings.sources.groups import Columns, Exactness, RowGroups
+from skipstone.bindings.sources.groups import Columns, Exactness, RowGroups, forms_in
 from skipstone.bindings.sources.known import Known
 from skipstone.bindings.sources.partitions import partition_fields
 from skipstone.bindings.sources.snapshot import NAME, write_snapshot
@@ -37,6 +37,7 @@ class ParquetTable:
         schema: The columns of all files, partition columns last.
         partition_columns: Names of those that come from folders' names.
         groups: Its row groups, in table order; an unreadable file is one of which nothing is known.
+        footers: Path -> footer, of the files whose own footer was read.
         unreadable: Path -> error, of files kept by `on_error="keep"`.
     """
 
@@ -46,16 +47,15 @@ class ParquetTable:
         self.filesystem = known.filesystem
         self._known, self._listed = known, listed
         parts = known.parts(files, progress)
-        forms = [f for p in parts for f in p.forms]
         names = {f.name.lower() for f in partitions}
         # A folder's value counts, not a column of the same name in the file: so says Spark.
-        data = common_schema(forms) if schema is None else schema
+        data = common_schema(forms_in(parts)) if schema is None else schema
         self.schema: pa.Schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
         self.groups = RowGroups(files, parts, self.schema, partitions)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
         self.unreadable: dict[str, SourceError] = {f.path: f.error for f in footers if f.error is not None}
-        self.metadata = {f.path: f.metadata for f in footers if f.metadata is not None and f.own}
+        self.footers = {f.path: f.metadata for f in footers if f.metadata is not None and f.own}
         self._statistics: dict[str, Statistics] = {}
 
     @property

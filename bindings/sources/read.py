@@ -74,7 +74,7 @@ def _read(table: ParquetTable, plan: Plan, file: int, groups: list[int], filtere
         with table.filesystem.open_input_file(path) as source:
             if files.sizes[file] != UNKNOWN and source.size() != files.sizes[file]:
                 raise SourceError(f"{path}: was {files.sizes[file]} bytes when it was planned, and is {source.size()}; scan the table again")
-            reader = pq.ParquetFile(source, metadata=table.metadata.get(path))
+            reader = pq.ParquetFile(source, metadata=table.footers.get(path))
             own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
             for batch in reader.iter_batches(BATCH, row_groups=groups, columns=list(own.values()), use_threads=False):
                 whole = _complete(batch, fields, own, constants)
