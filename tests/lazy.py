@@ -1,5 +1,7 @@
 """Trees of Parquet files for tests of what is read of them, and a file system that says what was."""
 
+import os
+
 import fsspec
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -38,8 +40,8 @@ class _Tagged:
     def __init__(self, fs, etags):
         self._fs, self._etags = fs, etags
 
-    def find(self, path, detail):
-        return {name: {**info, "ETag": self._etags.get(name)} for name, info in self._fs.find(path, detail=detail).items()}
+    def find(self, path, **options):
+        return {name: {**info, "ETag": self._etags.get(name)} for name, info in self._fs.find(path, **options).items()}
 
     def __getattr__(self, name):
         return getattr(self._fs, name)
@@ -47,18 +49,18 @@ class _Tagged:
 
 def write(path, columns, age=100, **options):
     """A Parquet file, so many seconds younger than OLD."""
-    import os
-
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), path, **options)
     os.utime(path, (OLD + age, OLD + age))
     return path
 
 
-def years(root, n=3, months=2, rows=10):
+def years(root, n=3, months=2, rows=10, row_group_size=5):
     """Files `year=2020/month=1/part.parquet`, ...: x ascends over all."""
     for y in range(n):
         for m in range(months):
             start = (y * months + m) * rows
-            write(root / f"year={2020 + y}" / f"month={m + 1}" / "part.parquet", {"x": list(range(start, start + rows))}, row_group_size=5)
+            write(
+                root / f"year={2020 + y}" / f"month={m + 1}" / "part.parquet", {"x": list(range(start, start + rows))}, age=start, row_group_size=row_group_size
+            )
     return root

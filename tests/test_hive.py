@@ -122,11 +122,13 @@ def test_tables_without_partitions_and_without_files(tmp_path):
 def test_spellings_in_another_case(tmp_path):
     """Spark finds folders and columns in any case; statistics and rows must agree with it."""
     write(tmp_path / "Day=1" / "a.parquet", {"x": [1, 2], "s": [{"f": 1}, {"f": 2}]})
-    write(tmp_path / "day=2" / "a.parquet", {"X": [3, 4], "s": [{"f": 3}, None]})
+    write(tmp_path / "day=2" / "a.parquet", {"X": [3, 4], "s": [{"F": 3}, None]})
     table = ss.scan_hive(tmp_path)
     assert table.schema.names == ["x", "s", "Day"]
     assert table.plan("x = 3 AND day = 2").to_arrow()["x"].to_pylist() == [3]
     assert table.plan("x IS NULL").to_arrow().num_rows == 0
+    assert table.plan("s.f = 3").to_arrow()["s"].to_pylist() == [{"f": 3}]
+    assert table.plan("s.f IS NULL").to_arrow()["s"].to_pylist() == [None]
 
 
 def test_files_that_differ_from_the_first(tmp_path):

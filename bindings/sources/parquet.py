@@ -234,7 +234,8 @@ def scan_parquet(
         stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers if nothing that is
             there can be used; False looks nowhere. Files that were changed since have their footers read.
         use_metadata: Whether a `_metadata` file in the folder that is named stands for the footers of the files that it
-            fits: it mentions them, is not older, and its row groups fill them without gaps.
+            fits: it mentions them, is not older, and its row groups lie within them without gaps. A file that was since replaced
+            by an older one of much the same size cannot be told from the one that it means: then say False.
 
     Returns:
         The table. Nothing but footers, or what stands for them, has been read; `work` counts it.

@@ -109,9 +109,21 @@ def _complete(batch: pa.RecordBatch, fields: list[pa.Field], own: dict[str, str]
         if f.name in constants:
             columns.append(pa.repeat(constants[f.name], n))
         elif f.name in own:
-            values = batch.column(own[f.name])
-            # Integers that become floats are rounded to the nearest, as Spark's casts do.
-            columns.append(values if values.type == f.type else values.cast(f.type, safe=not pa.types.is_floating(f.type)))
+            columns.append(_fitted(batch.column(own[f.name]), f.type))
         else:
             columns.append(pa.nulls(n, f.type))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values as another type; fields of structs are found as columns are, which Arrow's cast would make NULL in another case."""
+    if values.type == kind:
+        return values
+    if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
+        # Integers that become floats are rounded to the nearest, as Spark's casts do.
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
+    wanted = [kind.field(i) for i in range(kind.num_fields)]
+    own = _own_names(pa.schema(list(values.type)), wanted, "a file")
+    given = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
+    fields = [_fitted(given[own[f.name]], f.type) if f.name in own else pa.nulls(len(values), f.type) for f in wanted]
+    return pa.StructArray.from_arrays(fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()).cast(kind)
