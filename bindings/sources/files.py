@@ -135,6 +135,7 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
     infos = [f for f in infos if not hidden(f.path, base or os.path.dirname(path))]
     if not infos:
         raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
+    meter.count("files", len(infos))
     return Listed(files_of(infos, base, etags).by_path(), fs, root)
 
 
@@ -166,10 +167,8 @@ def below(fs: pafs.FileSystem, folder: str, meter: Meter) -> tuple[list[pafs.Fil
         etags = etags_of(fs, folder)
     except OSError as e:
         raise SourceError(f"{folder}: the folder cannot be listed ({e})") from e
-    files = [f for f in found if f.type == pafs.FileType.File]
     meter.count("folders", 1 + sum(f.type == pafs.FileType.Directory for f in found))
-    meter.count("files", len(files))
-    return files, etags
+    return [f for f in found if f.type == pafs.FileType.File], etags
 
 
 def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:

@@ -40,6 +40,7 @@ class Footer:
         metadata: The footer, or `_metadata`.
         groups: Which of its row groups are the file's, in the file's order.
         own: Whether it is the file's own: only then it tells who wrote the file.
+        nbytes: What was asked of storage for it.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Footer:
     groups: Sequence[int] = ()
     error: SourceError | None = None
     own: bool = True
+    nbytes: int = 0
 
 
 def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter, *, keep: bool, progress: Callable[[int], None] | None = None) -> list[Footer]:
@@ -63,7 +65,7 @@ def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter
                 readers.shutdown(cancel_futures=True)
                 raise footer.error
             out.append(footer)
-            meter.count("footers", 1, 0 if footer.metadata is None else max(FETCHED, footer.metadata.serialized_size + 8))
+            meter.count("footers", 1, footer.nbytes)
             if progress is not None:
                 progress(len(out))
     return out
@@ -73,7 +75,8 @@ def _read(path: str, filesystem: pafs.FileSystem) -> Footer:
     try:
         with filesystem.open_input_file(path) as source:
             metadata = pq.read_metadata(source)
-        return Footer(path, metadata, metadata.schema.to_arrow_schema(), range(metadata.num_row_groups))
+            nbytes = max(min(source.size(), FETCHED), metadata.serialized_size + 8)
+        return Footer(path, metadata, metadata.schema.to_arrow_schema(), range(metadata.num_row_groups), nbytes=nbytes)
     except (OSError, pa.ArrowException, ValueError) as e:
         return Footer(path, None, None, error=SourceError(f"{path}: {_why(e)}"))
 

@@ -15,7 +15,6 @@ import pyarrow.fs as pafs
 from skipstone.bindings.plan import DataSize, Plan, Sizes, plan_table
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
-from skipstone.bindings.sources.footers import Progress
 from skipstone.bindings.sources.forms import plain_schema
 from skipstone.bindings.sources.groups import constant
 from skipstone.bindings.sources.known import Known
@@ -109,7 +108,6 @@ class HiveTable:
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
-        progress: Progress | None = None,
     ) -> Plan:
         """Decide which files and row groups to read.
 
@@ -118,7 +116,6 @@ class HiveTable:
 
         Args:
             where, columns, limit, timezone, ansi, case_sensitive: As for `ParquetTable.plan`.
-            progress: Called with (files whose footer is known, files).
 
         Raises:
             PredicateError: the condition is malformed or names no column.
@@ -140,7 +137,7 @@ class HiveTable:
         if where is not None and not where.schema.equals(self.schema):
             raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
         folders, passed_over = self._folders(where)
-        part = self._table(folders, progress)
+        part = self._table(folders) if passed_over else self.whole
         with self._meter.phase("planning"):
             plan = plan_table(part, where, columns=columns, limit=limit, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
         return HivePlan(plan, self, passed_over)
@@ -155,10 +152,10 @@ class HiveTable:
         known: dict[Path, Raw] = {(f.name,): constant(values_of(folders, f, predicate.timezone)) for f in fields}
         return predicate.prune(Statistics(self.schema, len(folders), known))
 
-    def _table(self, folders: Sequence[Folder], progress: Progress | None = None) -> ParquetTable:
+    def _table(self, folders: Sequence[Folder]) -> ParquetTable:
         with self._meter.phase("listing"):
             files = self._tree.files(folders)
-        return ParquetTable(files, self._known, self._partitions, self._listed, self._data, progress)
+        return ParquetTable(files, self._known, self._partitions, self._listed, self._data)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

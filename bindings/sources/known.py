@@ -11,7 +11,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.sources.files import Files, Ints
 from skipstone.bindings.sources.footers import Footer, FooterPart, Progress, read_footers
 from skipstone.bindings.sources.groups import Part
-from skipstone.bindings.sources.snapshot import Snapshot, find_snapshot
+from skipstone.bindings.sources.snapshot import SavedPart, Snapshot, find_snapshot
 from skipstone.bindings.sources.summary import Summary, read_summary
 from skipstone.bindings.work import Meter
 
@@ -35,6 +35,12 @@ class Known:
             self._snapshot: Snapshot | None = find_snapshot(stats, root, filesystem, meter)
             self._summary: Summary | None = read_summary(root, filesystem, meter) if summaries and root is not None else None
         self._read: dict[str, Footer] = {}
+        self._served = np.zeros(0 if self._snapshot is None else len(self._snapshot.paths), np.bool_)
+
+    def _count(self, part: SavedPart) -> None:
+        """Count what a snapshot tells for the first time."""
+        self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
+        self._served[part.saved] = True
 
     def parts(self, files: Files, progress: Progress | None = None) -> list[Part]:
         """What is known of some files, after reading the footers that nothing stands in for.
@@ -47,7 +53,7 @@ class Known:
             left = np.arange(len(files))
             if self._snapshot is not None and len(files):
                 saved = self._snapshot.part(files)
-                self.meter.count("footers from the snapshot", len(saved.files))
+                self._count(saved)
                 parts.append(saved)
                 left = np.setdiff1d(left, saved.files)
             if len(left) or not parts:

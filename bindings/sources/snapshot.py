@@ -152,7 +152,7 @@ class SavedPart:
     """Files of a table of which a snapshot tells (`Part` in bindings/sources/groups.py says what its members are)."""
 
     def __init__(self, snapshot: Snapshot, files: Ints, saved: Ints) -> None:
-        self._snapshot, self.files = snapshot, files
+        self._snapshot, self.files, self.saved = snapshot, files, saved
         self.forms, self.form = snapshot.forms, snapshot.form[snapshot.starts[saved]]
         counts = snapshot.ends[saved] - snapshot.starts[saved]
         owner = np.repeat(np.arange(len(files)), counts)
@@ -184,7 +184,8 @@ class SavedPart:
         if count is not None:
             nulls = pc.if_else(pa.array(lacking), nulls, count)
         readable = self._by_form([f.widens(path, kind) for f in self.forms])
-        low, high = (None if a is None else _widened(pc.if_else(pa.array(readable), a, None), kind) for a in (low, high))
+        at = pa.array(np.arange(len(readable)), mask=~readable)
+        low, high = (None if a is None else _widened(a if readable.all() else a.take(at), kind) for a in (low, high))
         return Raw(low, high, nulls, nan_count=nans)
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:

@@ -117,6 +117,7 @@ class Tree:
         path, texts = folder
         infos, etags = below(self._filesystem, path, self._meter)
         infos = [f for f in infos if not hidden(f.path, path)]
+        self._meter.count("files", len(infos))
         for f in infos:
             deeper = os.path.dirname(f.path).removeprefix(path)
             if "=" in deeper:
