@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.files import files
+from bench.hive import hive
 from bench.ingest import ingest
 from bench.kernels import kernels, many
 from bench.latency import latency
@@ -33,6 +34,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "latency": latency,
     "compile": compiling,
     "files": files,
+    "hive": hive,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files")
+USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "hive")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
@@ -58,19 +58,30 @@ class Files:
         return self.take(np.asarray(pc.sort_indices(self.paths), np.int64))
 
 
-def files_of(infos: Sequence[pafs.FileInfo], base: str | None, etags: dict[str, str] | None = None) -> Files:
-    """Files as a listing gave them, in its order; folders `key=value` below `base` give partition texts."""
-    names = [os.path.dirname(f.path) for f in infos]
-    codes = {name: i for i, name in enumerate(sorted(set(names)))}
-    paths = [f.path for f in infos]
-    return Files(
+def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]) -> Files:
+    """The files that a listing gave which are not hidden below `root`, by path; folders `key=value` below `base` give partition texts."""
+    seen: dict[str, bool] = {}  # folder -> whether it is hidden
+    rows: list[tuple[str, int | None, int | None]] = []
+    above: list[str] = []
+    for f in infos:
+        path = f.path
+        folder, _, name = path.rpartition("/")
+        if folder not in seen:
+            seen[folder] = hidden(folder, root)
+        if not seen[folder] and not is_hidden(name):
+            rows.append((path, f.size, f.mtime_ns))
+            above.append(folder)
+    names = {name: i for i, name in enumerate(sorted(set(above)))}
+    paths = [path for path, _, _ in rows]
+    found = Files(
         pa.array(paths, pa.string()),
-        np.array([UNKNOWN if f.size is None else f.size for f in infos], np.int64),
-        np.array([UNKNOWN if f.mtime_ns is None else f.mtime_ns for f in infos], np.int64),
-        pa.array([etags.get(p.strip("/")) for p in paths] if etags else [None] * len(paths), pa.string()),
-        tuple((path, partition_of(in_folder(path, "file"), base) if base is not None else {}) for path in codes),
-        np.array([codes[name] for name in names], np.int64),
+        np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
+        np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
+        pa.array([etags.get(p.strip("/")) for p in paths], pa.string()) if etags else pa.nulls(len(paths), pa.string()),
+        tuple((path, {} if base is None else partition_of(in_folder(path, "file"), base)) for path in names),
+        np.array([names[folder] for folder in above], np.int64),
     )
+    return found.by_path()
 
 
 def joined(parts: Sequence[Files]) -> Files:
@@ -132,11 +143,11 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
             infos, etags = [info], etags_of(fs, path)
         else:
             (infos, etags), base, root = below(fs, path, meter), base or path, path
-    infos = [f for f in infos if not hidden(f.path, base or os.path.dirname(path))]
-    if not infos:
+    files = files_of(infos, base or os.path.dirname(path), base, etags)
+    if not len(files):
         raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
-    meter.count("files", len(infos))
-    return Listed(files_of(infos, base, etags).by_path(), fs, root)
+    meter.count("files", len(files))
+    return Listed(files, fs, root)
 
 
 def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, str]:
@@ -167,8 +178,9 @@ def below(fs: pafs.FileSystem, folder: str, meter: Meter) -> tuple[list[pafs.Fil
         etags = etags_of(fs, folder)
     except OSError as e:
         raise SourceError(f"{folder}: the folder cannot be listed ({e})") from e
-    meter.count("folders", 1 + sum(f.type == pafs.FileType.Directory for f in found))
-    return [f for f in found if f.type == pafs.FileType.File], etags
+    files = [f for f in found if f.is_file]
+    meter.count("folders", 1 + len(found) - len(files))
+    return files, etags
 
 
 def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
@@ -205,7 +217,7 @@ def hidden(path: str, base: str) -> bool:
 
     Source: Spark, `HadoopFSUtils.shouldFilterOutPathName`.
     """
-    return any(map(is_hidden, path.removeprefix(base).strip("/").split("/")))
+    return path != base and any(map(is_hidden, path.removeprefix(base).strip("/").split("/")))
 
 
 def is_hidden(name: str) -> bool:

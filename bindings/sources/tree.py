@@ -116,16 +116,14 @@ class Tree:
     def _leaf(self, folder: Folder) -> Files:
         path, texts = folder
         infos, etags = below(self._filesystem, path, self._meter)
-        infos = [f for f in infos if not hidden(f.path, path)]
-        self._meter.count("files", len(infos))
-        for f in infos:
-            deeper = os.path.dirname(f.path).removeprefix(path)
-            if "=" in deeper:
+        found = files_of(infos, path, None, etags)
+        self._meter.count("files", len(found))
+        for deeper, _ in found.folders:
+            if "=" in deeper.removeprefix(path):
                 raise SourceError(
-                    f"{f.path}: has more partition columns than {', '.join(self.columns) or 'none'}; expected files at one depth below {self.root}"
+                    f"{deeper}: has more partition columns than {', '.join(self.columns) or 'none'}; expected files at one depth below {self.root}"
                 )
-        found = files_of(infos, None, etags)
-        return Files(found.paths, found.sizes, found.times, found.etags, ((path, texts),), np.zeros(len(infos), np.int64)).by_path()
+        return Files(found.paths, found.sizes, found.times, found.etags, ((path, texts),), np.zeros(len(found), np.int64))
 
     def _level(self, folder: str) -> _Level:
         if folder not in self._levels:
