@@ -43,7 +43,7 @@ def hive(options: Options) -> Report:
         ):
             times[group] = _compare(group, _ways(root, stats, where, arrow), options.rounds or 3, report)
     whole = times["in all folders"]
-    report.requirements.append(Requirement("planning from footers, times planning from a snapshot, in all folders", whole[FOOTERS], 10))
+    report.requirements.append(Requirement("planning from footers, times planning from a snapshot, in all folders", whole[FOOTERS], 5))
     report.requirements.append(Requirement("pyarrow's dataset, times planning from a snapshot, in all folders", whole[PEER], 3))
     return report
 

@@ -90,6 +90,16 @@ def test_bloom_filters_and_legacy_calendars(tmp_path):
     assert served(ss.scan_parquet(tmp_path)) == (1, 0)
 
 
+def test_columns_that_a_narrow_table_lacked_are_saved(tmp_path):
+    write(tmp_path / "k=1" / "a.parquet", pa.table({"x": pa.array([1, 2], pa.int32())}))
+    write(tmp_path / "k=2" / "a.parquet", pa.table({"x": [2**40], "y": ["b"]}))
+    narrow = ss.scan_hive(tmp_path, stats=False)
+    narrow.save_stats()
+    plans(tmp_path, ["x > 5", "y = 'a'", "y IS NULL", "x = 2"])
+    for where in ("x > 5", "x = 2", "x IS NULL"):
+        assert ss.scan_hive(tmp_path).plan(where).verdicts.tolist() == narrow.plan(where).verdicts.tolist()
+
+
 def test_names_and_types_of_partitions_are_read_from_paths(tmp_path):
     years(tmp_path)
     ss.scan_hive(tmp_path).save_stats()

@@ -235,7 +235,10 @@ def scan_hive(
     named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
     with meter.phase("listing"):
         tree = Tree(root, fs, meter)
-        untyped = {name.lower() for name in tree.columns} - {name.lower() for name in given or ()}
+        own = {name.lower() for name in tree.columns}
+        if strange := [name for name in given or () if name.lower() not in own]:
+            raise SourceError(f"partition_schema names {strange[0]!r}; the folders of {root} have {', '.join(tree.columns) or 'no partition columns'}")
+        untyped = own - {name.lower() for name in given or ()}
         folders = tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
         partitions = partition_fields(folders, given, infer=infer_types)
     known = Known(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")

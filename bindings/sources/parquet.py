@@ -156,8 +156,20 @@ class ParquetTable:
         if path is None and self._known.root is None:
             raise SourceError("files were named, not a folder, so there is no place beside the data; give save_stats a path")
         fs, where = (self.filesystem, in_folder(self._known.root or "", NAME)) if path is None else resolve(os.fspath(path), None)
-        write_snapshot(self.groups, Exactness(Columns(self.groups, "UTC")), self._listed, fs, where)
+        groups = self._with_all_columns()
+        write_snapshot(groups, Exactness(Columns(groups, "UTC")), self._listed, fs, where)
         return where
+
+    def _with_all_columns(self) -> RowGroups:
+        """The row groups with every column that a file has, whether or not the table does, if these fit together."""
+        g = self.groups
+        try:
+            schema = common_schema(forms_in(g.parts))
+        except SourceError:
+            return g
+        names = {name.lower() for name in g.partitions}
+        data = [f for f in schema if f.name.lower() not in names]
+        return RowGroups(g.files, g.parts, pa.schema([*data, *g.partitions.values()]), list(g.partitions.values()))
 
     def plan(
         self,

@@ -80,7 +80,7 @@ def partition_fields(folders: Iterable[tuple[str, Texts]], given: Mapping[str, p
             zone), else STRING; if not, they are STRING.
 
     Raises:
-        SourceError: folders have different partition columns; a type is given for no column.
+        SourceError: folders have different partition columns.
     """
     texts: dict[str, set[str]] = {}
     first: tuple[str, Texts] | None = None
@@ -91,8 +91,6 @@ def partition_fields(folders: Iterable[tuple[str, Texts]], given: Mapping[str, p
         for k, v in zip(first[1], own.values(), strict=True):
             texts.setdefault(k, set()).update(() if v is None else (v,))
     types = {k.lower(): t for k, t in (given or {}).items()}
-    if unknown := [k for k in given or () if k.lower() not in {name.lower() for name in texts}]:
-        raise SourceError(f"a type is given for the partition column {unknown[0]!r}; the folders have {_names(first[1] if first else {})}")
     return [pa.field(k, types.get(k.lower()) or (common_type(found) if infer else pa.string()), nullable=True) for k, found in texts.items()]
 
 

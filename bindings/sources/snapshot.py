@@ -178,15 +178,15 @@ class SavedPart:
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Statistics of one column whose values the table has as `kind`."""
         lacking = self._by_form([f.lacks(path) for f in self.forms])
-        nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
-        i = self._snapshot.columns.get(path)
-        low, high, count, nans = (None if i is None else self._column(f"{i}.{key}") for key in ("min", "max", "null_count", "nan_count"))
-        if count is not None:
-            nulls = pc.if_else(pa.array(lacking), nulls, count)
         readable = self._by_form([f.widens(path, kind) for f in self.forms])
         at = pa.array(np.arange(len(readable)), mask=~readable)
-        low, high = (None if a is None else _widened(a if readable.all() else a.take(at), kind) for a in (low, high))
-        return Raw(low, high, nulls, nan_count=nans)
+        i = self._snapshot.columns.get(path)
+        found = (None if i is None else self._column(f"{i}.{key}") for key in ("min", "max", "null_count", "nan_count"))
+        low, high, count, nans = (a if a is None or readable.all() else a.take(at) for a in found)
+        nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
+        if count is not None:
+            nulls = pc.if_else(pa.array(lacking), nulls, count)
+        return Raw(_widened(low, kind), _widened(high, kind), nulls, nan_count=nans)
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Whether min and max are values that occur."""
@@ -210,11 +210,14 @@ class SavedPart:
         }
 
 
-def _widened(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def _widened(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
     """Bounds as values of a type that theirs widens to; None: it does not. Of a timestamp they may be finer than the column."""
+    if values is None:
+        return None
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values if (kind.tz is None) == (values.type.tz is None) else None
-    return attempt(values, kind).combine_chunks() if widens(values.type, kind) else None
+    whole = pa.types.is_integer(kind) and pa.types.is_integer(values.type)  # saved wider than the files have them
+    return attempt(values, kind).combine_chunks() if whole or widens(values.type, kind) else None
 
 
 def find_snapshot(stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter) -> Snapshot | None:
