@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -98,6 +99,16 @@ def test_columns_that_a_narrow_table_lacked_are_saved(tmp_path):
     plans(tmp_path, ["x > 5", "y = 'a'", "y IS NULL", "x = 2"])
     for where in ("x > 5", "x = 2", "x IS NULL"):
         assert ss.scan_hive(tmp_path).plan(where).verdicts.tolist() == narrow.plan(where).verdicts.tolist()
+
+
+def test_the_first_file_has_the_columns_with_a_snapshot_too(tmp_path):
+    for k, columns in enumerate(({"z": [3]}, {"x": [1]}, {"x": [2], "y": [1]})):
+        write(tmp_path / f"k={k}" / "a.parquet", columns)
+    ss.scan_hive(tmp_path).save_stats()
+    (tmp_path / "k=0" / "a.parquet").unlink()
+    for stats in (None, False):
+        assert ss.scan_hive(tmp_path, stats=stats).schema.names == ["x", "k"]
+        assert ss.scan_parquet(tmp_path, stats=stats).schema.names == ["x", "y", "k"]
 
 
 def test_names_and_types_of_partitions_are_read_from_paths(tmp_path):
@@ -208,6 +219,16 @@ def test_a_damaged_file_is_passed_over_or_an_error_if_it_was_named(tmp_path, how
         assert table.work["footers from the snapshot"] == 0
         with pytest.raises(ss.StatisticsError, match=f"{NAME}: .*call save_stats again"):
             scan(tmp_path, stats=path)
+
+
+def test_statistics_from_a_snapshot_are_values(tmp_path):
+    years(tmp_path)
+    path = ss.scan_parquet(tmp_path).save_stats()
+    table = ss.scan_parquet(tmp_path)
+    again = pickle.loads(pickle.dumps(table.statistics))
+    os.unlink(path)
+    p = ss.PruningPredicate("x = 25", table.schema)
+    assert p.survivors(again).tolist() == p.survivors(table.statistics).tolist() == [5]
 
 
 def test_a_file_elsewhere(tmp_path):

@@ -16,7 +16,7 @@ from skipstone.bindings.plan import DataSize, Plan, Sizes, plan_table
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
 from skipstone.bindings.sources.forms import plain_schema
-from skipstone.bindings.sources.groups import constant
+from skipstone.bindings.sources.groups import constant, forms_in
 from skipstone.bindings.sources.known import Known
 from skipstone.bindings.sources.parquet import ParquetTable, types_of
 from skipstone.bindings.sources.partitions import partition_fields, values_of
@@ -65,9 +65,8 @@ class HiveTable:
         for folder in self._tree.each():
             files = self._tree.files([folder])
             for i in range(len(files)):
-                forms = [f for p in self._known.parts(files.take(np.array([i]))) for f in p.forms]
-                if forms:
-                    return forms[0].schema
+                for form in forms_in(self._known.parts(files.take(np.array([i])))):
+                    return form.schema
         raise SourceError(f"{self.root} holds no Parquet file that can be read, so the table's columns are not known; give schema=")
 
     @property
