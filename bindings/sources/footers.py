@@ -128,13 +128,13 @@ class FooterPart:
         nulls: list[int | None] = [None] * n
         nans: list[int | None] = [None] * n
         at = [f.position(path) for f in self.forms]
-        readable = [f.widens(path, kind) for f in self.forms]
+        readable, lacking = [f.widens(path, kind) for f in self.forms], [f.lacks(path) for f in self.forms]
         for i, (footer, form, group) in enumerate(self._each()):
             if group is None:
                 continue
             index = at[form]
             if index is None:
-                if self.forms[form].lacks(path):
+                if lacking[form]:
                     nulls[i] = group.num_rows  # the file lacks the column: its rows read as NULL
                 continue
             stats = group.column(index).statistics
