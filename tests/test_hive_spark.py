@@ -76,9 +76,10 @@ def test_trees_that_spark_writes(spark, tmp_path):  # noqa: F811
     spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy("a", "b", "c", "t").parquet(str(path))
     frame = spark.read.parquet(str(path))
     saved = ss.scan_hive(path).save_stats(tmp_path / "stats")
-    for table in (ss.scan_hive(path), ss.scan_hive(path, stats=saved), ss.scan_parquet(path)):
-        for where in WHERE:
-            theirs = sorted(frame.where(where).select("x").toArrow()["x"].to_pylist())
+    tables = ss.scan_hive(path), ss.scan_hive(path, stats=saved), ss.scan_parquet(path)
+    for where in WHERE:
+        theirs = sorted(frame.where(where).select("x").toArrow()["x"].to_pylist())
+        for table in tables:
             assert sorted(table.plan(where).to_arrow()["x"].to_pylist()) == theirs, where
     ss.scan_hive(path).save_stats()  # beside the data, where Spark passes over it
     assert spark.read.parquet(str(path)).count() == 60

@@ -98,7 +98,7 @@ class Life:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_plan_loses_a_row(tmp_path, seed):
     life = Life(tmp_path, seed)
-    for i in range(14):
+    for i in range(10):
         life.step()
         if i > 2:
             life.judge()

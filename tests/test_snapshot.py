@@ -293,7 +293,7 @@ SAVE = "import sys, skipstone as ss\nfor _ in range(int(sys.argv[2])): ss.scan_p
 def test_two_processes_save_at_once(tmp_path):
     years(tmp_path)
     ss.scan_parquet(tmp_path).save_stats()
-    saving = [subprocess.Popen([sys.executable, "-c", SAVE, str(tmp_path), "30"]) for _ in range(2)]
+    saving = [subprocess.Popen([sys.executable, "-c", SAVE, str(tmp_path), "15"]) for _ in range(2)]
     seen = 0
     while any(p.poll() is None for p in saving):
         seen += served(ss.scan_parquet(tmp_path)) == (6, 0)

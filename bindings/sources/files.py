@@ -98,9 +98,10 @@ def joined(parts: Sequence[Files]) -> Files:
         tuple(f for p in parts for f in p.folders),
         np.concatenate([np.zeros(0, np.int64), *(p.folder + start for p, start in zip(parts, starts, strict=False))]),
     )
-    codes = paths.dictionary_encode().indices.to_numpy()
-    first = np.unique(codes, return_index=True)[1]
-    return whole if len(first) == len(paths) else whole.take(np.sort(first).astype(np.int64))
+    named = paths.dictionary_encode()
+    if len(named.dictionary) == len(paths):
+        return whole
+    return whole.take(np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)

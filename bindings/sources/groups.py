@@ -58,13 +58,20 @@ class Part(Protocol):
         ...
 
 
+def first_of(codes: Ints, n: int) -> Ints:
+    """Where each of n codes comes first, shape (n,); -1: nowhere. Negative codes are passed over."""
+    out = np.full(n + 1, -1, np.int64)
+    out[np.where(codes < 0, n, codes)[::-1]] = np.arange(len(codes))[::-1]
+    return out[:n]
+
+
 def forms_in(parts: Sequence[Part]) -> list[Form]:
     """The distinct forms that files have, in the order in which a table comes upon them."""
     first: dict[Form, int] = {}
     for p in parts:
-        for code, at in zip(*(a.tolist() for a in np.unique(p.form, return_index=True)), strict=True):
-            if code >= 0:
-                first[p.forms[code]] = min(int(p.files[at]), first.get(p.forms[code], int(p.files[at])))
+        for form, at in zip(p.forms, first_of(p.form, len(p.forms)).tolist(), strict=True):
+            if at >= 0:
+                first[form] = min(int(p.files[at]), first.get(form, int(p.files[at])))
     return sorted(first, key=lambda f: first[f])
 
 

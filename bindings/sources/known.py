@@ -50,12 +50,13 @@ class Known:
         """
         with self.meter.phase("footers"):
             parts: list[Part] = []
-            left = np.arange(len(files))
+            unknown = np.ones(len(files), np.bool_)
             if self._snapshot is not None and len(files):
                 saved = self._snapshot.part(files)
                 self._count(saved)
                 parts.append(saved)
-                left = np.setdiff1d(left, saved.files)
+                unknown[saved.files] = False
+            left = np.flatnonzero(unknown)
             if len(left) or not parts:
                 parts.append(FooterPart(self._footers(files, left, progress), left, self.filesystem, self.meter))
             return parts

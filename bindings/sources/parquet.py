@@ -99,7 +99,7 @@ class ParquetTable:
 
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
         """How much data some row groups hold."""
-        files = self.num_files if chosen.all() else len(np.unique(self.groups.file[chosen]))
+        files = self.num_files if chosen.all() else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
         rows = _sum(self.groups.rows[chosen])
         nbytes = np.where(self.groups.group == UNKNOWN, self.groups.files.sizes[self.groups.file], self.groups.nbytes)
         return DataSize(files, _sum(nbytes[chosen]), rows, rows)

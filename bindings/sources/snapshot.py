@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.sources.delta.columns import attempt
 from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, in_folder, resolve
 from skipstone.bindings.sources.forms import Bloom, Form, widens
-from skipstone.bindings.sources.groups import Exactness, RowGroups
+from skipstone.bindings.sources.groups import Exactness, RowGroups, first_of
 from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
@@ -116,12 +116,12 @@ class Snapshot:
             codes = names.indices.to_numpy()
             first = np.flatnonzero(np.diff(codes, prepend=-1))
             order = first[np.argsort(codes[first], kind="stable")]
-            if len(np.unique(codes[first])) != len(first) or (len(codes) and not 0 <= self.form.min() <= self.form.max() < len(about["forms"])):
+            if (np.diff(codes[order]) == 0).any() or (len(codes) and not 0 <= self.form.min() <= self.form.max() < len(about["forms"])):
                 raise ValueError("rows of one file lie apart, or have no form")
             self.starts, self.ends = order, np.append(first, len(codes))[np.searchsorted(first, order) + 1]
             self.paths = names.dictionary.take(pa.array(codes[order]))
-            example = dict(zip(self.form[order].tolist(), self.paths.to_pylist(), strict=True))
-            self.forms = [_form(f, example.get(i, path)) for i, f in enumerate(about["forms"])]
+            example = first_of(self.form[order], len(about["forms"])).tolist()
+            self.forms = [_form(f, path if at < 0 else self.paths[at].as_py()) for at, f in zip(example, about["forms"], strict=True)]
             self.sizes, self.times, self.etags = sizes[order], times[order], table.column("etag").combine_chunks().take(pa.array(order))
         except MALFORMED as e:
             raise wrong(path, f"is not what this version writes ({type(e).__name__}: {e})", "call save_stats again") from e
@@ -131,16 +131,21 @@ class Snapshot:
 
     def part(self, files: Files) -> SavedPart:
         """What is saved of those files that are still the same: of one size, and of one time and etag as far as there are any."""
-        found = pc.index_in(files.paths, value_set=self.paths)
-        at = np.asarray(found.fill_null(0).to_numpy(), np.int64) if len(self.paths) else np.zeros(len(files), np.int64)
-        here = np.flatnonzero(np.asarray(found.is_valid(), np.bool_))
-        at = at[here]
+        here, at = self._places(files.paths)
         now, then = files.etags.take(pa.array(here)), self.etags.take(pa.array(at))
         tagged = np.asarray(pc.equal(now, then).fill_null(False))
         untagged = np.asarray(pc.and_(now.is_null(), then.is_null()))
         time, known = files.times[here], files.times[here] != UNKNOWN
         same = (files.sizes[here] == self.sizes[at]) & (time == self.times[at]) & (tagged | (untagged & known))
         return SavedPart(self, here[same], at[same])
+
+    def _places(self, paths: pa.StringArray) -> tuple[Ints, Ints]:
+        """Which of some paths are saved, and where."""
+        if paths.equals(self.paths):  # a table to which nothing came: no path is looked up
+            return np.arange(len(paths)), np.arange(len(paths))
+        found = pc.index_in(paths, value_set=self.paths)
+        here = np.flatnonzero(np.asarray(found.is_valid(), np.bool_))
+        return here, np.asarray(found.drop_null().to_numpy(), np.int64)
 
 
 def _form(told: dict[str, Any], example: str) -> Form:
