@@ -95,7 +95,7 @@ class Life:
                 assert plan.count() == len(expected), (where, table)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_plan_loses_a_row(tmp_path, seed):
     life = Life(tmp_path, seed)
     for i in range(10):

@@ -40,6 +40,8 @@ class Tree:
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, meter: Meter) -> None:
         self.root, self._filesystem, self._meter = root, filesystem, meter
+        # Listing a local folder is Python's work for the most part, in which more threads wait for each other.
+        self._readers = 2 if isinstance(filesystem, pafs.LocalFileSystem) else READERS
         self._levels: dict[str, _Level] = {}
         self._leaves: dict[str, Files] = {}
         self.columns = self._columns(root) or ()
@@ -75,7 +77,7 @@ class Tree:
         level: list[Folder] = [(self.root, {})]
         passed_over = 0
         for column in self.columns:
-            with ThreadPoolExecutor(min(READERS, len(level)) or 1, "skipstone-folders") as readers:
+            with ThreadPoolExecutor(min(self._readers, len(level)) or 1, "skipstone-folders") as readers:
                 inside = list(readers.map(self._level, (path for path, _ in level)))
             found = [
                 (inner, {**texts, **self._texts(inner, column)})
@@ -109,7 +111,7 @@ class Tree:
             SourceError: there are more partition folders below one.
         """
         left = [f for f in folders if f[0] not in self._leaves]
-        with ThreadPoolExecutor(min(READERS, len(left)) or 1, "skipstone-folders") as readers:
+        with ThreadPoolExecutor(min(self._readers, len(left)) or 1, "skipstone-folders") as readers:
             self._leaves |= zip((path for path, _ in left), readers.map(self._leaf, left), strict=True)
         return joined([self._leaves[path] for path, _ in folders])
 
