@@ -8,6 +8,7 @@ from typing import Final
 from bench.cold import compiling
 from bench.delta import delta
 from bench.files import files
+from bench.hive import hive
 from bench.ingest import ingest
 from bench.kernels import kernels, many
 from bench.latency import latency
@@ -35,6 +36,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "compile": compiling,
     "files": files,
     "delta": delta,
+    "hive": hive,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "delta")
+USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "delta", "hive")

@@ -120,7 +120,7 @@ def _fresh(root: Path, name: str) -> Path:
 
 def _show(path: Path, predicates: tuple[str, ...]) -> bool:
     table = scan_parquet(path)
-    print(f"\n{path}: {table.num_files} files, {len(table.containers)} row groups")
+    print(f"\n{path}: {table.num_files} files, {len(table.groups)} row groups")
     good = True
     for where in predicates:
         plan = table.plan(where=where)

@@ -38,7 +38,7 @@ class DataSize:
     """How much data a set of containers holds; None is unknown, as soon as one container's is.
 
     Attributes:
-        files: Files with at least one of the containers.
+        files: Files with at least one of the containers; None where folders were not listed.
         bytes: Compressed bytes of the row groups.
         rows: Physical rows.
         logical_rows: Rows that live: physical ones less deleted ones.
@@ -46,7 +46,7 @@ class DataSize:
     Source: Delta Lake, `DataSize`.
     """
 
-    files: int
+    files: int | None
     bytes: int | None
     rows: int | None
     logical_rows: int | None

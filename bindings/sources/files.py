@@ -1,4 +1,4 @@
-"""Which files a table has: a file, a folder, a glob or a list, on any pyarrow file system; hive partition values."""
+"""Which files a table has: a file, a folder, a glob or a list, on any pyarrow file system."""
 
 from __future__ import annotations
 
@@ -6,38 +6,114 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
-from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from skipstone.bindings.sources.partitions import Texts, partition_of
+from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 
-HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+Ints = npt.NDArray[np.int64]
+Where = str | PurePath | Sequence["str | PurePath"]
+UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Files:
+    """Files of a table, in table order, n of them.
+
+    Attributes:
+        paths: As the file system names them; strings, length n.
+        sizes: Bytes, shape (n,); -1 is unknown.
+        times: When each was last changed, in ns since 1970, shape (n,); -1 is unknown.
+        etags: What the file system calls the present content of each, strings, length n; null is unknown.
+        folders: Path, and texts of the partition values in its name, of the folders that hold them.
+        folder: Which of these holds each file, shape (n,).
+    """
+
+    paths: pa.StringArray
+    sizes: Ints
+    times: Ints
+    etags: pa.StringArray
+    folders: tuple[tuple[str, Texts], ...]
+    folder: Ints
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def take(self, which: Ints) -> Files:
+        """Some of the files, in this order."""
+        at = pa.array(which, pa.int64())
+        return Files(self.paths.take(at), self.sizes[which], self.times[which], self.etags.take(at), self.folders, self.folder[which])
+
+    def by_path(self) -> Files:
+        """The same files, ordered by path."""
+        return self.take(np.asarray(pc.sort_indices(self.paths), np.int64))
+
+
+def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]) -> Files:
+    """The files that a listing gave which are not hidden below `root`, by path; folders `key=value` below `base` give partition texts."""
+    seen: dict[str, bool] = {}  # folder -> whether it is hidden
+    rows: list[tuple[str, int | None, int | None]] = []
+    above: list[str] = []
+    for f in infos:
+        path = f.path
+        folder, _, name = path.rpartition("/")
+        if folder not in seen:
+            seen[folder] = hidden(folder, root)
+        if not seen[folder] and not is_hidden(name):
+            rows.append((path, f.size, f.mtime_ns))
+            above.append(folder)
+    names = {name: i for i, name in enumerate(sorted(set(above)))}
+    paths = [path for path, _, _ in rows]
+    found = Files(
+        pa.array(paths, pa.string()),
+        np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
+        np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
+        pa.array([etags.get(p.strip("/")) for p in paths], pa.string()) if etags else pa.nulls(len(paths), pa.string()),
+        tuple((path, {} if base is None else partition_of(in_folder(path, "file"), base)) for path in names),
+        np.array([names[folder] for folder in above], np.int64),
+    )
+    return found.by_path()
+
+
+def joined(parts: Sequence[Files]) -> Files:
+    """Files one after another; of those with one path, the first."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = np.cumsum([0, *(len(p.folders) for p in parts)])
+    paths = pa.concat_arrays([pa.array([], pa.string()), *(p.paths for p in parts)])
+    whole = Files(
+        paths,
+        np.concatenate([np.zeros(0, np.int64), *(p.sizes for p in parts)]),
+        np.concatenate([np.zeros(0, np.int64), *(p.times for p in parts)]),
+        pa.concat_arrays([pa.array([], pa.string()), *(p.etags for p in parts)]),
+        tuple(f for p in parts for f in p.folders),
+        np.concatenate([np.zeros(0, np.int64), *(p.folder + start for p, start in zip(parts, starts, strict=False))]),
+    )
+    named = paths.dictionary_encode()
+    if len(named.dictionary) == len(paths):
+        return whole
+    return whole.take(np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One file of a table.
+class Listed:
+    """What `list_files` found: the files, their file system, and the folder that was named, if one was."""
 
-    Attributes:
-        path: As the file system names it.
-        size: Bytes; None is unknown.
-        partition: Texts of the partition values in its folders' names; None is NULL.
-    """
-
-    path: str
-    size: int | None = None
-    partition: Mapping[str, str | None] = field(default_factory=dict)
+    files: Files
+    filesystem: pafs.FileSystem
+    root: str | None
 
 
-Where = str | PurePath | Sequence["str | PurePath"]
-
-
-def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_path: str | None = None) -> tuple[list[File], pafs.FileSystem]:
+def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_path: str | None = None, meter: Meter | None = None) -> Listed:
     """The files of a table, by path, and their file system.
 
     Hidden ones (names that begin with `.` or `_`) are left out, as Spark does. Folders `key=value`
@@ -47,34 +123,40 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
     Raises:
         SourceError: nothing is there.
     """
+    meter = meter or Meter()
     if not isinstance(where, str | PurePath):
-        parts = [list_files(w, filesystem, base_path) for w in where]
+        parts = [list_files(w, filesystem, base_path, meter) for w in where]
         if not parts:
             raise SourceError("the list of paths is empty; expected at least one file, folder or glob")
-        if len({fs.type_name for _, fs in parts}) > 1:
-            raise SourceError(f"the paths lie on different file systems ({', '.join(sorted({fs.type_name for _, fs in parts}))}); expected one")
-        return list({f.path: f for files, _ in parts for f in files}.values()), parts[0][1]
-    fs, path = _resolve(str(where), filesystem)
-    base = None if base_path is None else _resolve(base_path, filesystem)[1]
+        if len({p.filesystem.type_name for p in parts}) > 1:
+            raise SourceError(f"the paths lie on different file systems ({', '.join(sorted({p.filesystem.type_name for p in parts}))}); expected one")
+        return Listed(joined([p.files for p in parts]), parts[0].filesystem, None)
+    fs, path = resolve(str(where), filesystem)
+    base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
     if any(ch in path for ch in "*?["):
-        files, start = _glob(fs, path)
+        infos, start, etags = _glob(fs, path, meter)
         base = base or start
     else:
         info = fs.get_file_info(path)
         if info.type == pafs.FileType.NotFound:
             raise SourceError(f"{where} is not there; expected a Parquet file, a folder of them, or a glob")
         if info.type == pafs.FileType.File:
-            files = [info]
+            infos, etags = [info], etags_of(fs, path)
         else:
-            files, base = _below(fs, path), base or path
-    files = [f for f in files if not _hidden(f.path, base or os.path.dirname(path))]
-    if not files:
+            (infos, etags), base, root = below(fs, path, meter), base or path, path
+    files = files_of(infos, base or os.path.dirname(path), base, etags)
+    if not len(files):
         raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
-    found = [File(f.path, f.size, partition_of(f.path, base) if base else {}) for f in files]
-    return sorted(found, key=lambda f: f.path), fs
+    meter.count("files", len(files))
+    return Listed(files, fs, root)
 
 
-def _resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, str]:
+def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, str]:
+    """The file system of a path or URI, and the path in it.
+
+    Raises:
+        SourceError: no file system is known for it.
+    """
     if filesystem is not None:
         return filesystem, where.rstrip("/") or "/"
     try:
@@ -86,20 +168,41 @@ def _resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileS
     return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(where))
 
 
-def _below(fs: pafs.FileSystem, folder: str) -> list[pafs.FileInfo]:
-    found = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
-    return [f for f in found if f.type == pafs.FileType.File]
+def below(fs: pafs.FileSystem, folder: str, meter: Meter) -> tuple[list[pafs.FileInfo], dict[str, str]]:
+    """All files below a folder, however deep, and their etags by path, where the file system gives any.
+
+    Raises:
+        SourceError: it cannot be listed.
+    """
+    try:
+        found = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
+        etags = etags_of(fs, folder)
+    except OSError as e:
+        raise SourceError(f"{folder}: the folder cannot be listed ({e})") from e
+    files = [f for f in found if f.is_file]
+    meter.count("folders", 1 + len(found) - len(files))
+    return files, etags
 
 
-def _glob(fs: pafs.FileSystem, pattern: str) -> tuple[list[pafs.FileInfo], str]:
+def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
+    """Etags by path without slashes around it. pyarrow's own file systems tell none; those of fsspec may."""
+    handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
+    if not isinstance(handler, pafs.FSSpecHandler):
+        return {}
+    found = handler.fs.find(path, detail=True)
+    tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in found.items()}
+    return {name: str(tag) for name, tag in tags.items() if tag}
+
+
+def _glob(fs: pafs.FileSystem, pattern: str, meter: Meter) -> tuple[list[pafs.FileInfo], str, dict[str, str]]:
     """Files that a pattern names, or that lie below a folder it names; `**` crosses folders."""
     parts = pattern.split("/")
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
     if fs.get_file_info(start).type != pafs.FileType.Directory:
         raise SourceError(f"{pattern}: the folder {start} is not there")
-    want = parts[first:]
-    return [f for f in _below(fs, start) if _matches(f.path.removeprefix(start).strip("/").split("/"), want)], start
+    infos, etags = below(fs, start, meter)
+    return [f for f in infos if _matches(f.path.removeprefix(start).strip("/").split("/"), parts[first:])], start, etags
 
 
 def _matches(path: Sequence[str], want: Sequence[str]) -> bool:
@@ -110,80 +213,24 @@ def _matches(path: Sequence[str], want: Sequence[str]) -> bool:
     return bool(path) and fnmatch.fnmatchcase(path[0], want[0]) and _matches(path[1:], want[1:])
 
 
-def _hidden(path: str, base: str) -> bool:
-    parts = path.removeprefix(base).strip("/").split("/")
-    return any(p.startswith((".", "_")) and not ("=" in p and p.startswith("_")) for p in parts)
+def hidden(path: str, base: str) -> bool:
+    """Whether Spark passes over a path below a folder.
 
-
-def partition_of(path: str, base: str) -> dict[str, str | None]:
-    """The partition values in a path below `base`, percent signs decoded.
-
-    Example:
-        >>> partition_of("/t/day=2013-01-01/to=a%2Fb/x.parquet", "/t")
-        {'day': '2013-01-01', 'to': 'a/b'}
+    Source: Spark, `HadoopFSUtils.shouldFilterOutPathName`.
     """
-    folders = path.removeprefix(base.rstrip("/")).strip("/").split("/")[:-1]
-    pairs = (f.split("=", 1) for f in folders if "=" in f)
-    return {unquote(k): None if v == HIVE_NULL else unquote(v) for k, v in pairs}
+    return path != base and any(map(is_hidden, path.removeprefix(base).strip("/").split("/")))
 
 
-# Types of partition values, tried in this order. Source: Spark, PartitioningUtils.inferPartitionColumnValue.
-_INTEGER = re.compile(r"[+-]?\d{1,38}")
-_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+def is_hidden(name: str) -> bool:
+    """Whether Spark passes over files and folders of this name."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def partition_fields(files: Iterable[File], given: Mapping[str, pa.DataType] | None = None) -> list[pa.Field]:
-    """The partition columns with the types that their values have in common.
-
-    Args:
-        files: All files of the table.
-        given: Types that are known; the others are inferred as Spark does: INT, BIGINT, DECIMAL, DOUBLE, DATE, else STRING.
-
-    Raises:
-        SourceError: files have different partition columns.
-    """
-    values: dict[str, set[str]] = {}
-    first: File | None = None
-    for f in files:
-        first = first or f
-        if list(f.partition) != list(first.partition):
-            raise SourceError(f"{f.path} has the partition columns {_names(f)}, and {first.path} has {_names(first)}; expected the same in all files")
-        for k, v in f.partition.items():
-            values.setdefault(k, set()).update(() if v is None else (v,))
-    types = {k: (given or {}).get(k) or _common_type(texts) for k, texts in values.items()}
-    return [pa.field(k, t, nullable=True) for k, t in types.items()]
+def in_folder(folder: str, name: str) -> str:
+    """A path in a folder; the root of a file system may have no name."""
+    return f"{folder.rstrip('/')}/{name}" if folder else name
 
 
-def _names(f: File) -> str:
-    return ", ".join(f.partition) or "none"
-
-
-def _common_type(texts: set[str]) -> pa.DataType:
-    if texts and all(map(_INTEGER.fullmatch, texts)):
-        largest = max(abs(int(t)) for t in texts)
-        if largest < 2**63:
-            return pa.int32() if largest < 2**31 else pa.int64()
-        return pa.decimal128(len(str(largest)), 0)
-    if texts and all(_DOUBLE.fullmatch(t) for t in texts):
-        return pa.float64()
-    if texts and all(_DATE.fullmatch(t) for t in texts):
-        try:
-            pa.array(sorted(texts)).cast(pa.date32())
-            return pa.date32()
-        except pa.ArrowInvalid:
-            pass
-    return pa.string()
-
-
-def partition_array(f: File, field: pa.Field) -> pa.Array:
-    """A file's value of a partition column, as an array of one.
-
-    Raises:
-        SourceError: the text is not a value of the type.
-    """
-    text = f.partition[field.name]
-    try:
-        return pa.array([text], pa.string()).cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise SourceError(f"{f.path}: the partition value {field.name}={text!r} is not a {field.type}") from e
+def partition_folders(files: Files) -> Iterable[tuple[str, Texts]]:
+    """The folders that hold some of the files, in table order."""
+    return (files.folders[i] for i in dict.fromkeys(files.folder.tolist()))

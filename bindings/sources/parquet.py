@@ -1,7 +1,9 @@
-"""Parquet data sets: one table over many files, planned from their footers."""
+"""Parquet data sets: one table over many files, planned from what is known of their row groups."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -12,10 +14,15 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.blooms import FileBlooms
-from skipstone.bindings.sources.exact import ExactFlags
-from skipstone.bindings.sources.files import Where, list_files, partition_fields
-from skipstone.bindings.sources.footers import Container, Footer, Progress, RowGroups, common_schema, read_footers
+from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, Where, in_folder, list_files, partition_folders, resolve
+from skipstone.bindings.sources.footers import FooterPart, Progress
+from skipstone.bindings.sources.forms import common_schema
+from skipstone.bindings.sources.groups import Columns, Exactness, RowGroups, forms_in
+from skipstone.bindings.sources.known import Known
+from skipstone.bindings.sources.partitions import partition_fields
+from skipstone.bindings.sources.snapshot import NAME, write_snapshot
 from skipstone.bindings.statistics import Statistics
+from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
@@ -25,70 +32,89 @@ if TYPE_CHECKING:
 
 
 class ParquetTable:
-    """A Parquet data set whose footers have been read.
+    """A Parquet data set whose footers are known: read, or saved before.
 
     Attributes:
+        filesystem: Where its files are.
         schema: The columns of all files, partition columns last.
         partition_columns: Names of those that come from folders' names.
-        footers: One per file, in table order (by path).
-        containers: One per row group, in table order; an unreadable file is one container of which nothing is known.
-        statistics: Of the containers.
+        groups: Its row groups, in table order; an unreadable file is one of which nothing is known.
+        footers: Path -> footer, of the files whose own footer was read.
         unreadable: Path -> error, of files kept by `on_error="keep"`.
     """
 
-    def __init__(self, footers: list[Footer], filesystem: pafs.FileSystem, partitions: list[pa.Field]) -> None:
-        self.filesystem, self.footers = filesystem, footers
-        data = common_schema(footers)
-        names = {f.name for f in partitions}
+    def __init__(
+        self, files: Files, known: Known, partitions: list[pa.Field], listed: int, schema: pa.Schema | None = None, progress: Progress | None = None
+    ) -> None:
+        self.filesystem = known.filesystem
+        self._known, self._listed = known, listed
+        parts = known.parts(files, progress)
+        names = {f.name.lower() for f in partitions}
         # A folder's value counts, not a column of the same name in the file: so says Spark.
-        self.schema: pa.Schema = pa.schema([*(f for f in data if f.name not in names), *partitions])
+        data = common_schema(forms_in(parts)) if schema is None else schema
+        self.schema: pa.Schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
-        self.containers = [c for i, f in enumerate(footers) for c in _containers(i, f)]
-        self.unreadable: dict[str, SourceError] = {f.file.path: f.error for f in footers if f.error is not None}
-        rows = [self.group_rows(c) for c in self.containers]
-        columns = RowGroups(footers, self.containers, self.schema, partitions)
-        flags = ExactFlags(footers, self.containers, columns, filesystem)
-        counts = pa.array(rows, pa.int64())
-        bounds = Statistics(self.schema, len(rows), columns, row_count=counts, counts_parents=True)
-        blooms = FileBlooms(footers, self.containers, columns, bounds, filesystem)
-        self.statistics = Statistics(self.schema, len(rows), columns, row_count=counts, extras=flags, members=blooms, counts_parents=True)
+        self.groups = RowGroups(files, parts, self.schema, partitions)
+        footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
+        self.unreadable: dict[str, SourceError] = {f.path: f.error for f in footers if f.error is not None}
+        self.footers = {f.path: f.metadata for f in footers if f.metadata is not None and f.own}
+        self._statistics: dict[str, Statistics] = {}
+
+    @property
+    def statistics(self) -> Statistics:
+        """Statistics of the row groups; partition timestamps without a zone are read in UTC."""
+        return self.statistics_in("UTC")
+
+    def statistics_in(self, timezone: str) -> Statistics:
+        """Statistics of the row groups; partition timestamps without a zone are read in this one."""
+        if not any(pa.types.is_timestamp(f.type) and f.type.tz is not None for f in self.groups.partitions.values()):
+            timezone = "UTC"
+        if timezone not in self._statistics:
+            n, columns = len(self.groups), Columns(self.groups, timezone)
+            rows = _counts(self.groups.rows)
+            bounds = Statistics(self.schema, n, columns, row_count=rows, counts_parents=True)
+            blooms = FileBlooms(self.groups, bounds, self.filesystem, self._known.meter)
+            self._statistics[timezone] = Statistics(
+                self.schema, n, columns, row_count=rows, extras=Exactness(columns), members=blooms, counts_parents=True
+            )  # fmt: skip
+        return self._statistics[timezone]
+
+    @property
+    def work(self) -> Work:
+        """What was read so far, by the scan and by plans."""
+        return self._known.meter.work
 
     @property
     def files(self) -> tuple[str, ...]:
         """All paths, in table order."""
-        return tuple(f.file.path for f in self.footers)
+        return tuple(self.groups.files.paths.to_pylist())
 
     @property
     def num_files(self) -> int:
         """How many files there are."""
-        return len(self.footers)
+        return len(self.groups.files)
 
     @property
     def unit(self) -> str:
         """What its containers are."""
         return "row groups"
 
-    def statistics_in(self, timezone: str) -> Statistics:
-        """Statistics of the row groups; partition values of folders have no zone of their own to be read in."""
-        return self.statistics
-
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
         """How much data some row groups hold."""
-        groups = [self.containers[i] for i in np.flatnonzero(chosen)]
-        files = self.num_files if chosen.all() else len({c.footer for c in groups})
-        rows = _sum(self.group_rows(c) for c in groups)
-        return DataSize(files, _sum(self.group_bytes(c) for c in groups), rows, rows)
+        files = self.num_files if chosen.all() else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
+        rows = _sum(self.groups.rows[chosen])
+        nbytes = np.where(self.groups.group == UNKNOWN, self.groups.files.sizes[self.groups.file], self.groups.nbytes)
+        return DataSize(files, _sum(nbytes[chosen]), rows, rows)
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
         """Rows of each row group, int64; -1 is unknown."""
-        rows = (self.group_rows(c) for c in self.containers)
-        return np.array([-1 if r is None else r for r in rows], np.int64)
+        return self.groups.rows
 
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
         """NULLs in each row group; -1 is unknown."""
         counts = self.statistics.raw(path).null_count
         if counts is None:
-            return np.full(len(self.containers), -1, np.int64)
+            return np.full(len(self.groups), -1, np.int64)
         found = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
         return found * self.logical_rows() if path[0] in self.partition_columns else found  # of a partition value it only says whether it is NULL
 
@@ -97,18 +123,16 @@ class ParquetTable:
         leaf = self.statistics.leaf(path)
         whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
         exact = self.statistics.extras(path) if not whole or path[0] not in self.partition_columns else {}
-        low, high = (exact.get(key, pa.nulls(len(self.containers), pa.bool_())).fill_null(whole) for key in ("min_exact", "max_exact"))
+        low, high = (exact.get(key, pa.nulls(len(self.groups), pa.bool_())).fill_null(whole) for key in ("min_exact", "max_exact"))
         return tuple(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_) for found in (low, high))  # type: ignore[return-value]
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Path -> indices of row groups, of some containers; a file that could not be read has an empty list."""
-        out: dict[str, list[int]] = {}
-        for i in kept:
-            c = self.containers[i]
-            groups = out.setdefault(self.footers[c.footer].file.path, [])
-            if c.row_group is not None:
-                groups.append(c.row_group)
-        return out
+        files = self.groups.file[kept]
+        starts = np.flatnonzero(np.diff(files, prepend=-1))
+        paths = self.groups.files.paths.take(pa.array(files[starts])).to_pylist()
+        groups = np.split(self.groups.group[kept], starts[1:])
+        return {path: [g for g in own.tolist() if g != UNKNOWN] for path, own in zip(paths, groups, strict=False)}
 
     def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
         """The rows that match a plan of this table."""
@@ -116,18 +140,54 @@ class ParquetTable:
 
         return read_plan(self, plan)
 
-    def group_rows(self, c: Container) -> int | None:
-        """Rows of a row group; None is unknown."""
-        metadata = self.footers[c.footer].metadata
-        return None if metadata is None or c.row_group is None else int(metadata.row_group(c.row_group).num_rows)
+    def save_stats(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Save what the footers say, so that later scans read those of new and changed files only.
 
-    def group_bytes(self, c: Container) -> int | None:
-        """Compressed bytes of a row group, or of the file where it could not be read; None is unknown."""
-        footer = self.footers[c.footer]
-        if footer.metadata is None or c.row_group is None:
-            return footer.file.size
-        group = footer.metadata.row_group(c.row_group)
-        return sum(int(group.column(i).total_compressed_size) for i in range(group.num_columns))
+        A scan finds the file beside the data, or takes it as `stats=`. It uses what it says of files whose path, size,
+        time and, where the file system tells one, etag are the same. Files that were changed in the last few
+        milliseconds before they were listed (two seconds, where times are whole seconds) are left out: they might
+        change again and keep their time. So are those that cannot be read.
+
+        Footers whose exactness of bounds is not known yet are fetched again for it.
+
+        Args:
+            path: A file; None is `_skipstone_stats` in the table's folder, which Spark passes over. One of that name is
+                replaced at once when the new one is whole and on disk; who is reading the old one keeps it.
+
+        Returns:
+            Where it is.
+
+        Raises:
+            SourceError: files were named one by one, so that there is no folder to put it in.
+            OSError: it cannot be written.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
+            >>> folder = tempfile.mkdtemp()
+            >>> pq.write_table(pa.table({"x": range(100)}), os.path.join(folder, "t.parquet"), row_group_size=10)
+            >>> os.utime(os.path.join(folder, "t.parquet"), (1, 1))
+            >>> _ = scan_parquet(folder).save_stats()
+            >>> again = scan_parquet(folder)
+            >>> again.work["footers"], len(again.plan("x = 5").kept)
+            (0, 1)
+        """
+        if path is None and self._known.root is None:
+            raise SourceError("files were named, not a folder, so there is no place beside the data; give save_stats a path")
+        fs, where = (self.filesystem, in_folder(self._known.root or "", NAME)) if path is None else resolve(os.fspath(path), None)
+        groups = self._with_all_columns()
+        write_snapshot(groups, Exactness(Columns(groups, "UTC")), self._listed, fs, where)
+        return where
+
+    def _with_all_columns(self) -> RowGroups:
+        """The row groups with every column that a file has, whether or not the table does, if these fit together."""
+        g = self.groups
+        try:
+            schema = common_schema(forms_in(g.parts))
+        except SourceError:
+            return g
+        names = {name.lower() for name in g.partitions}
+        data = [f for f in schema if f.name.lower() not in names]
+        return RowGroups(g.files, g.parts, pa.schema([*data, *g.partitions.values()]), list(g.partitions.values()))
 
     def plan(
         self,
@@ -165,26 +225,21 @@ class ParquetTable:
             >>> plan.row_groups[path], plan.to_arrow().num_rows
             ([9], 5)
         """
-        return plan_table(self, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+        with self._known.meter.phase("planning"):
+            return plan_table(self, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
-        return f"ParquetTable({self.num_files} files, {len(self.containers)} row groups, columns: {names})"
+        return f"ParquetTable({self.num_files} files, {len(self.groups)} row groups, columns: {names})"
 
 
-def _sum(values: Iterator[int | None]) -> int | None:
-    total = 0
-    for v in values:
-        if v is None:
-            return None
-        total += v
-    return total
+def _counts(values: Ints) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == UNKNOWN)
 
 
-def _containers(i: int, f: Footer) -> list[Container]:
-    if f.metadata is None:
-        return [Container(i, None)]
-    return [Container(i, g) for g in range(f.metadata.num_row_groups)]
+def _sum(values: Ints) -> int | None:
+    """Of numbers; None where one is unknown."""
+    return None if (values == UNKNOWN).any() else int(values.sum())
 
 
 def scan_parquet(
@@ -195,8 +250,10 @@ def scan_parquet(
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
     progress: Progress | None = None,
+    stats: str | os.PathLike[str] | Literal[False] | None = None,
+    use_metadata: bool = True,
 ) -> ParquetTable:
-    """Read the footers of a Parquet data set, in parallel.
+    """Read the footers of a Parquet data set, in parallel, as far as nothing else tells what they say.
 
     Args:
         where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
@@ -206,17 +263,31 @@ def scan_parquet(
         partition_schema: Types of partition columns; the others are inferred as Spark does.
         on_error: "raise", or "keep" a file that is missing, truncated, not Parquet or encrypted: it is
             then planned to be read, and reported by `unreadable`.
-        progress: Called with (footers read, files).
+        progress: Called with (files whose footer is known, files).
+        stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers if nothing that is
+            there can be used; False looks nowhere. Files that were changed since have their footers read.
+        use_metadata: Whether a `_metadata` file in the folder that is named stands for the footers of the files that it
+            fits: it mentions them, is not older, and its row groups lie within them without gaps. A file that was since replaced
+            by an older one of much the same size cannot be told from the one that it means: then say False.
 
     Returns:
-        The table. Nothing but footers has been read.
+        The table. Nothing but footers, or what stands for them, has been read; `work` counts it.
 
     Raises:
         SourceError: nothing is there; a file cannot be read; files have columns that do not fit together.
+        StatisticsError: `stats` names a file that is damaged, or of another version.
     """
     if on_error not in ("raise", "keep"):
         raise SourceError(f"on_error is {on_error!r}; expected 'raise' or 'keep'")
-    files, fs = list_files(where, filesystem, base_path)
-    given = {f.name: f.type for f in partition_schema} if isinstance(partition_schema, pa.Schema) else partition_schema
-    partitions = partition_fields(files, given)
-    return ParquetTable(read_footers(files, fs, keep=on_error == "keep", progress=progress), fs, partitions)
+    meter, listed = Meter(), time.time_ns()
+    with meter.phase("listing"):
+        found = list_files(where, filesystem, base_path, meter)
+        partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
+    named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
+    known = Known(found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep")
+    return ParquetTable(found.files, known, partitions, listed, progress=progress)
+
+
+def types_of(given: Mapping[str, pa.DataType] | pa.Schema | None) -> Mapping[str, pa.DataType] | None:
+    """Types by name, of a schema or as they are."""
+    return {f.name: f.type for f in given} if isinstance(given, pa.Schema) else given

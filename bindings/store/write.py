@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import mmap
-import os
-import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.given import KEYS
+from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.layout import ALIGN, MAGIC, ending, type_of
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Path, show_path
@@ -35,39 +33,14 @@ Ref = list[int | str]  # where an array's first byte lies, its lane type, its le
 
 def save(stats: Statistics, path: str) -> None:
     """Write statistics to a file that takes the place of any that was there, at once."""
-    _replace(path, lambda writer: writer.statistics(stats))
+    with replacing(path) as f:
+        _Writer(f).statistics(stats)
 
 
 def save_packed(stats: Statistics, path: str, tables: Mapping[str, pa.Table], note: Any) -> None:
     """Write what is packed of statistics, tables that they can be made from again, and a note, JSON, in the same way."""
-    _replace(path, lambda writer: writer.packed(stats, tables, note))
-
-
-def _replace(path: str, write: Callable[[_Writer], None]) -> None:
-    path = os.path.abspath(path)
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(handle, "w+b") as f:
-            write(_Writer(f))
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync(os.path.dirname(path))
-
-
-def _sync(folder: str) -> None:
-    """Make the new name last, where folders can be told to."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with replacing(path) as f:
+        _Writer(f).packed(stats, tables, note)
 
 
 class _Sink:

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from skipstone.bindings.register import register_function as register_function
     from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
     from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
+    from skipstone.bindings.sources.hive import HiveTable as HiveTable
+    from skipstone.bindings.sources.hive import scan_hive as scan_hive
     from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
     from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
     from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
     from skipstone.bindings.statistics import Statistics as Statistics
+    from skipstone.bindings.work import Work as Work
     from skipstone.ir.errors import AmbiguousColumn as AmbiguousColumn
     from skipstone.ir.errors import BackendMissing as BackendMissing
     from skipstone.ir.errors import PredicateError as PredicateError
@@ -52,8 +55,10 @@ _HOMES = {
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
     "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
+    "bindings.sources.hive": ("HiveTable", "scan_hive"),
     "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
     "bindings.statistics": ("PruningStatistics", "Statistics"),
+    "bindings.work": ("Work",),
     "ir.errors": (
         "AmbiguousColumn",
         "BackendMissing",
@@ -78,6 +83,7 @@ __all__ = [
     "DataSize",
     "DeltaTable",
     "Expr",
+    "HiveTable",
     "LiteralGuarantee",
     "ParquetTable",
     "Plan",
@@ -93,12 +99,14 @@ __all__ = [
     "UnknownColumn",
     "UnsupportedForm",
     "Verdict",
+    "Work",
     "call",
     "col",
     "lit",
     "prune_many",
     "register_function",
     "scan_delta",
+    "scan_hive",
     "scan_parquet",
     "set_threads",
 ]

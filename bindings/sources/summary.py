@@ -1,0 +1,97 @@
+"""`_metadata` and `_common_metadata`: one file that repeats the footers of a folder's files.
+
+Nothing ties such a file to those that it describes: they may have been replaced, or joined by others, since. A file
+is described by it only where the two fit, and else says itself what it holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from skipstone.bindings.sources.files import Files, in_folder
+from skipstone.bindings.sources.footers import Footer
+from skipstone.bindings.work import Meter
+
+MAGIC_BYTES, TAIL_BYTES = 4, 12  # before the first row group; after the last, of the shortest footer
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A `_metadata` file.
+
+    Attributes:
+        metadata: What it holds.
+        time: When it was written, in ns since 1970.
+        groups: Path below the folder -> the row groups that are said to be of that file.
+    """
+
+    metadata: pq.FileMetaData
+    time: int
+    groups: dict[str, list[int]]
+
+    def footers(self, files: Files, folder: str) -> dict[int, Footer]:
+        """What it says of the files that it fits: not older than they are, row groups within the file and without gaps."""
+        schema = self.metadata.schema.to_arrow_schema()
+        out = {}
+        for i, path in enumerate(files.paths.to_pylist()):
+            groups = self.groups.get(path.removeprefix(folder).strip("/"))
+            if groups is not None and 0 <= files.times[i] <= self.time and self._fit(groups, int(files.sizes[i])):
+                out[i] = Footer(path, self.metadata, schema, groups, own=False)
+        return out
+
+    def _fit(self, groups: list[int], size: int) -> bool:
+        """Whether row groups, in their order, fill a file of this size from its start, but for the footer."""
+        at = MAGIC_BYTES
+        for g in groups:
+            chunks = [self.metadata.row_group(g).column(c) for c in range(self.metadata.num_columns)]
+            for start, length in sorted((_start(c), c.total_compressed_size) for c in chunks):
+                if start != at:
+                    return False
+                at = start + length
+        return at <= size - TAIL_BYTES
+
+
+def _start(chunk: pq.ColumnChunkMetaData) -> int:
+    """Where a column chunk starts: with its dictionary, if it has one."""
+    first = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
+    return int(chunk.data_page_offset if not first else min(first, chunk.data_page_offset))
+
+
+def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summary | None:
+    """A folder's `_metadata`; None: there is none that can be read, or it does not name files."""
+    path = in_folder(folder, "_metadata")
+    time = filesystem.get_file_info(path).mtime_ns
+    metadata = None if time is None else _read(path, filesystem, meter)
+    if metadata is None or not metadata.num_row_groups or not metadata.num_columns:
+        return None
+    groups: dict[str, list[int]] = {}
+    for g in range(metadata.num_row_groups):
+        name = metadata.row_group(g).column(0).file_path
+        groups.setdefault(name.strip("/") if name else "", []).append(g)
+    groups.pop("", None)
+    return Summary(metadata, time, groups) if groups else None
+
+
+def read_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
+    """The schema in a folder's `_common_metadata` or `_metadata`; None: there is none that can be read."""
+    for name in ("_common_metadata", "_metadata"):
+        metadata = _read(in_folder(folder, name), filesystem, meter)
+        if metadata is not None and metadata.num_columns:
+            return metadata.schema.to_arrow_schema().remove_metadata()
+    return None
+
+
+def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> pq.FileMetaData | None:
+    if filesystem.get_file_info(path).type != pafs.FileType.File:
+        return None
+    try:
+        with filesystem.open_input_file(path) as source:
+            metadata = pq.read_metadata(source)
+    except (OSError, pa.ArrowException, ValueError):
+        return None
+    meter.count("summary files", 1, metadata.serialized_size + 8)
+    return metadata
