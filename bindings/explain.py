@@ -153,6 +153,7 @@ def explain_plan(plan: Plan) -> str:
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     lines += [f"kept        {count} {unit}: {reason}" for reason, count in plan.kept_because.items()]
     lines += [f"unused      {text}" for text in plan.unused]
+    lines.append(f"work        {plan.table.work}")
     if plan.predicate is not None:
         lines += [plan.predicate.explain(plan.statistics)]
     return "\n".join(lines)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
+    from skipstone.bindings.work import Work
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -82,6 +83,11 @@ class PlannedTable(Protocol):
     @property
     def unit(self) -> str:
         """What its containers are, for people: "row groups", "files"."""
+        ...
+
+    @property
+    def work(self) -> Work:
+        """What was read so far to plan it."""
         ...
 
     def statistics_in(self, timezone: str) -> Statistics:

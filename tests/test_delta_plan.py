@@ -98,3 +98,16 @@ def test_why_files_are_kept(tmp_path):
     assert "scan        3 files, unknown bytes" not in told[3]
     assert told[4:6] == ["order       x DESC NULLS LAST", "limit       3: reached by 10 rows that are certain to match"]
     assert "kept        1 files: every row matches" in told
+
+
+def test_what_was_read_is_counted(tmp_path):
+    log = simple(tmp_path / "t", 3)
+    work = ss.scan_delta(log.folder).work
+    sizes = sum(p.stat().st_size for p in log.log.iterdir())
+    assert (work["commits"], work["checkpoint files"], work.bytes) == (4, 0, sizes)
+    log.add(Written([{"x": 99, "s": "q"}]))
+    table = ss.scan_delta(log.folder)
+    assert table.work["commits"] == 1  # the rest was read before
+    assert set(table.work.seconds) == {"listing", "log"}
+    assert f"work        {table.work!r}"[:30] in table.plan("x = 3").explain()
+    assert set(table.work.seconds) == {"listing", "log", "planning"}

@@ -21,6 +21,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.delta.segment import Commits
+from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.pool import threads
 
@@ -32,14 +33,16 @@ BLOCK: Final = 1 << 24  # bytes of JSON that one thread parses
 AHEAD: Final = 16  # commits that are fetched at once
 
 
-def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits]) -> list[bytes]:
-    """The texts of commits.
+def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits], meter: Meter) -> list[bytes]:
+    """The texts of commits, which are counted.
 
     Raises:
         SourceError: one cannot be read; it is named.
     """
     with ThreadPoolExecutor(AHEAD, "skipstone-log") as readers:
-        return list(readers.map(lambda c: _bytes(fs, f"{log}/{c.name}"), commits))
+        texts = list(readers.map(lambda c: _bytes(fs, f"{log}/{c.name}"), commits))
+    meter.count("commits", len(texts), sum(map(len, texts)))
+    return texts
 
 
 def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -214,7 +217,7 @@ def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
     raise AssertionError  # pragma: no cover
 
 
-def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partitions: Sequence[str]) -> Iterator[pa.Table]:
+def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partitions: Sequence[str], meter: Meter) -> Iterator[pa.Table]:
     """The adds of a checkpoint, a table for each of its files and sidecars.
 
     Args:
@@ -222,6 +225,7 @@ def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partiti
         log: Its folder.
         parts: The checkpoint's files.
         partitions: Physical names of the partition columns.
+        meter: Counts the files, and the bytes of them that are asked for.
 
     Returns:
         Tables with COLUMNS, and `stats_parsed` if the file has it.
@@ -234,16 +238,17 @@ def read_checkpoint(fs: pafs.FileSystem, log: str, parts: Sequence[str], partiti
         sidecars: list[str] = []
         if part.endswith(".json"):
             text = _bytes(fs, path)
+            meter.count("checkpoint files", 1, len(text))
             sidecars += _json_sidecars(text, path)
             adds, _ = read_commits([text], [path], partitions)
             yield adds.drop_columns(["order", "spark"])
         else:
-            adds, found = _read_part(fs, path, partitions)
+            adds, found = _read_part(fs, path, partitions, meter)
             sidecars += found
             yield adds
         for sidecar in dict.fromkeys(sidecars):
             name = sidecar if "/" in sidecar else f"{log}/_sidecars/{sidecar}"
-            yield _read_part(fs, name, partitions)[0]
+            yield _read_part(fs, name, partitions, meter)[0]
 
 
 def checkpoint_settings(fs: pafs.FileSystem, log: str, parts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -278,7 +283,7 @@ def _json_sidecars(data: bytes, path: str) -> list[str]:
         raise SourceError(f"{path}: the checkpoint is no JSON of the Delta protocol ({type(e).__name__}: {e})") from e
 
 
-def _read_part(fs: pafs.FileSystem, path: str, partitions: Sequence[str]) -> tuple[pa.Table, list[str]]:
+def _read_part(fs: pafs.FileSystem, path: str, partitions: Sequence[str], meter: Meter) -> tuple[pa.Table, list[str]]:
     try:
         with fs.open_input_file(path) as source:
             file = pq.ParquetFile(source, memory_map=True)
@@ -291,6 +296,7 @@ def _read_part(fs: pafs.FileSystem, path: str, partitions: Sequence[str]) -> tup
                 columns.append("add.stats")
             sidecar = ["sidecar.path"] if "sidecar" in top else []
             whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
+            meter.count("checkpoint files", 1, _asked(file.metadata, (*columns, *sidecar)))
             adds = _adds(whole, partitions) if columns else _empty(partitions)
             if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
                 # Texts stand in where the checkpoint's writer had none parsed.
@@ -302,6 +308,13 @@ def _read_part(fs: pafs.FileSystem, path: str, partitions: Sequence[str]) -> tup
         raise SourceError(f"{path}: the checkpoint cannot be read ({_first_line(e)})") from e
     names = pc.struct_field(whole.column("sidecar"), "path").drop_null().to_pylist() if sidecar else []
     return adds, names
+
+
+def _asked(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
+    """Bytes of some columns in a file, and of its footer."""
+    chunks = (metadata.row_group(g).column(c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns))
+    wanted = tuple(f"{name}." for name in columns)
+    return int(metadata.serialized_size + sum(c.total_compressed_size for c in chunks if f"{c.path_in_schema}.".startswith(wanted)))
 
 
 def _empty(partitions: Sequence[str]) -> pa.Table:

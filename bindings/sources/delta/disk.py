@@ -72,7 +72,8 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
     }
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        save_packed(table.statistics, path, {"files": read.files, **parts}, note)
+        with place.meter.phase("saving"):
+            save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder)
         return _opened(path, asked, place)
     except (StatisticsError, OSError):  # a full disk, or another process that cleans up: the table itself was read
@@ -92,7 +93,7 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
         return tuple(file.table(f"stats {i}").column(0) for i in range(note["parts"]))
 
     read = Snapshot(place.uri, place.root, place.fs, asked.version, fields, note["metadata"], file.containers, lambda: file.table("files"), stats)
-    return DeltaTable(asked, read, file.adopt)
+    return DeltaTable(asked, read, place.meter, file.adopt)
 
 
 def _folder(asked: Asked) -> str | None:

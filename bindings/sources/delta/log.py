@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.sources.delta.segment import COMMIT, segment, versions
+from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
@@ -96,12 +97,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a log lies, and what it holds now."""
+    """Where a log lies, what it holds now, and what was read of it."""
 
     uri: str
     fs: pafs.FileSystem
     root: str
     listed: tuple[pafs.FileInfo, ...]
+    meter: Meter
 
     @property
     def log(self) -> str:
@@ -122,12 +124,13 @@ def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime
     """
     uri = os.fspath(where)
     fs, root = _reached(uri, storage_options)
-    place = Place(uri, fs, root, ())
+    place = Place(uri, fs, root, (), Meter())
     try:
-        listed = tuple(i for i in fs.get_file_info(pafs.FileSelector(place.log)) if i.type == pafs.FileType.File)
+        with place.meter.phase("listing"):
+            listed = tuple(i for i in fs.get_file_info(pafs.FileSelector(place.log)) if i.type == pafs.FileType.File)
     except OSError as e:
         raise SourceError(f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})") from e
-    place = Place(uri, fs, root, listed)
+    place = replace(place, listed=listed)
     at = version_at(listed, version, fs, uri)
     return Asked(root or uri, at, place.stamp(at), frozenset((storage_options or {}).items())), place
 
@@ -148,7 +151,7 @@ def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = 
         return newer
     chosen = segment(names, asked.version, place.log)
     commits = [f"{place.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(place.fs, place.log, chosen.commits)
+    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
     found = settings(texts, commits)
     if len(found) < 2:
         found = {**checkpoint_settings(place.fs, place.log, chosen.parts), **found}
@@ -156,7 +159,7 @@ def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = 
     partitions = tuple(fields.partitions.values())
     adds, removes = read_commits(texts, commits, partitions)
     live, keys = last_adds(adds, removes)
-    older_files = (_without(t, hidden(t, keys)) for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions))
+    older_files = (_without(t, hidden(t, keys)) for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions, place.meter))
     parts = [part for t in (*older_files, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
     return _of_parts(place, asked.version, fields, metadata, _once([(_files_of(t), s) for t, s in parts]))
 
@@ -180,7 +183,7 @@ def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]
     except SourceError:
         return None  # commits since then were cleaned up
     commits = [f"{place.log}/{c.name}" for c in chosen.commits]
-    texts = fetch(place.fs, place.log, chosen.commits)
+    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
     if settings(texts, commits):
         return None  # another schema, or another protocol
     adds, removes = read_commits(texts, commits, tuple(older.fields.partitions.values()))

@@ -22,6 +22,7 @@ from skipstone.bindings.sources.delta.columns import LogColumns
 from skipstone.bindings.sources.delta.generated import statistics_of
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
 from skipstone.bindings.statistics import Statistics
+from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import SourceError, StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind
@@ -43,9 +44,9 @@ class DeltaTable:
     Source: Delta Lake, `DataSkippingReaderBase`.
     """
 
-    def __init__(self, asked: Asked, read: Snapshot, adopt: Callable[[Statistics], None] | None = None) -> None:
+    def __init__(self, asked: Asked, read: Snapshot, meter: Meter, adopt: Callable[[Statistics], None] | None = None) -> None:
         """A version that was read. `adopt` gives its statistics what was packed of them before."""
-        self.asked, self.snapshot = asked, read
+        self.asked, self.snapshot, self._meter = asked, read, meter
         self.path, self.version, self.metadata = read.uri, read.version, read.metadata
         self._statistics: dict[str, Statistics] = {}
         if adopt is not None:
@@ -80,6 +81,11 @@ class DeltaTable:
         Source: Delta Lake, `withStatsCache`.
         """
         return f"Delta Table State with Stats #{self.version} - {self.redacted_path}"
+
+    @property
+    def work(self) -> Work:
+        """What was read of the log when this version was first asked for, and the time that plans took."""
+        return self._meter.work
 
     @property
     def column_mapping_mode(self) -> str:
@@ -245,10 +251,11 @@ class DeltaTable:
 
         Source: Delta Lake, `filesForScan`.
         """
-        return plan_table(
-            self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
-            timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
-        )  # fmt: skip
+        with self._meter.phase("planning"):
+            return plan_table(
+                self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
+                timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
+            )  # fmt: skip
 
     @property
     def unit(self) -> str:
@@ -350,7 +357,8 @@ def scan_delta(
         if saved is not None and saved.asked == asked:
             return saved
         base = max((t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None)
-        found = DeltaTable(asked, snapshot(asked, place, None if base is None else (base.asked, base.snapshot)))
+        with place.meter.phase("log"):
+            found = DeltaTable(asked, snapshot(asked, place, None if base is None else (base.asked, base.snapshot)), place.meter)
         return disk.saved(found, place) if saved is None or disk.outgrown(saved, asked) else found
 
     return table_of(asked, read)
