@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,23 @@ class PlannedTable(Protocol):
 
     def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
         """The matching rows, in table order."""
+        ...
+
+
+@runtime_checkable
+class PrunedTable(Protocol):
+    """What a plan asks besides of a table of which only what a predicate left was listed, and whose partitions tell more than its columns do."""
+
+    def total(self) -> DataSize:
+        """How much data the whole table holds."""
+        ...
+
+    def whole(self) -> PlannedTable:
+        """The whole table."""
+        ...
+
+    def refined(self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8], by_partition: Mask) -> tuple[npt.NDArray[np.uint8], Mask]:
+        """Verdicts, and what partition filters leave, with what the partitions say as well."""
         ...
 
 
@@ -219,7 +236,8 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        return Sizes(self.table.size(everything), self.table.size(self._by_partition), self.table.size(self._chosen))
+        total = self.table.total() if isinstance(self.table, PrunedTable) else self.table.size(everything)
+        return Sizes(total, self.table.size(self._by_partition), self.table.size(self._chosen))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, in table order, a batch at a time; as many as the limit allows.
@@ -263,8 +281,10 @@ class Plan:
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
-        everything = np.full(len(self.verdicts), Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(self.table, self.predicate, everything, self.columns, np.ones(len(everything), np.bool_), self.statistics, timezone=self.timezone)
+        table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
+        statistics = table.statistics_in(self.timezone)
+        everything = np.full(statistics.num_containers, Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
+        return Plan(table, self.predicate, everything, self.columns, np.ones(len(everything), np.bool_), statistics, timezone=self.timezone)
 
     def explain(self) -> str:
         """A report for people: how the predicate was understood, and what each conjunct prunes."""
@@ -322,18 +342,29 @@ def plan_table(
     if where is None:
         everything = np.ones(n, np.bool_)
         return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, everything, statistics, limit, timezone)
-    predicate = (
-        where if isinstance(where, PruningPredicate) else PruningPredicate(where, table.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
-    )
-    if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
-        raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+    predicate = predicate_over(table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
     only = _of_partitions(table, statistics)
     by_partition = np.ones(n, np.bool_) if only is None else predicate.prune(only)
     if not stats_skipping:
         judged = by_partition.view(np.uint8) if only is None else predicate.evaluate(only)
     else:
         judged = predicate.evaluate(statistics)
+    if isinstance(table, PrunedTable):
+        judged, by_partition = table.refined(predicate, judged, by_partition)
     return Plan(table, predicate, judged, columns or names, by_partition, statistics, limit, timezone)
+
+
+def predicate_over(schema: pa.Schema, where: Source | PruningPredicate, *, timezone: str, ansi: bool, case_sensitive: bool) -> PruningPredicate:
+    """A condition as a predicate over a table's schema.
+
+    Raises:
+        PredicateError: it is malformed, or a predicate over another schema.
+    """
+    if not isinstance(where, PruningPredicate):
+        return PruningPredicate(where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+    if where.schema is not schema and not where.schema.equals(schema):
+        raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+    return where
 
 
 def _of_partitions(table: PlannedTable, statistics: Statistics) -> Statistics | None:

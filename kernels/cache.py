@@ -14,15 +14,16 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.node import Node
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
 Kernel = Callable[..., int]
+K = TypeVar("K", bound=Hashable)
 
 
 class Shape(NamedTuple):
@@ -37,7 +38,7 @@ class Shape(NamedTuple):
     many: bool = False
 
 
-_kernels: dict[Shape, Kernel] = {}
+_kernels: dict[Hashable, Kernel] = {}
 _compiling = threading.Lock()
 _waiting: set[Shape] = set()
 _waiting_lock = threading.Lock()
@@ -48,8 +49,8 @@ def ready(shape: Shape) -> Kernel | None:
     return _kernels.get(shape)
 
 
-def kernel(shape: Shape, source_of: Callable[[Shape], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
-    """The kernel of a shape; one thread compiles at a time, and the others wait for it."""
+def kernel(shape: K, source_of: Callable[[K], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+    """The kernel of a shape, or of another key that its text follows from; one thread compiles at a time, and the others wait for it."""
     found = _kernels.get(shape)
     if found is None:
         with _compiling:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.register import register_function as register_function
     from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
     from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
+    from skipstone.bindings.sources.iceberg.table import IcebergTable as IcebergTable
+    from skipstone.bindings.sources.iceberg.table import scan_iceberg as scan_iceberg
     from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
     from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
     from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
@@ -48,6 +50,7 @@ _HOMES = {
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
     "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
+    "bindings.sources.iceberg.table": ("IcebergTable", "scan_iceberg"),
     "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
     "bindings.statistics": ("PruningStatistics", "Statistics"),
     "ir.errors": (
@@ -74,6 +77,7 @@ __all__ = [
     "DataSize",
     "DeltaTable",
     "Expr",
+    "IcebergTable",
     "LiteralGuarantee",
     "ParquetTable",
     "Plan",
@@ -95,6 +99,7 @@ __all__ = [
     "prune_many",
     "register_function",
     "scan_delta",
+    "scan_iceberg",
     "scan_parquet",
     "set_threads",
 ]

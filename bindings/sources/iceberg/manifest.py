@@ -1,0 +1,307 @@
+"""Manifests: which files a snapshot has and what is known of each, in columns.
+
+They are read by our own decoder (kernels/avro.py), and where that knows a schema or codec not, by
+pyiceberg's. A manifest never changes, so it is read once while some table that has it is in use.
+
+Source: Iceberg's specification, "Manifests".
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.sources.iceberg.values import strings
+from skipstone.ir.errors import SourceError
+from skipstone.kernels.avro import Codec, Container, Entry, Records
+from skipstone.kernels.avro_program import Slot, Unsupported
+
+READERS: Final = 16  # manifests fetched at a time: much of that is waiting for storage
+EXISTING, ADDED, DELETED = range(3)
+DATA, POSITIONS, EQUALITY = range(3)
+# Ids of the fields of manifest entries.
+STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
+VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
+EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
+Longs = npt.NDArray[np.int64]
+
+
+class Manifest:
+    """The entries of one manifest that live.
+
+    Attributes:
+        path: Where it is.
+        spec: The id of the partition spec that its files were written by.
+        nbytes: Of the file.
+    """
+
+    def __init__(self, path: str, spec: int, sequence: int, records: Records, size: int) -> None:
+        self.path, self.spec, self.nbytes = path, spec, size
+        self._records = records
+        status = self._required(STATUS)
+        if ((status < EXISTING) | (status > DELETED)).any():
+            raise SourceError("an entry has a status that is none of 0, 1 and 2")
+        self._live = None if (status != DELETED).all() else np.flatnonzero(status != DELETED)
+        self._status, self._sequence = self._chosen(status), sequence
+        self.rows: Longs = self._chosen(self._required(ROWS))
+        self.sizes: Longs = self._chosen(self._required(SIZE))
+        self.contents: Longs = self._longs(CONTENT, DATA)
+        if ((self.contents < DATA) | (self.contents > EQUALITY)).any():
+            raise SourceError("a file has a content that is none of 0, 1 and 2")
+        self.paths = self._text(PATH)
+        self.formats = self._text(FORMAT)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def entries(self) -> int:
+        """How many there are, those of removed files included."""
+        return len(self._records)
+
+    def _chosen(self, values: Longs) -> Longs:
+        return values if self._live is None else values[self._live]
+
+    def _required(self, number: int) -> Longs:
+        slot = self._records.field(number, "int", "long")
+        if slot is None or slot.present is not None:
+            raise Unsupported(f"the field {number} may be missing")
+        values: Longs = self._records.slots[slot.at]
+        return values
+
+    def _longs(self, number: int, missing: int) -> Longs:
+        """Numbers of a field, and another one where there is none."""
+        slot = self._records.field(number, "int", "long")
+        if slot is None:
+            return np.full(len(self), missing, np.int64)
+        known = self._records.known(slot)
+        values = self._records.slots[slot.at]
+        return self._chosen(values if known is None else np.where(known, values, missing))
+
+    def _text(self, number: int) -> pa.StringArray:
+        slot = self._records.field(number, "string")
+        if slot is None or slot.present is not None:
+            raise Unsupported(f"the field {number} may be missing")
+        found = strings(self._records.texts(slot, self._live))
+        if found.null_count:
+            raise SourceError("a path or a format is no UTF-8")
+        return found
+
+    @cached_property
+    def sequences(self) -> Longs:
+        """Sequence numbers of the files' data, inherited where they are missing; -1 where that is not so.
+
+        Source: Iceberg's specification, "Sequence Number Inheritance".
+        """
+        own = self._longs(SEQUENCE, -1)
+        return np.where((own < 0) & ((self._status == ADDED) | (self._sequence == 0)), self._sequence, own)
+
+    @cached_property
+    def sort_orders(self) -> Longs:
+        """Ids of the files' sort orders; -1 where that is not known."""
+        return self._longs(SORT_ORDER, -1)
+
+    @cached_property
+    def references(self) -> list[str | None]:
+        """The data file that all deletes of a file are of, where that is told."""
+        slot = self._records.field(REFERENCED, "string")
+        return [None] * len(self) if slot is None else strings(self._records.texts(slot, self._live)).to_pylist()
+
+    @cached_property
+    def places(self) -> tuple[Longs, Longs]:
+        """Where a deletion vector starts in its file, and its bytes; -1: it is none."""
+        return self._longs(OFFSET, -1), self._longs(LENGTH, -1)
+
+    def equality_ids(self, i: int) -> list[int]:
+        """The ids of the columns that an equality delete compares."""
+        slot = self._records.field(EQUALITY_IDS, "array")
+        if slot is None:
+            return []
+        row = i if self._live is None else int(self._live[i])
+        known = self._records.known(slot)
+        return [] if known is not None and not known[row] else self._records.integers(slot, row)
+
+    # What is known of columns.
+
+    def counts(self, number: int, column: int) -> pa.Array | None:
+        """Counts of a column, int64, null where there is none; None: there are none at all."""
+        found = self._entry(number, column)
+        return None if found is None else found.numbers()
+
+    def bounds(self, number: int, column: int) -> Entry | None:
+        """Bounds of a column as they are stored; None: there are none at all."""
+        return self._entry(number, column)
+
+    def _entry(self, number: int, column: int) -> Entry | None:
+        slot = self._records.field(number, "array")
+        if slot is None or slot.texts != (number in (LOWER, UPPER)):
+            return None
+        found = self._records.entry(slot, column)
+        return found if self._live is None else Entry(found.data, found.first[self._live], found.second[self._live])
+
+    @property
+    def partition_ids(self) -> Sequence[int]:
+        """Ids of the partition fields."""
+        return self._records.program.records.get(PARTITION, ())
+
+    def partition(self, number: int) -> tuple[Slot, pa.Array | Entry, npt.NDArray[np.bool_] | None] | None:
+        """Values of a partition field: its type, numbers or stored bytes, and which are not NULL (None: all). None: it has none."""
+        slot = self._records.program.fields.get(number)
+        if slot is None or slot.kind == "array":
+            return None
+        values, known = self._chosen(self._records.slots[slot.at]), self._records.known(slot)
+        known = known if known is None or self._live is None else known[self._live]
+        if slot.kind in ("int", "long"):
+            return slot, pa.array(values), known
+        sizes = self._chosen(self._records.slots[slot.at + 1]) if slot.kind in ("string", "bytes") else np.full(len(self), slot.width)
+        return slot, Entry(self._records.data, values, sizes if known is None else np.where(known, sizes, -1)), known
+
+
+# Reading them.
+
+_held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def read_manifests(listed: Sequence[Any], storage: Any) -> tuple[list[Manifest], int]:
+    """The manifests of a manifest list's entries, in their order; and how many of them had to be read.
+
+    Args:
+        listed: pyiceberg's ManifestFiles.
+        storage: pyiceberg's FileIO.
+
+    Raises:
+        SourceError: one is missing or damaged.
+    """
+    keys = [(m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed]
+    with _lock:
+        found = {key: manifest for key in keys if (manifest := _held.get(key)) is not None}
+    missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
+    if missing:
+        with ThreadPoolExecutor(min(READERS, len(missing)), "skipstone-manifests") as readers:
+            tasks = [readers.submit(_read, m, storage) for _, m in missing]
+            try:
+                found.update((key, task.result()) for (key, _), task in zip(missing, tasks, strict=True))
+            finally:  # after an error no more are read
+                for task in tasks:
+                    task.cancel()
+        with _lock:
+            _held.update(found)
+    return [found[key] for key in keys], len(missing)
+
+
+def _read(listed: Any, storage: Any) -> Manifest:
+    path = listed.manifest_path
+    try:
+        with storage.new_input(path).open() as f:
+            data = f.read()
+        if len(data) < listed.manifest_length:
+            raise SourceError(f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}")
+        manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
+    except SourceError as e:
+        raise SourceError(f"{path}: the manifest cannot be read: {e}") from e
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(f"{path}: the manifest cannot be read ({e})") from e
+    told = (listed.added_files_count, listed.existing_files_count)
+    if all(count is not None and count >= 0 for count in told) and sum(told) > len(manifest):
+        raise SourceError(f"{path}: the manifest has {len(manifest)} files; the manifest list says {sum(told)}. It is cut off, or was replaced.")
+    return manifest
+
+
+def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
+    """A manifest from its bytes.
+
+    Args:
+        data: The file.
+        path: Where it is.
+        spec: The id of its partition spec.
+        sequence: The sequence number that entries without one inherit.
+
+    Raises:
+        SourceError: it is damaged, or neither decoder reads it.
+    """
+    try:
+        found = Container(data)
+        return Manifest(path, spec, sequence, found.records(_codec(found.codec)), len(data))
+    except Unsupported as e:
+        again = rewritten(data, path, e)
+        try:
+            return Manifest(path, spec, sequence, Container(again).records(), len(data))
+        except Unsupported:
+            raise SourceError(str(e)) from e
+
+
+def _codec(name: str) -> Codec | None:
+    """pyiceberg's way to unpack blocks; None: it has none, or ours is enough."""
+    from pyiceberg.avro.codecs import KNOWN_CODECS
+
+    known: Any = KNOWN_CODECS.get(name)
+    if name == "deflate" or known is None:
+        return None
+
+    def unpack(block: bytes) -> bytes:
+        try:
+            return bytes(known.decompress(block))
+        except Exception as e:  # each codec has errors of its own
+            raise SourceError(f"a block cannot be unpacked ({e})") from e
+
+    return unpack
+
+
+def rewritten(data: bytes, path: str, why: Exception) -> bytes:
+    """What pyiceberg reads of a manifest, written again as plain Avro.
+
+    Raises:
+        SourceError: pyiceberg cannot read it either.
+    """
+    from pyiceberg.avro.file import AvroFile, AvroOutputFile
+    from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS as SCHEMAS
+    from pyiceberg.manifest import DataFile, ManifestEntry, data_file_with_partition, manifest_entry_schema_with_data_file
+
+    try:
+        file: Any = AvroFile(_Memory(path, data), SCHEMAS[2], {-1: ManifestEntry, 2: DataFile})
+        with file as reader:
+            entries = list(reader)
+            partition = reader.schema.find_type(102)
+        out = _Memory(path)
+        schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
+        writer: Any = AvroOutputFile(out, schema, "manifest_entry", metadata={"write.avro.compression-codec": "null", "avro.codec": "null"})
+        with writer:
+            if entries:
+                writer.write_block(entries)
+        return out.written
+    except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})") from e
+
+
+class _Memory:
+    """Bytes in memory as pyiceberg's InputFile and OutputFile."""
+
+    def __init__(self, location: str, data: bytes = b"") -> None:
+        self.location, self.data = location, data
+        self.written = b""
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        return io.BytesIO(self.data)
+
+    def create(self, overwrite: bool = False) -> _Stream:
+        return _Stream(self)
+
+
+class _Stream(io.BytesIO):
+    def __init__(self, memory: _Memory) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def close(self) -> None:
+        self.memory.written = self.getvalue()
+        super().close()
