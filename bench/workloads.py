@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.files import files
+from bench.iceberg import iceberg
 from bench.ingest import ingest
 from bench.kernels import kernels, many
 from bench.latency import latency
@@ -33,6 +34,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "latency": latency,
     "compile": compiling,
     "files": files,
+    "iceberg": iceberg,
     "power": power,
 }
 USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files")
