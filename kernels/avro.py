@@ -88,7 +88,7 @@ class Records:
     data: Bytes
     program: Program
     slots: Longs
-    header: Mapping[str, bytes]
+    header: Mapping[str, str]
 
     def __len__(self) -> int:
         return int(self.slots.shape[1])
@@ -228,7 +228,7 @@ class Container:
     @property
     def codec(self) -> str:
         """How its blocks are packed."""
-        return self.header.get("avro.codec", b"null").decode(errors="replace")
+        return self.header.get("avro.codec", "null")
 
     @cached_property
     def program(self) -> Program:
@@ -239,7 +239,7 @@ class Container:
             SourceError: it has none.
         """
         try:
-            schema = json.loads(self.header.get("avro.schema", b""))
+            schema = json.loads(self.header.get("avro.schema", ""))
         except (ValueError, RecursionError) as e:
             raise SourceError(f"its schema is no JSON ({e})") from None
         return program_of(schema)
@@ -303,10 +303,10 @@ def _inflate(block: bytes) -> bytes:
     return out
 
 
-def _header(data: bytes) -> tuple[dict[str, bytes], int]:
+def _header(data: bytes) -> tuple[dict[str, str], int]:
     """What the header says, by key, and where the marker is."""
     pos, end = 4, len(data)
-    found: dict[str, bytes] = {}
+    found: dict[str, str] = {}
 
     def text() -> bytes:
         nonlocal pos
@@ -324,8 +324,11 @@ def _header(data: bytes) -> tuple[dict[str, bytes], int]:
         if not count:
             return found, pos
         for _ in range(count):
-            key = text().decode(errors="replace")
-            found[key] = text()
+            key, value = text(), text()
+            try:
+                found[key.decode()] = value.decode()
+            except UnicodeDecodeError:
+                raise SourceError("its header is damaged: a text in it is no UTF-8") from None
 
 
 def damaged(error: Longs) -> SourceError:

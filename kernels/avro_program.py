@@ -84,10 +84,10 @@ class _Writer:
             raise Unsupported("a record of the schema has no list of fields")
         total = 0
         for f in fields:
-            if not isinstance(f, dict) or "type" not in f:
-                raise Unsupported("a field of the schema has no type")
+            if not isinstance(f, dict) or "type" not in f or not isinstance(f.get("name"), str):
+                raise Unsupported("a field of the schema has no name or type")
             number = f.get("field-id")
-            if wanted and (type(number) is not int or number in self.fields):
+            if type(number) is not int or (wanted and number in self.fields):
                 raise Unsupported(f"the field {f.get('name')!r} of the schema has no id of its own")
             total += self.value(f["type"], number if wanted else None, depth)
         return total
@@ -140,14 +140,16 @@ class _Writer:
         slot = -1 if number is None else self.take(1)
         begin = self.step(ARRAY, slot)
         start = len(self.steps)
-        items = described.get("items")
+        items, pairs = described.get("items"), described.get("logicalType") == "map"
+        if pairs != ("logicalType" in described) or not (pairs or isinstance(described.get("element-id"), int)):
+            raise Unsupported("the schema has an array that is neither a map nor a list with an id")
         if not self.value(items, None, depth + 1):
             raise Unsupported("the schema has an array of items that take no bytes")
         body = [step[0] for step in self.steps[start:]]
         self.steps[begin][3] = self.step(END, -1, 0, begin)
         if number is not None:
-            pair = isinstance(items, dict) and items.get("type") == "record" and [f.get("name") for f in items["fields"]] == ["key", "value"]
-            texts = {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1])) if pair and len(body) == 2 else None
+            pairs = pairs and isinstance(items, dict) and items.get("type") == "record" and [f["name"] for f in items["fields"]] == ["key", "value"]
+            texts = {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1])) if pairs and len(body) == 2 else None
             self.fields[number] = Slot("array", slot, present, 0, described, texts)
         return 1
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Final
@@ -32,6 +32,13 @@ DATA, POSITIONS, EQUALITY = range(3)
 STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
 VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
 EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
+MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
+# Avro's types of them, which those of pyiceberg's and Java's writers are among.
+KINDS: Final = (
+    (("int", "long"), (STATUS, SEQUENCE, CONTENT, ROWS, SIZE, SORT_ORDER, OFFSET, LENGTH)),
+    (("string",), (PATH, FORMAT, REFERENCED)),
+    (("array",), (*MAPS, EQUALITY_IDS)),
+)
 Longs = npt.NDArray[np.int64]
 
 
@@ -47,6 +54,11 @@ class Manifest:
     def __init__(self, path: str, spec: int, sequence: int, records: Records, size: int) -> None:
         self.path, self.spec, self.nbytes = path, spec, size
         self._records = records
+        for kinds, numbers in KINDS:
+            for number in numbers:
+                slot = records.field(number, *kinds)
+                if slot is not None and number in MAPS and slot.texts != (number in (LOWER, UPPER)):
+                    raise Unsupported(f"the field {number} is no map of a column's statistics")
         status = self._required(STATUS)
         if ((status < EXISTING) | (status > DELETED)).any():
             raise SourceError("an entry has a status that is none of 0, 1 and 2")
@@ -135,7 +147,7 @@ class Manifest:
     def counts(self, number: int, column: int) -> pa.Array | None:
         """Counts of a column, int64, null where there is none; None: there are none at all."""
         found = self._entry(number, column)
-        return None if found is None else found.numbers()
+        return None if found is None or not found.second.any() else found.numbers()
 
     def bounds(self, number: int, column: int) -> Entry | None:
         """Bounds of a column as they are stored; None: there are none at all."""
@@ -143,7 +155,7 @@ class Manifest:
 
     def _entry(self, number: int, column: int) -> Entry | None:
         slot = self._records.field(number, "array")
-        if slot is None or slot.texts != (number in (LOWER, UPPER)):
+        if slot is None:
             return None
         found = self._records.entry(slot, column)
         return found if self._live is None else Entry(found.data, found.first[self._live], found.second[self._live])
@@ -270,7 +282,7 @@ def rewritten(data: bytes, path: str, why: Exception) -> bytes:
     try:
         file: Any = AvroFile(_Memory(path, data), SCHEMAS[2], {-1: ManifestEntry, 2: DataFile})
         with file as reader:
-            entries = list(reader)
+            entries = [_signed(e) for e in reader]
             partition = reader.schema.find_type(102)
         out = _Memory(path)
         schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
@@ -281,6 +293,21 @@ def rewritten(data: bytes, path: str, why: Exception) -> bytes:
         return out.written
     except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
         raise SourceError(f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})") from e
+
+
+def _signed(entry: Any) -> Any:
+    """An entry whose maps have the numbers of the file: pyiceberg's compiled decoder takes them for unsigned ones."""
+    file = entry.data_file
+    for i, values in enumerate(file._data):
+        if isinstance(values, Mapping):
+            file[i] = {_int64(k): _int64(v) for k, v in values.items()}
+        elif isinstance(values, list):
+            file[i] = [_int64(v) for v in values]
+    return entry
+
+
+def _int64(v: Any) -> Any:
+    return v - 2**64 if isinstance(v, int) and v >= 2**63 else v
 
 
 class _Memory:
