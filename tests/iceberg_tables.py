@@ -50,9 +50,7 @@ class Lake(NoopCatalog, MetastoreCatalog):
     def load_namespace_properties(self, namespace):
         return {}
 
-    def create_table(
-        self, identifier, schema, location=None, partition_spec=UNPARTITIONED_PARTITION_SPEC, sort_order=UNSORTED_SORT_ORDER, properties=None
-    ):
+    def create_table(self, identifier, schema, location=None, partition_spec=UNPARTITIONED_PARTITION_SPEC, sort_order=UNSORTED_SORT_ORDER, properties=None):
         staged = self._create_staged_table(("db", identifier), schema, location, partition_spec, sort_order, properties or {})
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         self.places["db", identifier] = staged.metadata_location

@@ -245,5 +245,3 @@ def test_decimals_of_all_widths():
             expected = [decimal.Decimal(v).scaleb(-to.scale) if ok else None for v, ok in zip(values, fits, strict=True)]
         found = decimals(_stored([*stored, None, b"", b"\1" * 17, b"\0" * 16]), to).to_pylist()
         assert found == [*expected, None, None, None, 0]
-
-
