@@ -7,6 +7,7 @@ import decimal
 import itertools
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def iceberg(options: Options) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         metadata = make_table(Path(folder), n)
         for name, (text, theirs) in QUESTIONS.items():
-            runs = {OWN: lambda text=text: own(metadata, text), PEER: lambda theirs=theirs: peer(metadata, theirs)}
+            runs = {OWN: partial(own, metadata, text), PEER: partial(peer, metadata, theirs)}
             found, expected = runs[OWN](), runs[PEER]()
             if sorted(found) != sorted(expected):
                 raise WrongAnswer(f"{name}: Skipstone keeps {len(found)} files, pyiceberg {len(expected)}")
@@ -48,7 +49,9 @@ def iceberg(options: Options) -> Report:
                 report.time(f"{engine}, {name}", t, own=timings[OWN], engine=engine, group=name)
                 report.rows.append(_row(engine, name, t, timings[OWN], n, len(found)))
             report.requirements.append(Requirement(f"Iceberg, {name}: times as fast as pyiceberg's plan_files", timings[PEER].times(timings[OWN]), 5))
-    report.notes.append(f"Manifests are deflated, in blocks of {PER_BLOCK} entries as Java's writers make them. Both contestants read files from the page cache.")
+    report.notes.append(
+        f"Manifests are deflated, in blocks of {PER_BLOCK} entries as Java's writers make them. Both contestants read files from the page cache."
+    )
     return report
 
 
@@ -110,7 +113,7 @@ def _manifest(folder: Path, io: Any, schema: Any, spec: Any, first: int, stop: i
     """A manifest of the files [first, stop), written by pyiceberg, many entries in a block."""
     from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, ManifestWriterV2
 
-    class Writer(ManifestWriterV2):
+    class Writer(ManifestWriterV2):  # type: ignore[misc]
         def new_writer(self) -> Any:
             writer, waiting = super().new_writer(), []
             write = writer.write_block
@@ -147,7 +150,7 @@ def _files(folder: Path, first: int) -> Iterator[Any]:
         yield DataFile.from_args(
             content=DataFileContent.DATA, file_path=f"{folder}/data/day_day={day}/00000-{i}-0d0c4f5e-9a3b-4a57-9f3e-2a1f6b7c8d9e.parquet",
             file_format=FileFormat.PARQUET, partition=Record(day), record_count=500, file_size_in_bytes=20_000 + i % 977,
-            column_sizes={c: 2_000 + i % 100 for c in range(1, 9)}, value_counts=dict.fromkeys(range(1, 9), 500),
+            column_sizes=dict.fromkeys(range(1, 9), 2000 + i % 100), value_counts=dict.fromkeys(range(1, 9), 500),
             null_value_counts={c: i % 3 if c > 4 else 0 for c in range(1, 9)}, nan_value_counts={6: 0}, lower_bounds=bounds[0], upper_bounds=bounds[1],
             key_metadata=None, split_offsets=[4], equality_ids=None, sort_order_id=0,
         )  # fmt: skip

@@ -9,7 +9,7 @@ import inspect
 import json
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -212,12 +212,14 @@ class Container:
 
     Args:
         data: The file.
+        unused: Ids of fields whose values are not kept.
 
     Raises:
         SourceError: it is not one, or cut off.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, unused: Set[int] = frozenset()) -> None:
+        self.unused = unused
         self.data: Bytes = np.frombuffer(data, np.uint8)
         if data[:4] != MAGIC:
             raise SourceError(f"no Avro file: it begins with {data[:4]!r}; expected {MAGIC!r}")
@@ -242,7 +244,7 @@ class Container:
             schema = json.loads(self.header.get("avro.schema", ""))
         except (ValueError, RecursionError) as e:
             raise SourceError(f"its schema is no JSON ({e})") from None
-        return program_of(schema)
+        return program_of(schema, self.unused)
 
     def records(self, unpack: Codec | None = None) -> Records:
         """Its records.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,6 +64,7 @@ class Program:
 class _Writer:
     steps: list[list[int]] = field(default_factory=list)
     slots: int = 0
+    unused: Set[int] = frozenset()
     fields: dict[int, Slot] = field(default_factory=dict)
     records: dict[int, list[int]] = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ class _Writer:
             number = f.get("field-id")
             if type(number) is not int or (wanted and number in self.fields):
                 raise Unsupported(f"the field {f.get('name')!r} of the schema has no id of its own")
-            total += self.value(f["type"], number if wanted else None, depth)
+            total += self.value(f["type"], number if wanted and number not in self.unused else None, depth)
         return total
 
     def value(self, described: Any, number: int | None, depth: int) -> int:
@@ -154,11 +155,12 @@ class _Writer:
         return 1
 
 
-def program_of(schema: Any) -> Program:
+def program_of(schema: Any, unused: Set[int] = frozenset()) -> Program:
     """The program of a schema, whose records have fields with Iceberg's ids.
 
     Args:
         schema: A record's schema as JSON gives it. Fields of records within it are found by their ids, too.
+        unused: Ids of fields whose values are not kept.
 
     Raises:
         Unsupported: it has a shape that is not read here.
@@ -170,7 +172,7 @@ def program_of(schema: Any) -> Program:
     """
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise Unsupported("the schema is no record")
-    writer = _Writer()
+    writer = _Writer(unused=unused)
     try:
         width = writer.record(schema, True, 0)
     except RecursionError:

@@ -12,10 +12,9 @@ from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
-from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, UUIDType
 
-from skipstone.bindings.sources.iceberg.manifest import LOWER, NANS, NULLS, SEQUENCE, UPPER, VALUES, Manifest, decode
+from skipstone.bindings.sources.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest, decode
 from skipstone.ir.errors import SourceError
 from tests.iceberg_tables import DeleteWriter, data_file
 

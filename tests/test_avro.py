@@ -211,7 +211,7 @@ def test_odd_schemas_go_to_pyiceberg(monkeypatch):
     data = written(6, codec="null", seed=5)
     expected = ours(decode(data, "m.avro", 0, 9))
 
-    def refuse(schema):
+    def refuse(schema, unused):
         asked.append(schema)
         if len(asked) == 1:
             raise Unsupported("a shape of tomorrow")

@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from skipstone.bindings.sources.iceberg.manifest import DATA, EQUALITY, LOWER, UPPER, Manifest
 from skipstone.bindings.sources.iceberg.partition import Spec
@@ -20,8 +19,9 @@ from skipstone.kernels.avro import Entry
 
 FILE_PATH: Final = 2147483546  # ids of the columns of position delete files
 FILE_POSITION: Final = 2147483545
+CUT: Final = 16  # characters that bounds of strings may have been cut to
 LAST: Final = np.iinfo(np.int64).max
-Key = tuple[int, Hashable]
+Key = tuple[int, Hashable]  # a spec's id, and a partition's values
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,10 @@ class Deletes:
         for m in manifests:
             low, high = (_paths(m.bounds(number, FILE_PATH), len(m)) for number in (LOWER, UPPER))
             offsets, lengths = m.places
-            keys = partition_keys(m)
             paths, formats = m.paths.to_pylist(), m.formats.to_pylist()
             for i in np.flatnonzero(m.contents != DATA).tolist():
                 by_value = int(m.contents[i]) == EQUALITY
-                target = m.references[i] or (low[i] if low[i] is not None and low[i] == high[i] else None)
+                target = m.references[i] or (low[i] if len(low[i] or "") > CUT and low[i] == high[i] else None)
                 sequence = int(m.sequences[i]) if m.sequences[i] >= 0 else int(LAST)
                 ids = tuple(m.equality_ids(i)) if by_value else ()
                 one = Delete(paths[i], formats[i], sequence, ids or ((-1,) if by_value else ()), int(offsets[i]), int(lengths[i]), int(m.rows[i]), target)
@@ -85,7 +84,7 @@ class Deletes:
                 elif by_value and not _partitioned(specs, m.spec):
                     out.everywhere.append(one)
                 else:
-                    out.by_partition[keys[i]].append(one)
+                    out.by_partition[m.spec, m.keys[i]].append(one)
         return out
 
     def __bool__(self) -> bool:
@@ -93,11 +92,10 @@ class Deletes:
 
     def of_files(self, files: Manifest, rows: Sequence[int]) -> Iterator[tuple[int, list[Delete]]]:
         """Data files of a manifest at some places, and what may take rows of each."""
-        keys = partition_keys(files) if self.by_partition else []
-        sequences, paths = files.sequences, files.paths
         for i in rows:
-            given = [*self.everywhere, *(self.by_partition.get(keys[i], ()) if keys else ()), *self.by_path.get(paths[i].as_py(), ())]
-            yield i, [d for d in given if d.takes(int(sequences[i]))]
+            own = self.by_partition.get((files.spec, files.keys[i]), ()) if self.by_partition else ()
+            given = [*self.everywhere, *own, *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ())]
+            yield i, [d for d in given if d.takes(int(files.sequences[i]))]
 
     def living(self, files: Manifest) -> npt.NDArray[np.int64]:
         """Rows that live in each data file of a manifest, int64; -1 is unknown."""
@@ -122,16 +120,3 @@ def _paths(found: Entry | None, n: int) -> list[str | None]:
     if found is None:
         return [None] * n
     return [None if v is None else v.decode(errors="surrogateescape") for v in found.texts().to_pylist()]
-
-
-def partition_keys(files: Manifest) -> list[Key]:
-    """The partition of each file of a manifest, so that two are equal where spec and values are."""
-    columns: list[list[Hashable]] = []
-    for number in sorted(files.partition_ids):
-        found = files.partition(number)
-        if found is None:
-            continue
-        _, stored, known = found
-        values = stored.texts() if isinstance(stored, Entry) else stored if known is None else pa.array(np.asarray(stored), mask=~known)
-        columns.append(values.to_pylist())
-    return [(files.spec, key) for key in zip(*columns, strict=True)] if columns else [(files.spec, ())] * len(files)

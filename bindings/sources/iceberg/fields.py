@@ -44,16 +44,17 @@ def arrow_of(kind: Any) -> pa.DataType:
         case "DecimalType":
             return pa.decimal128(kind.precision, kind.scale)
         case "StructType":
-            return pa.struct([_field(f) for f in kind.fields])
+            return pa.struct([field_of(f) for f in kind.fields])
         case "ListType":
-            return pa.list_(_field(kind.element_field))
+            return pa.list_(field_of(kind.element_field))
         case "MapType":
-            return pa.map_(_field(kind.key_field), _field(kind.value_field))
+            return pa.map_(field_of(kind.key_field), field_of(kind.value_field))
         case name:
             return PLAIN.get(name, pa.binary())
 
 
-def _field(f: Any) -> pa.Field:
+def field_of(f: Any) -> pa.Field:
+    """The Arrow field of a field of pyiceberg's."""
     return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required)
 
 
@@ -84,7 +85,7 @@ class TableFields:
 
     def __init__(self, schema: Any, others: Mapping[int, Any]) -> None:
         self.iceberg, self.others = schema, others
-        self.schema: pa.Schema = pa.schema([_field(f) for f in schema.fields])
+        self.schema: pa.Schema = pa.schema([field_of(f) for f in schema.fields])
 
     @cached_property
     def leaves(self) -> Mapping[Path, Leaf]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Final
@@ -32,6 +32,7 @@ DATA, POSITIONS, EQUALITY = range(3)
 STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
 VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
 EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
+UNUSED: Final = frozenset({1, 4, 108, 131, 132})  # snapshot, file sequence number, column sizes, key metadata, split offsets
 MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
 # Avro's types of them, which those of pyiceberg's and Java's writers are among.
 KINDS: Final = (
@@ -177,6 +178,18 @@ class Manifest:
         sizes = self._chosen(self._records.slots[slot.at + 1]) if slot.kind in ("string", "bytes") else np.full(len(self), slot.width)
         return slot, Entry(self._records.data, values, sizes if known is None else np.where(known, sizes, -1)), known
 
+    @cached_property
+    def keys(self) -> list[Hashable]:
+        """The partition of each file, so that two are equal where all values are."""
+        columns: list[list[Hashable]] = []
+        for number in self.partition_ids:
+            found = self.partition(number)
+            if found is not None:
+                _, stored, known = found
+                values = stored.texts() if isinstance(stored, Entry) else stored if known is None else pa.array(np.asarray(stored), mask=~known)
+                columns.append(values.to_pylist())
+        return list(zip(*columns, strict=True)) if columns else [()] * len(self)
+
 
 # Reading them.
 
@@ -242,12 +255,12 @@ def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
         SourceError: it is damaged, or neither decoder reads it.
     """
     try:
-        found = Container(data)
+        found = Container(data, UNUSED)
         return Manifest(path, spec, sequence, found.records(_codec(found.codec)), len(data))
     except Unsupported as e:
         again = rewritten(data, path, e)
         try:
-            return Manifest(path, spec, sequence, Container(again).records(), len(data))
+            return Manifest(path, spec, sequence, Container(again, UNUSED).records(), len(data))
         except Unsupported:
             raise SourceError(str(e)) from e
 

@@ -113,7 +113,8 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
     source = from_arrow(leaf.type)
     # Of a column that was promoted, the transform saw another type: hashes stay, and what is cut or wrapped at its ends does not.
     changed = fields.changed(leaf.id)
-    if not transform.supports(source) or (changed and transform.name not in ("identity", "bucket")) or (changed and pa.types.is_timestamp(leaf.type)):
+    kept = transform.name == "identity" or (transform.name == "bucket" and not pa.types.is_timestamp(leaf.type))
+    if not transform.supports(source) or (changed and not kept):
         return None
     if transform.name in ("identity", "truncate"):
         return SpecField(field.field_id, at, leaf, transform, field.name, leaf.kind, leaf.type)

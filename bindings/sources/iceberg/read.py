@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
-from skipstone.bindings.sources.iceberg.fields import arrow_of
+from skipstone.bindings.sources.iceberg.fields import arrow_of, field_of
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.sources.iceberg.partition import partition_values
 from skipstone.bindings.sources.iceberg.removed import deleted_positions, equal_rows, vector_positions
@@ -184,7 +184,7 @@ class _Reader:
 
 
 def _schema(fields: Iterable[Any]) -> pa.Schema:
-    return pa.schema([pa.field(f.name, arrow_of(f.field_type), nullable=True) for f in fields])
+    return pa.schema(list(map(field_of, fields)))
 
 
 def _path_to(field: Any, number: int) -> tuple[str, ...] | None:
