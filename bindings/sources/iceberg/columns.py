@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.sources.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.sources.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest
-from skipstone.bindings.sources.iceberg.partition import Spec, partition_raw
+from skipstone.bindings.sources.iceberg.partition import Spec, joined, partition_raw
 from skipstone.bindings.sources.iceberg.values import typed
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw
-
-PARTS = ("min", "max", "null_count", "row_count", "nan_count")
+from skipstone.kernels.pool import run_chunks
 
 
 class FileColumns(Mapping[Path, Raw]):
@@ -43,14 +42,13 @@ class FileColumns(Mapping[Path, Raw]):
         return len(self._fields.leaves)
 
     def _raw(self, leaf: Leaf) -> Raw:
-        parts = [self._of_manifest(leaf, m) for m in self._manifests]
-        whole = []
-        for name in PARTS:
-            found = [getattr(p, name) for p in parts]
-            kind = leaf.type if name in ("min", "max") else pa.int64()
-            filled = [pa.nulls(len(m), kind) if a is None else a for a, m in zip(found, self._manifests, strict=True)]
-            whole.append(None if all(a is None for a in found) else pa.chunked_array(filled, kind))
-        return Raw(*whole)
+        parts = [Raw()] * len(self._manifests)
+
+        def work(first: int, stop: int) -> None:
+            parts[first:stop] = [self._of_manifest(leaf, m) for m in self._manifests[first:stop]]
+
+        run_chunks(work, len(parts), 1)
+        return joined(parts, list(map(len, self._manifests)), leaf.type)
 
     def _of_manifest(self, leaf: Leaf, files: Manifest) -> Raw:
         spec = self._specs.get(files.spec)

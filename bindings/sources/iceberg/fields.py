@@ -38,7 +38,7 @@ def arrow_of(kind: Any) -> pa.DataType:
     Example:
         >>> from pyiceberg.types import ListType, UUIDType
         >>> arrow_of(ListType(1, UUIDType()))
-        ListType(list<element: string>)
+        ListType(list<element: string not null>)
     """
     match type(kind).__name__:
         case "DecimalType":

@@ -115,11 +115,22 @@ class IcebergFiles:
 
     def refined(self, predicate: PruningPredicate, verdicts: Verdicts, by_partition: Mask) -> tuple[Verdicts, Mask]:
         """Verdicts and partition filters with what partitions by transforms of columns tell."""
-        told = [self.table.specs[m.spec].judge(predicate, m) for m in self.manifests]
-        partitions = np.concatenate(told) if told else np.empty(0, np.uint8)
+        partitions = np.full(len(self), Verdict.MAYBE, np.uint8)
+        for number, (places, statistics) in self._by_spec.items():
+            partitions[places] = self.table.specs[number].judge(predicate, statistics)
         never, always = partitions == Verdict.NEVER, partitions == Verdict.ALWAYS
         verdicts = np.where(never, Verdict.NEVER, np.where(always & (verdicts == Verdict.MAYBE), Verdict.ALWAYS, verdicts)).astype(np.uint8)
         return verdicts, by_partition & ~never
+
+    @cached_property
+    def _by_spec(self) -> Mapping[int, tuple[npt.NDArray[np.int64], Statistics]]:
+        """For each spec the places of its files, and the values of their partitions."""
+        out = {}
+        for number in {m.spec for m in self.manifests}:
+            mine = [(m, end) for m, end in zip(self.manifests, self._ends.tolist(), strict=True) if m.spec == number]
+            places = np.concatenate([np.arange(end - len(m), end) for m, end in mine])
+            out[number] = places, self.table.specs[number].statistics([m for m, _ in mine])
+        return out
 
     def at(self, i: int) -> tuple[Manifest, int]:
         """The manifest of the i-th file, and its place there."""

@@ -197,6 +197,12 @@ _held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = weakre
 _lock = threading.Lock()
 
 
+def forget() -> None:
+    """Let tables that are made from now on read their manifests again."""
+    with _lock:
+        _held.clear()
+
+
 def read_manifests(listed: Sequence[Any], storage: Any) -> tuple[list[Manifest], int]:
     """The manifests of a manifest list's entries, in their order; and how many of them had to be read.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ from skipstone.kernels.columns import Raw
 
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
-ONE = pa.scalar(1, pa.int64())
+ONE: Final = pa.scalar(1, pa.int64())
+PARTS: Final = ("min", "max", "null_count", "row_count", "nan_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +93,16 @@ class Spec:
         known: dict[Path, Raw] = {(f.name,): _summary(f, manifests) for f in self.fields}
         return predicate.over(condition, self.schema).prune(Statistics(self.schema, len(manifests), known))
 
-    def judge(self, predicate: PruningPredicate, files: Manifest) -> Verdicts:
+    def statistics(self, manifests: Sequence[Manifest]) -> Statistics:
+        """The partition values of the files of some manifests, as statistics of columns that have one value in each file."""
+        known: dict[Path, Raw] = {(f.name,): joined([partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type) for f in self.fields}
+        return Statistics(self.schema, sum(map(len, manifests)), known)
+
+    def judge(self, predicate: PruningPredicate, statistics: Statistics) -> Verdicts:
         """NEVER where no row of a file's partition can match, ALWAYS where every row does."""
-        n = len(files)
         conditions = self.project(predicate, "inclusive"), self.project(predicate, "strict")
-        if conditions == (TRUE, FALSE) or not n:
-            return np.full(n, Verdict.MAYBE, np.uint8)
-        known: dict[Path, Raw] = {(f.name,): partition_raw(f, files) for f in self.fields}
-        statistics = Statistics(self.schema, n, known)
+        if conditions == (TRUE, FALSE):
+            return np.full(len(statistics), Verdict.MAYBE, np.uint8)
         may, must = (predicate.over(c, self.schema) for c in conditions)
         always = must.evaluate(statistics) == Verdict.ALWAYS
         return np.where(may.prune(statistics), np.where(always, Verdict.ALWAYS, Verdict.MAYBE), Verdict.NEVER).astype(np.uint8)
@@ -135,6 +138,24 @@ def _stored(values: Sequence[bytes | None]) -> Entry:
     sizes = np.array([-1 if v is None else len(v) for v in values], np.int64)
     ends = np.cumsum(np.maximum(sizes, 0))
     return Entry(np.frombuffer(b"".join(v or b"" for v in values), np.uint8), ends - np.maximum(sizes, 0), sizes)
+
+
+def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
+    """The statistics of one column from those of several lists of containers.
+
+    Args:
+        parts: Of each list.
+        lengths: How many containers each has.
+        kind: The column's type.
+    """
+
+    def whole(name: str) -> pa.ChunkedArray | None:
+        found, to = [getattr(p, name) for p in parts], kind if name in ("min", "max") else pa.int64()
+        if all(a is None for a in found):
+            return None
+        return pa.chunked_array([pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to)
+
+    return Raw(*map(whole, PARTS))
 
 
 def partition_raw(f: SpecField, files: Manifest) -> Raw:

@@ -263,7 +263,8 @@ def scan_iceberg(
     """Read the manifest list of an Iceberg table.
 
     Args:
-        table: A table of pyiceberg's, as a catalog loads it; or the path or URI of a metadata file.
+        table: A table of pyiceberg's, as a catalog loads it; or the path or URI of a metadata file, or of a table's folder
+            whose `metadata/version-hint.text` names it.
         snapshot_id: Which snapshot; None is the current one. Its columns are those of its own time.
         storage_options: What pyiceberg's FileIO needs to reach the storage, for a metadata file.
 
@@ -277,10 +278,21 @@ def scan_iceberg(
     Source: Iceberg's specification, "Scan Planning".
 
     Example:
-        >>> scan_iceberg("/no/such/metadata.json")
-        Traceback (most recent call last):
-        ...
-        skipstone.ir.errors.SourceError: /no/such/metadata.json: the metadata cannot be read (FileNotFoundError: ...
+        >>> import tempfile
+        >>> from pyiceberg.io.pyarrow import PyArrowFileIO
+        >>> from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+        >>> from pyiceberg.schema import Schema
+        >>> from pyiceberg.serializers import ToOutputFile
+        >>> from pyiceberg.table.metadata import new_table_metadata
+        >>> from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+        >>> from pyiceberg.types import LongType, NestedField
+        >>> folder = tempfile.mkdtemp()
+        >>> schema = Schema(NestedField(1, "x", LongType()))
+        >>> metadata = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, folder)
+        >>> ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(f"{folder}/00000.metadata.json"))
+        >>> table = scan_iceberg(f"{folder}/00000.metadata.json")
+        >>> table.num_files, table.plan("x > 5").files
+        (0, ())
     """
     try:
         from pyiceberg.table import StaticTable, Table
