@@ -21,7 +21,7 @@ import pyarrow as pa
 from skipstone.ir.errors import SourceError
 from skipstone.kernels import avro_loops, cache
 from skipstone.kernels.avro_loops import BRANCH, COUNT, DEPTH, LENGTH, NUMBER, REST, SYNC, items, varint
-from skipstone.kernels.avro_program import Program, Slot, Unsupported, program_of
+from skipstone.kernels.avro_program import WIDTHS, Program, Slot, Unsupported, program_of
 
 if TYPE_CHECKING:
     import types
@@ -128,20 +128,10 @@ class Records:
         sizes = chosen[slot.at + 1] if slot.kind in ("string", "bytes") else np.full(chosen.shape[1], slot.width)
         return gathered(self.data, chosen[slot.at], sizes, None if slot.present is None else chosen[slot.present] != 0)
 
-    def integers(self, slot: Slot, row: int) -> list[int]:
-        """The items of an array of integers in one record."""
-        if slot.described.get("items") not in ("int", "long"):
-            raise Unsupported("the field is no array of integers")
-        out: list[int] = []
-        pos, end = int(self.slots[slot.at, row]), len(self.data)
-        while True:
-            with np.errstate(over="ignore"):
-                count, pos = (int(v) for v in items(self.data, pos, end))
-                if not count:
-                    return out
-                for _ in range(count):
-                    number, pos = (int(v) for v in varint(self.data, pos, end))
-                    out.append(number)
+    def items(self, slot: Slot, row: int) -> list[Any]:
+        """The items of an array in one record: numbers, bytes, lists, and dictionaries of records by field ids."""
+        with np.errstate(over="ignore"):
+            return _array(self.data, int(self.slots[slot.at, row]), slot.described)[0]
 
     def entry(self, slot: Slot, key: int) -> Entry:
         """The values of a key in maps."""
@@ -205,6 +195,38 @@ def gathered(data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.boo
     offsets[1:] = ends
     mask = None if known is None else pa.array(known).buffers()[1]
     return pa.Array.from_buffers(pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)])
+
+
+def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:
+    """An array that `records` has read without an error, and where it ends."""
+    out: list[Any] = []
+    while True:
+        count, pos = (int(v) for v in items(data, pos, len(data)))
+        if not count:
+            return out, pos
+        for _ in range(count):
+            value, pos = _value(data, pos, described["items"])
+            out.append(value)
+
+
+def _value(data: Bytes, pos: int, described: Any) -> tuple[Any, int]:
+    if isinstance(described, list):
+        branch, pos = (int(v) for v in varint(data, pos, len(data)))
+        return (None, pos) if described[branch] == "null" else _value(data, pos, described[branch])
+    kind = described["type"] if isinstance(described, dict) else described
+    if kind == "record":
+        out = {}
+        for f in described["fields"]:
+            out[f["field-id"]], pos = _value(data, pos, f["type"])
+        return out, pos
+    if kind == "array":
+        return _array(data, pos, described)
+    size = WIDTHS.get(kind, 0) or (described["size"] if kind == "fixed" else 0)
+    if not size:
+        size, pos = (int(v) for v in varint(data, pos, len(data)))
+        if kind in ("int", "long"):
+            return size, pos
+    return data[pos : pos + size].tobytes(), pos + size
 
 
 class Container:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from pyiceberg.manifest import ManifestWriterV1
 
-from skipstone.bindings.sources.iceberg import manifest as manifests
+from skipstone.bindings.sources.iceberg import fallback
 from skipstone.bindings.sources.iceberg.manifest import decode
 from skipstone.ir.errors import SourceError
 from skipstone.kernels import avro, avro_loops
 from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Unsupported, program_of
-from tests.fuzz_avro import bases, check, mutated, ours, theirs, written
+from tests.fuzz_avro import LISTS, bases, check, check_list, mutated, ours, theirs, written
 
 BASES = bases()
 
@@ -26,7 +26,7 @@ def test_whole_files(data):
 @pytest.mark.parametrize("data", BASES.values(), ids=BASES)
 def test_the_other_decoder(data):
     """What pyiceberg's decoder reads and we decode again is what we decode at once."""
-    again = manifests.rewritten(data, "m.avro", Unsupported("a reason"))
+    again = fallback.rewritten(data, Unsupported("a reason"))
     first, second = (ours(decode(d, "m.avro", 0, 9)) for d in (data, again))
     assert first == second
 
@@ -43,6 +43,15 @@ def test_every_cut(name):
 def test_damage(case):
     r = np.random.default_rng(10**6 + case)
     assert check(mutated(list(BASES.values())[case % len(BASES)], r)) in ("refused", "same", "unknown")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_manifest_lists(name):
+    assert check_list(LISTS[name]) == "same"
+    for n in range(0, len(LISTS[name]), 7):
+        assert check_list(LISTS[name][:n]) in ("refused", "same")
+    for case in range(150):
+        assert check_list(mutated(LISTS[name], np.random.default_rng(2 * 10**6 + case))) in ("refused", "same", "unknown")
 
 
 def test_partitions():
@@ -194,7 +203,7 @@ def test_parts_of_arrays():
     parts = varint(2) + varint(5) + varint(-6) + varint(-1) + varint(1) + varint(7) + b"\0"
     found = Container(avro_file(record(LONGS, "long"), [(2, parts + varint(3) + b"\0" + varint(4))])).records()
     slot = found.program.fields[0]
-    assert [found.integers(slot, i) for i in range(2)] == [[5, -6, 7], []]
+    assert [found.items(slot, i) for i in range(2)] == [[5, -6, 7], []]
     assert found.numbers(found.program.fields[1]).to_pylist() == [3, 4]
 
 

@@ -1,17 +1,16 @@
 """Manifests: which files a snapshot has and what is known of each, in columns.
 
-They are read by our own decoder (kernels/avro.py), and where that knows a schema or codec not, by
-pyiceberg's. A manifest never changes, so it is read once while some table that has it is in use.
+They are read by our own decoder (kernels/avro.py), and where that does not know a schema or codec, by
+pyiceberg's (fallback.py). A manifest never changes, so it is read once while some table that has it is in use.
 
 Source: Iceberg's specification, "Manifests".
 """
 
 from __future__ import annotations
 
-import io
 import threading
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Final
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro import Codec, Container, Entry, Records
+from skipstone.kernels.avro import Container, Entry, Records
 from skipstone.kernels.avro_program import Slot, Unsupported
 
 READERS: Final = 16  # manifests fetched at a time: much of that is waiting for storage
@@ -75,11 +74,6 @@ class Manifest:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def entries(self) -> int:
-        """How many there are, those of removed files included."""
-        return len(self._records)
 
     def _chosen(self, values: Longs) -> Longs:
         return values if self._live is None else values[self._live]
@@ -141,7 +135,7 @@ class Manifest:
             return []
         row = i if self._live is None else int(self._live[i])
         known = self._records.known(slot)
-        return [] if known is not None and not known[row] else self._records.integers(slot, row)
+        return [] if known is not None and not known[row] else self._records.items(slot, row)
 
     # What is known of columns.
 
@@ -207,7 +201,7 @@ def read_manifests(listed: Sequence[Any], storage: Any) -> tuple[list[Manifest],
     """The manifests of a manifest list's entries, in their order; and how many of them had to be read.
 
     Args:
-        listed: pyiceberg's ManifestFiles.
+        listed: `Listed` (listing.py).
         storage: pyiceberg's FileIO.
 
     Raises:
@@ -260,94 +254,14 @@ def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
     Raises:
         SourceError: it is damaged, or neither decoder reads it.
     """
+    from skipstone.bindings.sources.iceberg import fallback
+
     try:
         found = Container(data, UNUSED)
-        return Manifest(path, spec, sequence, found.records(_codec(found.codec)), len(data))
+        return Manifest(path, spec, sequence, found.records(fallback.codec(found.codec)), len(data))
     except Unsupported as e:
-        again = rewritten(data, path, e)
+        again = fallback.rewritten(data, e)
         try:
             return Manifest(path, spec, sequence, Container(again, UNUSED).records(), len(data))
         except Unsupported:
             raise SourceError(str(e)) from e
-
-
-def _codec(name: str) -> Codec | None:
-    """pyiceberg's way to unpack blocks; None: it has none, or ours is enough."""
-    from pyiceberg.avro.codecs import KNOWN_CODECS
-
-    known: Any = KNOWN_CODECS.get(name)
-    if name == "deflate" or known is None:
-        return None
-
-    def unpack(block: bytes) -> bytes:
-        try:
-            return bytes(known.decompress(block))
-        except Exception as e:  # each codec has errors of its own
-            raise SourceError(f"a block cannot be unpacked ({e})") from e
-
-    return unpack
-
-
-def rewritten(data: bytes, path: str, why: Exception) -> bytes:
-    """What pyiceberg reads of a manifest, written again as plain Avro.
-
-    Raises:
-        SourceError: pyiceberg cannot read it either.
-    """
-    from pyiceberg.avro.file import AvroFile, AvroOutputFile
-    from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS as SCHEMAS
-    from pyiceberg.manifest import DataFile, ManifestEntry, data_file_with_partition, manifest_entry_schema_with_data_file
-
-    try:
-        file: Any = AvroFile(_Memory(path, data), SCHEMAS[2], {-1: ManifestEntry, 2: DataFile})
-        with file as reader:
-            entries = [_signed(e) for e in reader]
-            partition = reader.schema.find_type(102)
-        out = _Memory(path)
-        schema = manifest_entry_schema_with_data_file(2, data_file_with_partition(partition, 2))
-        writer: Any = AvroOutputFile(out, schema, "manifest_entry", metadata={"write.avro.compression-codec": "null", "avro.codec": "null"})
-        with writer:
-            if entries:
-                writer.write_block(entries)
-        return out.written
-    except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
-        raise SourceError(f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})") from e
-
-
-def _signed(entry: Any) -> Any:
-    """An entry whose maps have the numbers of the file: pyiceberg's compiled decoder takes them for unsigned ones."""
-    file = entry.data_file
-    for i, values in enumerate(file._data):
-        if isinstance(values, Mapping):
-            file[i] = {_int64(k): _int64(v) for k, v in values.items()}
-        elif isinstance(values, list):
-            file[i] = [_int64(v) for v in values]
-    return entry
-
-
-def _int64(v: Any) -> Any:
-    return v - 2**64 if isinstance(v, int) and v >= 2**63 else v
-
-
-class _Memory:
-    """Bytes in memory as pyiceberg's InputFile and OutputFile."""
-
-    def __init__(self, location: str, data: bytes = b"") -> None:
-        self.location, self.data = location, data
-        self.written = b""
-
-    def open(self, seekable: bool = True) -> io.BytesIO:
-        return io.BytesIO(self.data)
-
-    def create(self, overwrite: bool = False) -> _Stream:
-        return _Stream(self)
-
-
-class _Stream(io.BytesIO):
-    def __init__(self, memory: _Memory) -> None:
-        super().__init__()
-        self.memory = memory
-
-    def close(self) -> None:
-        self.memory.written = self.getvalue()
-        super().close()

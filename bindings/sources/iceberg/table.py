@@ -17,6 +17,7 @@ from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table, predicate_over
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
+from skipstone.bindings.sources.iceberg.listing import read_list
 from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
 from skipstone.bindings.statistics import Statistics
@@ -54,7 +55,7 @@ class IcebergTable:
         source: pyiceberg's table.
         version: The snapshot's id; None: the table has no snapshot yet.
         specs: Its partition specs, by id.
-        manifests: pyiceberg's entries of the manifest list.
+        manifests: The entries of the manifest list (listing.py).
         work: What the last plan read, or found in memory.
     """
 
@@ -244,10 +245,7 @@ def _counted(counts: tuple[int | None, ...]) -> bool:
 
 
 def _listed(source: Any, snapshot: Any) -> Sequence[Any]:
-    try:
-        listed: Sequence[Any] = snapshot.manifests(source.io)
-    except Exception as e:  # whatever pyiceberg's decoder raises of a damaged file
-        raise SourceError(f"{snapshot.manifest_list}: the manifest list cannot be read ({type(e).__name__}: {e})") from e
+    listed = read_list(snapshot.manifest_list, source.io)
     unknown = {m.partition_spec_id for m in listed} - set(source.specs())
     if unknown:
         raise SourceError(f"{snapshot.manifest_list}: it names the partition specs {sorted(unknown)}, which the table's metadata lacks")
