@@ -90,6 +90,11 @@ class IcebergFiles:
         """Bytes of each file."""
         return _joined([m.sizes for m in self.manifests])
 
+    @property
+    def sort_orders(self) -> npt.NDArray[np.int64]:
+        """The id of the order that each file is sorted by; negative is unknown."""
+        return _joined([m.sort_orders for m in self.manifests])
+
     @cached_property
     def _logical(self) -> npt.NDArray[np.int64]:
         return _joined([self.deletes.living(m) for m in self.manifests])

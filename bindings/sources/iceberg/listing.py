@@ -116,8 +116,8 @@ def _summaries(found: Records) -> list[Sequence[Summary] | None]:
 
 
 def _summary(fields: Any) -> Summary:
-    if not isinstance(fields, dict):
-        raise Unsupported("the partitions of a manifest are no records")
+    if not isinstance(fields, dict) or fields.get(HAS_NULL) is None:
+        raise Unsupported("the partitions of a manifest are no summaries")
     flags = [fields.get(k) for k in (HAS_NULL, HAS_NAN)]
     if not set(flags) <= {None, b"\0", b"\1"}:
         raise SourceError("a flag of a manifest's partitions is neither true nor false")

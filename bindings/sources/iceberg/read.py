@@ -58,17 +58,17 @@ class _Reader:
         wanted = [f for f in self.table.fields.iceberg.fields if f.name in needed]
         by_value = [d for d in deletes if d.equality]
         compared = {number: self._field(number, d) for d in by_value for number in d.equality}
-        above = {f.field_id: f for f in (*wanted, *(top for top, _ in compared.values()))}
+        tops = [top for top, _ in compared.values()]  # of older schemas where a column was dropped, so that none of the wanted ones may stand for it
         out: list[pa.RecordBatch] = []
         start = 0
-        for batch in self.batches(path, kind, above.values(), lambda f: self._missing(f, manifest, row)):
+        for batch in self.batches(path, kind, [*wanted, *tops], lambda f: self._missing(f, manifest, row)):
+            keys = {n: _within(batch.column(len(wanted) + i), below) for i, (n, (_, below)) in enumerate(compared.items())}
             live = np.ones(batch.num_rows, np.bool_)
             first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
             live[dead[first:stop] - start] = False
             start += batch.num_rows
             for d in by_value:
-                own = [_within(batch.column(list(above).index(compared[n][0].field_id)), compared[n][1]) for n in d.equality]
-                live &= ~equal_rows(own, self._rows(d, compared))
+                live &= ~equal_rows([keys[n] for n in d.equality], self._rows(d, compared))
             whole = batch.select(list(range(len(wanted))))
             if not live.all():
                 whole = whole.filter(pa.array(live))
@@ -99,16 +99,16 @@ class _Reader:
                 if named and mapping is None:
                     raise SourceError(f"{path}: its columns have no ids, and the table has no name mapping (schema.name-mapping.default)")
                 own = _numbered(file.schema_arrow, mapping)
-                names = [file.schema_arrow.names[own[f.field_id][0]] for f in fields if f.field_id in own]
+                names = list(dict.fromkeys(file.schema_arrow.names[own[f.field_id][0]] for f in fields if f.field_id in own))
                 for batch in file.iter_batches(BATCH, columns=names, use_threads=False):
                     here = _numbered(batch.schema, mapping)
                     columns = []
-                    for f, to in zip(fields, schema, strict=True):
+                    for f in fields:
                         if f.field_id in here:
                             at, below = here[f.field_id]
                             columns.append(conform(batch.column(at), batch.schema.field(at).type, f.field_type, below))
                         else:
-                            columns.append(pa.repeat(missing(f).cast(to.type), batch.num_rows))
+                            columns.append(_repeated(missing(f), batch.num_rows))
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
         except SourceError:
             raise
@@ -159,9 +159,9 @@ class _Reader:
         """The columns of an equality delete."""
 
         def load() -> list[pa.Array]:
-            above = {compared[n][0].field_id: compared[n][0] for n in d.equality}
-            found = pa.Table.from_batches(self.batches(d.path, d.format, above.values(), _default), _schema(above.values()))
-            return [_within(found.column(list(above).index(compared[n][0].field_id)).combine_chunks(), compared[n][1]) for n in d.equality]
+            tops = [compared[n][0] for n in d.equality]
+            found = pa.Table.from_batches(self.batches(d.path, d.format, tops, _default), _schema(tops))
+            return [_within(found.column(i).combine_chunks(), compared[n][1]) for i, n in enumerate(d.equality)]
 
         return self._once((d.path, d.equality), load)  # type: ignore[no-any-return]
 
@@ -219,6 +219,10 @@ def _default(f: Any) -> pa.Scalar:
     return pa.scalar(value, to)
 
 
+def _repeated(value: pa.Scalar, n: int) -> pa.Array:
+    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
+
+
 def _numbered(fields: Iterable[pa.Field], mapping: Sequence[Any] | None) -> dict[int, tuple[int, Sequence[Any] | None]]:
     """Columns by id: where they are, and the name mapping below them. Without a mapping, ids are those that the file has."""
     out: dict[int, tuple[int, Sequence[Any] | None]] = {}
@@ -256,7 +260,7 @@ def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any
                 at, below = here[f.field_id]
                 children.append(conform(values.field(at), own.field(at).type, f.field_type, below))
             else:
-                children.append(pa.repeat(_default(f), len(values)))
+                children.append(_repeated(_default(f), len(values)))
         return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
     if t.is_list(to) and t.is_list(own):
         items = conform(values.flatten(), own.value_type, kind.element_type, _below(mapping, "element"))

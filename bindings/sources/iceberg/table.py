@@ -165,11 +165,10 @@ class IcebergTable:
 
     @property
     def with_stats(self) -> pa.Table:
-        """The data files with their statistics: `path`, `size`, `num_records`, `num_logical_records`, and `x.min`, `x.max`, ... of each column."""
+        """The data files: `path`, `size`, `sort_order_id`, `num_records`, `num_logical_records`, and `x.min`, `x.max`, ... of each column."""
         files = self.files
-        logical = pa.array(files.logical_rows(), mask=files.logical_rows() < 0)
-        columns: dict[str, Any] = {"path": files.paths, "size": files.sizes, "num_records": pa.array(files.rows, mask=files.rows < 0)}
-        columns["num_logical_records"] = logical
+        counts = {"sort_order_id": files.sort_orders, "num_records": files.rows, "num_logical_records": files.logical_rows()}
+        columns: dict[str, Any] = {"path": files.paths, "size": files.sizes, **{name: pa.array(v, mask=v < 0) for name, v in counts.items()}}
         for path in self.fields.leaves:
             raw = files.statistics.raw(path)
             for key in (*KEYS[:3], "nan_count"):
