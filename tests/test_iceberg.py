@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import struct
 import uuid
 
 import numpy as np
@@ -38,7 +39,7 @@ from pyiceberg.types import (
 
 import skipstone as ss
 from skipstone.ir.rows import matching_rows
-from tests.iceberg_tables import append, make
+from tests.iceberg_tables import append, commit, data_file, make
 
 KINDS = {
     "i": IntegerType(), "l": LongType(), "f": FloatType(), "g": DoubleType(), "d": DecimalType(9, 2), "day": DateType(), "at": TimestampType(),
@@ -442,3 +443,68 @@ def test_uuids(tmp_path):
     table = ss.scan_iceberg(source.refresh())
     assert table.plan(f"u = '{one}'").to_arrow().to_pylist() == [{"u": str(one), "x": 1}]
     assert table.plan("u IS NULL").count() == 1
+
+
+def test_partitions_of_promoted_columns(tmp_path):
+    """Hashes of a promoted column are those of its earlier type; what was cut is not asked any more."""
+    source = make(tmp_path, SCHEMA, spec_of([("i", BucketTransform(4)), ("f", IdentityTransform()), ("d", TruncateTransform(100))]))
+    source = append(source, nulls_but(4, i=[1, 2, 3, None], f=[0.1, 0.5, None, np.nan], d=[decimal.Decimal("1.00")] * 4))
+    with source.update_schema() as update:
+        update.update_column("i", LongType())
+        update.update_column("f", DoubleType())
+        update.update_column("d", DecimalType(18, 2))
+    source = source.refresh()
+    table = ss.scan_iceberg(source)
+    assert table.partition_columns == ("f",)
+    for where, rows in {"i = 2": 1, "f = 0.5": 1, "f = 0.1D": 0, "f > 100": 1, "f IS NULL": 1, "d = 1.00": 4, "d = 5.00": 0, "i IS NULL": 1}.items():
+        plan = table.plan(where)
+        assert plan.to_arrow().num_rows == plan.unpruned().to_arrow().num_rows == rows and len(plan.files) == (rows if rows < 4 else 4), where
+
+
+def test_fields_without_a_column(tmp_path):
+    """Partition fields that were removed, in version 1 as void ones; columns that were dropped."""
+    source = make(tmp_path, SCHEMA, spec_of([("s", IdentityTransform())]), format_version="1")
+    source = append(source, nulls_but(2, i=[1, 2], s=["a", "b"]))
+    with source.update_spec() as update:
+        update.remove_field("s_identity")
+    source = append(source.refresh(), nulls_but(2, i=[3, 4], s=["a", None]))
+    table = ss.scan_iceberg(source)
+    assert table.plan("s = 'a'").to_arrow().num_rows == 2 and table.plan("s IS NULL").to_arrow().num_rows == 1 and len(table.plan("s = 'b'").files) == 1
+    with source.update_schema() as update:
+        update.delete_column("s")
+    table = ss.scan_iceberg(source.refresh())
+    assert len(table.plan("i = 3").files) == 1 and table.plan().to_arrow().num_rows == 4
+
+
+def test_unknown_transforms(tmp_path):
+    """Say nothing, whatever the manifests have."""
+    fields = PartitionSpec(PartitionField(IDS["l"], 1000, BucketTransform(7), "l_z"), PartitionField(IDS["i"], 1001, IdentityTransform(), "i"))
+    source = commit(make(tmp_path, SCHEMA, fields), [data_file("/a", (1, 5)), data_file("/b", (None, 6))])
+    path = tmp_path / "odd.metadata.json"
+    with open(source.metadata_location.removeprefix("file://")) as f:
+        path.write_text(f.read().replace("bucket[7]", "zigzag[7]"))
+    table = ss.scan_iceberg(path)
+    assert table.plan("l = 3").files == ("/a", "/b") and table.plan("i = 5 AND l = 3").files == ("/a",) and table.plan("l IS NULL").files == ("/a", "/b")
+    assert len(ss.scan_iceberg(source).plan("l IS NULL").files) == 1
+
+
+def test_sort_order(tmp_path):
+    from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+
+    order = SortOrder(SortField(IDS["s"], IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST), SortField(IDS["l"], BucketTransform(4)))
+    lake = make(tmp_path, SCHEMA).catalog
+    table = ss.scan_iceberg(lake.create_table("sorted", SCHEMA, sort_order=order))
+    assert table.sort_order == (("s", "identity", "desc", "nulls-last"), ("l", "bucket[4]", "asc", "nulls-first"))
+    assert ss.scan_iceberg(make(tmp_path, SCHEMA)).sort_order == ()
+
+
+def test_many_threads(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    source = make(tmp_path, SCHEMA)
+    for i in range(8):
+        source = commit(source, [data_file(f"/{i}-{k}", lower_bounds={1: struct.pack("<i", i)}, upper_bounds={1: struct.pack("<i", i)}) for k in range(50)])
+    table = ss.scan_iceberg(source)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda i: len(table.plan(f"i = {i % 8}").files), range(32)))
+    assert found == [50] * 32

@@ -33,10 +33,11 @@ class IcebergFiles:
         table: Whose they are.
         manifests: Of data files, in the order of the manifest list.
         deletes: The delete files.
+        complete: Whether these are all manifests of the table.
     """
 
-    def __init__(self, table: IcebergTable, manifests: Sequence[Manifest], deletes: Sequence[Manifest]) -> None:
-        self.table, self.manifests = table, manifests
+    def __init__(self, table: IcebergTable, manifests: Sequence[Manifest], deletes: Sequence[Manifest], complete: bool) -> None:
+        self.table, self.manifests, self.complete = table, manifests, complete
         self.deletes = Deletes.of(deletes, table.specs)
         self._ends = np.cumsum([len(m) for m in manifests], dtype=np.int64)
         if any((m.contents != 0).any() for m in manifests):
@@ -112,7 +113,7 @@ class IcebergFiles:
 
     def total(self) -> DataSize:
         """How much data the table holds, manifests that were not read included."""
-        return self.size(np.ones(len(self), np.bool_)) if self.table.is_whole(self) else self.table.size
+        return self.size(np.ones(len(self), np.bool_)) if self.complete else self.table.size
 
     def whole(self) -> IcebergFiles:
         """All files of the table."""

@@ -145,10 +145,6 @@ class IcebergTable:
         """All data files: every manifest is read."""
         return self._files(range(len(self.manifests)))
 
-    def is_whole(self, files: IcebergFiles) -> bool:
-        """Whether these are all files of the table."""
-        return len(files.manifests) == sum(int(m.content) == 0 for m in self.manifests)
-
     @property
     def all_files(self) -> tuple[str, ...]:
         """Paths of all data files, in table order."""
@@ -187,7 +183,7 @@ class IcebergTable:
             view = self._views.pop(key, None)
             if view is None:
                 data, deletes = ([m for i, m in zip(chosen, read, strict=True) if int(self.manifests[i].content) == kind] for kind in (0, 1))
-                view = IcebergFiles(self, data, deletes)
+                view = IcebergFiles(self, data, deletes, len(read) == len(self.manifests))
             self._views[key] = view
             if len(self._views) > VIEWS:
                 self._views.popitem(last=False)
