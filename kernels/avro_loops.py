@@ -1,4 +1,4 @@
-"""The loops that read Avro, as plain functions: Numba compiles this very text (kernels/avro.py).
+"""The loops that read Avro, as plain functions: Numba compiles this very text (kernels/avro_compiled.py).
 
 A schema is a program of rows (operation, slot, value, target), run once for each record. Results go to
 `out[slot, record]`: a number, or where bytes start, in the slot after it how many they are. Every

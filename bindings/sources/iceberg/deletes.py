@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from skipstone.bindings.sources.iceberg.manifest import DATA, EQUALITY, LOWER, UPPER, Manifest
 from skipstone.bindings.sources.iceberg.partition import Spec
-from skipstone.kernels.avro import Entry
+from skipstone.kernels.avro_records import Entry
 
 FILE_PATH: Final = 2147483546  # ids of the columns of position delete files
 FILE_POSITION: Final = 2147483545

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro import Container, Records
+from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Unsupported
+from skipstone.kernels.avro_records import Records
 
 # Ids of the fields.
 PATH, LENGTH, SPEC, CONTENT, SEQUENCE, PARTITIONS = 500, 501, 502, 517, 515, 507

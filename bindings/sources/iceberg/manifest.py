@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro import Container, Entry, Records
+from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Slot, Unsupported
+from skipstone.kernels.avro_records import Entry, Records
 
 READERS: Final = 16  # manifests fetched at a time: much of that is waiting for storage
 EXISTING, ADDED, DELETED = range(3)

@@ -25,7 +25,7 @@ from skipstone.ir.projection import Mode, PartitionField, project
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.transforms import Transform
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.avro import Entry
+from skipstone.kernels.avro_records import Entry
 from skipstone.kernels.columns import Raw
 
 Mask = npt.NDArray[np.bool_]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.kernels.avro import Entry
+from skipstone.kernels.avro_records import Entry
 
 # Types whose bounds are read, and what they may be stored as: a column that was promoted has the width of its earlier type.
 WIDTHS: Final = {
