@@ -113,7 +113,7 @@ class IcebergFiles:
 
     def total(self) -> DataSize:
         """How much data the table holds, manifests that were not read included."""
-        return self.size(np.ones(len(self), np.bool_)) if self.complete else self.table.size
+        return self.size(np.ones(len(self), np.bool_)) if self.complete else self.table.data_size
 
     def whole(self) -> IcebergFiles:
         """All files of the table."""

@@ -112,7 +112,7 @@ class IcebergTable:
         return self.source.metadata
 
     @cached_property
-    def size(self) -> DataSize:
+    def data_size(self) -> DataSize:
         """What the manifest list and the snapshot's summary say that the table holds; None is unknown."""
         data, deletes = ([m for m in self.manifests if int(m.content) == kind] for kind in (0, 1))
         files, rows = ([(getattr(m, f"added_{what}_count"), getattr(m, f"existing_{what}_count")) for m in data] for what in ("files", "rows"))
@@ -126,7 +126,7 @@ class IcebergTable:
     @property
     def num_files(self) -> int:
         """How many data files there are."""
-        return self.size.files
+        return self.data_size.files
 
     @property
     def num_containers(self) -> int:
@@ -136,7 +136,7 @@ class IcebergTable:
     @property
     def size_in_bytes(self) -> int:
         """Bytes of all data files."""
-        return self.size.bytes if self.size.bytes is not None else int(self.files.sizes.sum())
+        return self.data_size.bytes if self.data_size.bytes is not None else int(self.files.sizes.sum())
 
     # Files and their statistics.
 
