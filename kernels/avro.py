@@ -22,6 +22,9 @@ from skipstone.kernels.avro_records import Bytes, Longs, Records
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the marker after each block
 MOST: Final = 1 << 30  # bytes of a file's blocks, unpacked: positions in Arrow's arrays have 31 bits
+# Bytes of slots that are made, at least, and for each byte of the file: real manifests take some 10, and a deflated byte could
+# stand for thousands.
+ROOM, RATIO = 1 << 26, 200
 WRONG: Final = {
     NUMBER: "a number is cut off or has more than 64 bits",
     LENGTH: "a length is negative or passes the end of its block",
@@ -92,10 +95,12 @@ class Container:
         if number < 0:
             raise damaged(error)
         data, places = self._unpacked(places[:number], unpack)
-        # No block can say that it has more records than bytes: what is allocated is bounded by what was read.
         if (places[:, 0] > (places[:, 2] - places[:, 1]) // program.width).any():
             raise SourceError("a block is too short for its records")
-        slots = np.zeros((program.slots, int(places[:, 0].sum())), np.int64)
+        n = int(places[:, 0].sum())
+        if n * program.slots * 8 > ROOM + RATIO * len(self.data):
+            raise SourceError(f"it says that it has {n} records, too many for its {len(self.data)} bytes")
+        slots = np.zeros((program.slots, n), np.int64)
         if loop("records")(data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error) < 0:
             raise damaged(error)
         return Records(data, program, slots, self.header)

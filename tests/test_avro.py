@@ -160,6 +160,13 @@ def test_a_bomb_is_refused(monkeypatch):
         Container(avro_file(record("long"), [(10_000, bomb)], b"deflate")).records()
 
 
+def test_more_records_than_a_file_has(monkeypatch):
+    monkeypatch.setattr(avro, "ROOM", 1000)
+    bomb = zlib.compress(b"\0" * 100_000, 9, -15)
+    with pytest.raises(SourceError, match="100000 records"):
+        Container(avro_file(record("long"), [(100_000, bomb)], b"deflate")).records()
+
+
 RECURSIVE = {"type": "record", "name": "r", "fields": [{"name": "x", "field-id": 1, "type": ["null", "r"]}]}
 NESTED = "long"
 for _ in range(20):

@@ -1,6 +1,7 @@
 """Deletes of Iceberg tables: by position, by equality, by vectors. What is read is what lives; what is counted is certain."""
 
 import datetime as dt
+import decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,7 +10,20 @@ from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, DoubleType, FloatType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, UUIDType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    UUIDType,
+)
 
 import skipstone as ss
 from tests.iceberg_tables import append, commit, data_file, deletion_vector, equality_deletes, make, position_deletes
@@ -246,3 +260,21 @@ def test_nested_values(tmp_path):
     # pyiceberg writes and reads a list that is NULL as an empty one, if it is one of structs.
     assert [{**row, "l": row["l"] or []} for row in found] == source.scan().to_arrow().to_pylist()
     assert t.plan("l IS NULL").count() == sum(row["l"] is None for row in found) == 1
+
+
+def test_deletes_in_partitions_of_promoted_columns(tmp_path):
+    """Partition values that were stored more narrowly are the same partition."""
+    kinds = Schema(NestedField(1, "i", IntegerType()), NestedField(2, "f", FloatType()), NestedField(3, "d", DecimalType(4, 1)))
+    spec = PartitionSpec(*(PartitionField(i, 999 + i, IdentityTransform(), n) for i, n in ((1, "i"), (2, "f"), (3, "d"))))
+    source = make(tmp_path, kinds, spec)
+    values = [-3, 0.5, decimal.Decimal("-2.5")]
+    schema = pa.schema([("i", pa.int32()), ("f", pa.float32()), ("d", pa.decimal128(4, 1))])
+    source = append(source, pa.table([[v] * 3 for v in values], schema=schema))
+    with source.update_schema() as update:
+        update.update_column("i", LongType())
+        update.update_column("f", DoubleType())
+        update.update_column("d", DecimalType(20, 1))
+    source = source.refresh()
+    (path,) = ss.scan_iceberg(source).all_files
+    t = ss.scan_iceberg(position_deletes(source, [(path, 0), ("/another", 5)], values, bounds=False))
+    assert t.plan("f = 0.5 AND i = -3 AND d = -2.5").to_arrow().num_rows == 2 and t.files.logical_rows().tolist() == [-1]

@@ -175,15 +175,25 @@ class Manifest:
 
     @cached_property
     def keys(self) -> list[Hashable]:
-        """The partition of each file, so that two are equal where all values are."""
+        """The partition of each file, so that two are equal where all values are, though a column was promoted between them."""
         columns: list[list[Hashable]] = []
         for number in self.partition_ids:
             found = self.partition(number)
             if found is not None:
-                _, stored, known = found
-                values = stored.texts() if isinstance(stored, Entry) else stored if known is None else pa.array(np.asarray(stored), mask=~known)
-                columns.append(values.to_pylist())
+                columns.append(_comparable(*found))
         return list(zip(*columns, strict=True)) if columns else [()] * len(self)
+
+
+def _comparable(slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool_] | None) -> list[Hashable]:
+    """Values that are equal where those of a partition field are: numbers, the bits of floats, unscaled digits, bytes."""
+    if isinstance(stored, Entry) and slot.kind in ("float", "double"):
+        values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
+        stored = pa.array(values.astype(np.float64).view(np.int64))
+    if isinstance(stored, Entry):
+        found = stored.texts().to_pylist()
+        digits = isinstance(slot.described, dict) and slot.described.get("logicalType") == "decimal"
+        return [None if v is None else int.from_bytes(v, "big", signed=True) for v in found] if digits else found
+    return list((stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist())
 
 
 # Reading them.
