@@ -9,6 +9,7 @@ from bench.cold import compiling
 from bench.delta import delta
 from bench.files import files
 from bench.hive import hive
+from bench.iceberg import iceberg
 from bench.ingest import ingest
 from bench.kernels import kernels, many
 from bench.latency import latency
@@ -37,6 +38,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "files": files,
     "delta": delta,
     "hive": hive,
+    "iceberg": iceberg,
     "power": power,
 }
 USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "delta", "hive")

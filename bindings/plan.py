@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,23 @@ class PlannedTable(Protocol):
 
     def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
         """The matching rows, in table order."""
+        ...
+
+
+@runtime_checkable
+class PrunedTable(Protocol):
+    """What a plan asks besides of a table of which only what a predicate left was listed, and whose partitions tell more than its columns do."""
+
+    def total(self) -> DataSize:
+        """How much data the whole table holds."""
+        ...
+
+    def whole(self) -> PlannedTable:
+        """The whole table."""
+        ...
+
+    def refined(self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """Verdicts, with what the partitions say as well."""
         ...
 
 
@@ -240,8 +257,15 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        by_partition = everything if self.predicate is None else self.predicate.prune(self.statistics.of_partitions(self.table.partition_columns))
-        return Sizes(self.table.size(everything), self.table.size(by_partition), self.table.size(self._chosen))
+        total = self.table.total() if isinstance(self.table, PrunedTable) else self.table.size(everything)
+        return Sizes(total, self.table.size(self._by_partition()), self.table.size(self._chosen))
+
+    def _by_partition(self) -> Mask:
+        """What partition values leave."""
+        if self.predicate is None:
+            return np.ones(len(self.verdicts), np.bool_)
+        left = self.predicate.prune(self.statistics.of_partitions(self.table.partition_columns))
+        return self.table.refined(self.predicate, left.view(np.uint8)) != Verdict.NEVER if isinstance(self.table, PrunedTable) else left
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, a batch at a time, in table order or as they are to be sorted; as many as the limit allows.
@@ -318,8 +342,10 @@ class Plan:
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
-        everything = np.full(len(self.verdicts), Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(self.table, self.predicate, everything, self.columns, self.statistics, timezone=self.timezone, order=self.order)
+        table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
+        statistics = table.statistics_in(self.timezone)
+        everything = np.full(statistics.num_containers, Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
+        return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order)
 
     def explain(self) -> str:
         """A report for people: what is read and why, how the predicate was understood, and what each conjunct prunes."""
@@ -389,10 +415,21 @@ def plan_table(
     n = statistics.num_containers
     if where is None:
         return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, statistics, limit, timezone, order)
-    predicate = (
-        where if isinstance(where, PruningPredicate) else PruningPredicate(where, table.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
-    )
-    if predicate.schema is not table.schema and not predicate.schema.equals(table.schema):
-        raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+    predicate = predicate_over(table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
     judged = predicate.evaluate(statistics if stats_skipping else statistics.of_partitions(table.partition_columns))
+    if isinstance(table, PrunedTable):
+        judged = table.refined(predicate, judged)
     return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order)
+
+
+def predicate_over(schema: pa.Schema, where: Source | PruningPredicate, *, timezone: str, ansi: bool, case_sensitive: bool) -> PruningPredicate:
+    """A condition as a predicate over a table's schema.
+
+    Raises:
+        PredicateError: it is malformed, or a predicate over another schema.
+    """
+    if not isinstance(where, PruningPredicate):
+        return PruningPredicate(where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+    if where.schema is not schema and not where.schema.equals(schema):
+        raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+    return where

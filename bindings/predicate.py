@@ -256,6 +256,10 @@ class PruningPredicate:
         """A predicate over the same schema and session from a part of this one's bound tree."""
         return PruningPredicate._from_bound(bound, self._schema, self._session)
 
+    def over(self, bound: Node, schema: pa.Schema) -> PruningPredicate:
+        """A bound predicate over other columns, such as partition values, in this one's session."""
+        return PruningPredicate._from_bound(bound, schema, self._session)
+
     def explain(self, stats: Statistics | PruningStatistics | None = None) -> str:
         """A report for people: how the predicate was understood and, given statistics, what each conjunct prunes."""
         from skipstone.bindings.explain import explain

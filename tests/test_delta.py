@@ -333,7 +333,7 @@ def test_the_same_version_is_read_once_and_a_newer_one_from_there_on(tmp_path, m
     assert ss.scan_delta(log.folder) is first
     fetched = []
     fetch = log_module.fetch
-    monkeypatch.setattr(log_module, "fetch", lambda fs, folder, commits: fetched.extend(c.name for c in commits) or fetch(fs, folder, commits))
+    monkeypatch.setattr(log_module, "fetch", lambda fs, folder, commits, meter: fetched.extend(c.name for c in commits) or fetch(fs, folder, commits, meter))
     actions = [json.loads((log.log / f"{v:020}.json").read_text().splitlines()[1])["add"] for v in (1, 2)]
     log.commit({"remove": {"path": actions[0]["path"], "dataChange": True}})
     log.add(Written([{"x": 100, "s": "z"}], path="a%20b c.parquet"))

@@ -15,7 +15,7 @@ HOMES = {
     "cupy": "kernels/cupy_gpu.py",
     "sqlglot": "bindings/sql.py",
     "pyspark": ("bindings/spark/", "bindings/predicate.py"),
-    "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py"),  # the second for types alone
+    "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py", "bindings/sources/iceberg/"),  # the second for types alone
     "typer": "bindings/cli.py",
     "xxhash": ("bindings/membership.py", "bindings/store/", "kernels/guard.py"),
 }

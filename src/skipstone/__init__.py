@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
     from skipstone.bindings.sources.hive import HiveTable as HiveTable
     from skipstone.bindings.sources.hive import scan_hive as scan_hive
+    from skipstone.bindings.sources.iceberg.table import IcebergTable as IcebergTable
+    from skipstone.bindings.sources.iceberg.table import scan_iceberg as scan_iceberg
     from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
     from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
     from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
@@ -56,6 +58,7 @@ _HOMES = {
     "bindings.register": ("register_function",),
     "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
     "bindings.sources.hive": ("HiveTable", "scan_hive"),
+    "bindings.sources.iceberg.table": ("IcebergTable", "scan_iceberg"),
     "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
     "bindings.statistics": ("PruningStatistics", "Statistics"),
     "bindings.work": ("Work",),
@@ -84,6 +87,7 @@ __all__ = [
     "DeltaTable",
     "Expr",
     "HiveTable",
+    "IcebergTable",
     "LiteralGuarantee",
     "ParquetTable",
     "Plan",
@@ -107,6 +111,7 @@ __all__ = [
     "register_function",
     "scan_delta",
     "scan_hive",
+    "scan_iceberg",
     "scan_parquet",
     "set_threads",
 ]

@@ -1,0 +1,1 @@
+"""Iceberg tables, planned from their manifests."""

@@ -1,0 +1,119 @@
+"""The columns of an Iceberg schema: as Arrow and Spark have them, and by the ids that files know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.ir.node import Path
+
+# By the names of pyiceberg's classes. A UUID is a string, as in Spark.
+PLAIN: Final[Mapping[str, pa.DataType]] = {
+    "BooleanType": pa.bool_(),
+    "IntegerType": pa.int32(),
+    "LongType": pa.int64(),
+    "FloatType": pa.float32(),
+    "DoubleType": pa.float64(),
+    "DateType": pa.date32(),
+    "TimeType": pa.time64("us"),
+    "TimestampType": pa.timestamp("us"),
+    "TimestamptzType": pa.timestamp("us", "UTC"),
+    "TimestampNanoType": pa.timestamp("ns"),
+    "TimestamptzNanoType": pa.timestamp("ns", "UTC"),
+    "StringType": pa.string(),
+    "UUIDType": pa.string(),
+    "BinaryType": pa.binary(),
+    "FixedType": pa.binary(),
+    "UnknownType": pa.null(),
+}
+
+
+def arrow_of(kind: Any) -> pa.DataType:
+    """The Arrow type of a type of pyiceberg's; of what Spark does not know, its bytes.
+
+    Example:
+        >>> from pyiceberg.types import ListType, UUIDType
+        >>> arrow_of(ListType(1, UUIDType()))
+        ListType(list<element: string not null>)
+    """
+    match type(kind).__name__:
+        case "DecimalType":
+            return pa.decimal128(kind.precision, kind.scale)
+        case "StructType":
+            return pa.struct([field_of(f) for f in kind.fields])
+        case "ListType":
+            return pa.list_(field_of(kind.element_field))
+        case "MapType":
+            return pa.map_(field_of(kind.key_field), field_of(kind.value_field))
+        case name:
+            return PLAIN.get(name, pa.binary())
+
+
+def field_of(f: Any) -> pa.Field:
+    """The Arrow field of a field of pyiceberg's."""
+    return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column, or a field of structs, that may have statistics.
+
+    Attributes:
+        path: Its name, those of structs before it.
+        id: By which files know it.
+        kind: The name of pyiceberg's class of its type.
+        type: As Arrow has it.
+    """
+
+    path: Path
+    id: int
+    kind: str
+    type: pa.DataType
+
+
+class TableFields:
+    """The columns of one schema of a table.
+
+    Args:
+        schema: As pyiceberg has it.
+        others: All schemas of the table.
+    """
+
+    def __init__(self, schema: Any, others: Mapping[int, Any]) -> None:
+        self.iceberg, self.others = schema, others
+        self.schema: pa.Schema = pa.schema([field_of(f) for f in schema.fields])
+
+    @cached_property
+    def leaves(self) -> Mapping[Path, Leaf]:
+        """All leaves, by path, in the schema's order."""
+        return {leaf.path: leaf for leaf in _leaves(self.iceberg.fields, ())}
+
+    @cached_property
+    def by_id(self) -> Mapping[int, Leaf]:
+        """All leaves, by id."""
+        return {leaf.id: leaf for leaf in self.leaves.values()}
+
+    def changed(self, number: int) -> bool:
+        """Whether a column had another type once."""
+        kinds = {str(found) for s in (self.iceberg, *self.others.values()) if (found := _type_of(s, number)) is not None}
+        return len(kinds) > 1
+
+
+def _leaves(fields: Any, above: Path) -> Iterator[Leaf]:
+    for f in fields:
+        kind, path = type(f.field_type).__name__, (*above, f.name)
+        if kind == "StructType":
+            yield from _leaves(f.field_type.fields, path)
+        elif kind not in ("ListType", "MapType"):
+            yield Leaf(path, f.field_id, kind, arrow_of(f.field_type))
+
+
+def _type_of(schema: Any, number: int) -> Any:
+    try:
+        return schema.find_type(number)
+    except ValueError:
+        return None
