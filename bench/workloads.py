@@ -12,6 +12,7 @@ from bench.hive import hive
 from bench.iceberg import iceberg
 from bench.ingest import ingest
 from bench.kernels import kernels, many
+from bench.lakes import lakes
 from bench.latency import latency
 from bench.levels import growth, levels
 from bench.membership import membership
@@ -39,6 +40,23 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "delta": delta,
     "hive": hive,
     "iceberg": iceberg,
+    "lakes": lakes,
     "power": power,
 }
-USUAL: Final = ("kernels", "many", "levels", "growth", "stored", "ingest", "ranges", "scaling", "latency", "compile", "files", "delta", "hive")
+USUAL: Final = (
+    "kernels",
+    "many",
+    "levels",
+    "growth",
+    "stored",
+    "ingest",
+    "ranges",
+    "scaling",
+    "latency",
+    "compile",
+    "files",
+    "delta",
+    "hive",
+    "iceberg",
+    "lakes",
+)

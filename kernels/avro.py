@@ -14,10 +14,12 @@ from typing import Final
 import numpy as np
 
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro_compiled import loop
+from skipstone.kernels import avro_loops
 from skipstone.kernels.avro_loops import BRANCH, COUNT, DEPTH, LENGTH, NUMBER, REST, SYNC, items, varint
 from skipstone.kernels.avro_program import Program, Unsupported, program_of
-from skipstone.kernels.avro_records import Bytes, Longs, Records
+from skipstone.kernels.avro_records import Records
+from skipstone.kernels.loops import Loop, compiled
+from skipstone.kernels.spans import Bytes, Longs
 
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the marker after each block
@@ -34,6 +36,9 @@ WRONG: Final = {
     SYNC: "the marker after a block is missing",
 }
 Codec = Callable[[bytes], bytes]
+INNER: Final = ("varint", "items")
+BLOCKS: Final = Loop(avro_loops, "blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
+RECORDS: Final = Loop(avro_loops, "records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER)
 
 
 class Container:
@@ -88,10 +93,10 @@ class Container:
         program, error = self.program, np.zeros(2, np.int64)
         start = self.sync + MARKER
         places = np.empty((max((len(self.data) - start) // 64, 16), 3), np.int64)
-        number = loop("blocks")(self.data, start, self.sync, places, error)
+        number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
         if number > len(places):
             places = np.empty((number, 3), np.int64)
-            number = loop("blocks")(self.data, start, self.sync, places, error)
+            number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
         if number < 0:
             raise damaged(error)
         data, places = self._unpacked(places[:number], unpack)
@@ -101,7 +106,7 @@ class Container:
         if n * program.slots * 8 > ROOM + RATIO * len(self.data):
             raise SourceError(f"it says that it has {n} records, too many for its {len(self.data)} bytes")
         slots = np.zeros((program.slots, n), np.int64)
-        if loop("records")(data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error) < 0:
+        if compiled(RECORDS)(data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error) < 0:
             raise damaged(error)
         return Records(data, program, slots, self.header)
 

@@ -1,4 +1,4 @@
-"""The loops that read Avro, as plain functions: Numba compiles this very text (kernels/avro_compiled.py).
+"""The loops that read Avro, as plain functions: Numba compiles this very text (kernels/loops.py).
 
 A schema is a program of rows (operation, slot, value, target), run once for each record. Results go to
 `out[slot, record]`: a number, or where bytes start, in the slot after it how many they are. Every
@@ -173,16 +173,3 @@ def entries(data: Any, starts: Any, key: int, texts: bool, first: Any, second: A
         if pos < 0:
             return -1
     return found
-
-
-def gather(data: Any, starts: Any, ends: Any, out: Any) -> int:
-    """Bytes one after the other: those of the i-th value start at `starts[i]`, and end in `out` at `ends[i]`."""
-    at = 0
-    for row in range(len(starts)):
-        pos, size = starts[row], ends[row] - at
-        if size < 0 or (size > 0 and (pos < 0 or pos > len(data) - size)) or ends[row] > len(out):
-            return -1
-        for i in range(size):
-            out[at + i] = data[pos + i]
-        at += size
-    return at

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro_compiled import loop
+from skipstone.kernels import avro_loops
 from skipstone.kernels.avro_loops import items, varint
 from skipstone.kernels.avro_program import WIDTHS, Program, Slot, Unsupported
+from skipstone.kernels.loops import Loop, compiled
+from skipstone.kernels.spans import Bytes, Longs, gathered
 
-Longs = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+ENTRIES: Final = Loop(avro_loops, "entries", "i8(readonly, array, i8, nb.boolean, array, array)", ("varint", "items"))
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class Records:
             raise Unsupported("the field is no map of numbers or bytes")
         known, starts = self.known(slot), self.slots[slot.at]
         first, second = np.zeros(len(self), np.int64), np.full(len(self), -1 if slot.texts else 0, np.int64)
-        loop("entries")(self.data, starts if known is None else np.where(known, starts, -1), key, slot.texts, first, second)
+        compiled(ENTRIES)(self.data, starts if known is None else np.where(known, starts, -1), key, slot.texts, first, second)
         return Entry(self.data, first, second)
 
 
@@ -125,21 +125,6 @@ def fixed(data: Bytes, starts: Longs, known: npt.NDArray[np.bool_] | None, dtype
     # Every position as a value that starts there, without a copy; only those that are asked for are read.
     windows = np.lib.stride_tricks.sliding_window_view(data, width)
     return np.ascontiguousarray(windows[places]).view(dtype).reshape(-1)
-
-
-def gathered(data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.bool_] | None) -> pa.BinaryArray:
-    """Bytes that start at some places, as an Arrow array."""
-    ends = np.cumsum(sizes if known is None else np.where(known, sizes, 0))
-    total = int(ends[-1]) if len(ends) else 0
-    if total >= 2**31:
-        raise SourceError(f"its values take {total} bytes; expected less than 2 GiB")
-    out = np.empty(total, np.uint8)
-    if loop("gather")(data, np.ascontiguousarray(starts), ends, out) < 0:
-        raise SourceError("a value lies outside its data")
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends
-    mask = None if known is None else pa.array(known).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)])
 
 
 def _array(data: Bytes, pos: int, described: Any) -> tuple[list[Any], int]:

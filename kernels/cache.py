@@ -40,11 +40,11 @@ class Shape(NamedTuple):
 
 _kernels: dict[Hashable, Kernel] = {}
 _compiling = threading.Lock()
-_waiting: set[Shape] = set()
+_waiting: set[Hashable] = set()
 _waiting_lock = threading.Lock()
 
 
-def ready(shape: Shape) -> Kernel | None:
+def ready(shape: Hashable) -> Kernel | None:
     """The kernel of a shape, if this process has it."""
     return _kernels.get(shape)
 
@@ -72,13 +72,15 @@ def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
         return load(module)
 
 
-def compile_behind(shape: Shape, compile_now: Callable[[Shape], Any]) -> None:
-    """Have a daemon thread compile a shape; nobody waits for it."""
+def compile_behind(shape: K, compile_now: Callable[[K], Any]) -> None:
+    """Have a daemon thread compile a shape, or what another key stands for; nobody waits for it."""
+    if os.environ.get("SKIPSTONE_COMPILE") == "0":
+        return
     with _waiting_lock:
         if shape in _waiting:
             return
         _waiting.add(shape)
-    if sum(1 for root in shape.roots for _ in root.walk()) > LARGEST:
+    if isinstance(shape, Shape) and sum(1 for root in shape.roots for _ in root.walk()) > LARGEST:
         return
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""The loop that reads JSON texts of one form, as a plain function: Numba compiles this very text (kernels/json_texts.py).
+"""The loop that reads JSON texts of one form, as a plain function: Numba compiles this very text (kernels/loops.py).
 
 A form is what a text is without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
 text that is not just of the form is passed over. Every position is compared with the end of the text first.
@@ -142,16 +142,3 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
         odd[r] = pos != end
         other += pos != end
     return other
-
-
-def gather(data: Any, starts: Any, ends: Any, out: Any) -> int:
-    """Bytes one after the other: those of the i-th value start at `starts[i]`, and end in `out` at `ends[i]`."""
-    at = 0
-    for row in range(len(starts)):
-        pos, size = starts[row], ends[row] - at
-        if size < 0 or (size > 0 and (pos < 0 or pos > len(data) - size)) or ends[row] > len(out):
-            return -1
-        for i in range(size):
-            out[at + i] = data[pos + i]
-        at += size
-    return at

@@ -16,21 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.kernels import json_loops
+from skipstone.kernels import json_loops, loops
 from skipstone.kernels.json_loops import ANY, NUMBER, TEXT, TRUTH, WHOLE
 from skipstone.kernels.loops import Loop, compiled
+from skipstone.kernels.spans import GATHER, Bytes, Longs, gathered
 
 INNER: Final = ("constant", "number", "text", "word", "named")
 TEXTS: Final = Loop(json_loops, "texts", "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))", INNER)
-GATHER: Final = Loop(json_loops, "gather", "i8(readonly, array, array, writable)")
 FORMS: Final = 16  # that are looked for among the texts of one part
 FEW: Final = 64  # texts that a form of their own is not looked for
 PAD: Final = 72
 TOKEN: Final = re.compile(rb'\s*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])')
 
 Path = tuple[str, ...]
-Bytes = npt.NDArray[np.uint8]
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +115,11 @@ def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
             yield (*above, f.name), WHOLE if t.is_integer(f.type) else TRUTH if t.is_boolean(f.type) else TEXT if t.is_string(f.type) else NUMBER
 
 
+def at_hand() -> bool:
+    """Whether the loops are there without waiting for them; if they are not, they will be."""
+    return all([loops.at_hand(TEXTS), loops.at_hand(GATHER)])
+
+
 def read_texts(texts: pa.StringArray, kind: pa.StructType) -> tuple[pa.StructArray, npt.NDArray[np.bool_]]:
     """Texts as structs, and which of them are left to another parser; they are NULL here.
 
@@ -179,11 +182,4 @@ def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.A
         return pa.array(first, mask=mask)
     if pa.types.is_boolean(kind):
         return pa.array(first != 0, mask=mask)
-    ends = np.cumsum(np.where(missing, 0, second))
-    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    if compiled(GATHER)(data, np.ascontiguousarray(first), ends, out) < 0:
-        raise pa.ArrowInvalid("a value lies outside its text")
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends
-    known = None if mask is None else pa.array(~missing).buffers()[1]
-    return pa.Array.from_buffers(pa.string(), len(ends), [known, pa.py_buffer(offsets), pa.py_buffer(out)]).cast(kind)
+    return gathered(data, first, second, None if mask is None else ~missing).view(pa.string()).cast(kind)

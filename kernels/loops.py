@@ -39,6 +39,14 @@ class Loop(NamedTuple):
     inner: tuple[str, ...] = ()
 
 
+def at_hand(loop: Loop) -> bool:
+    """Whether a loop is there without waiting for it; if it is not, it will be."""
+    if cache.ready(loop) is not None:
+        return True
+    cache.compile_behind(loop, compiled)
+    return False
+
+
 def compiled(loop: Loop) -> Callable[..., int]:
     """A loop: from memory, from disk, or compiled now."""
     return cache.kernel(loop, _source, _load)

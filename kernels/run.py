@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -107,9 +106,8 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
         return backend
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
-    if n < COMPILE_FROM or os.environ.get("SKIPSTONE_COMPILE") == "0":
-        return "numpy"
-    cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
+    if n >= COMPILE_FROM:
+        cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
     return "numpy"
 
 
@@ -153,6 +151,6 @@ def together(launch: Launch, count: int, backend: Backend) -> bool:
     shape = Shape(launch.shape, many=True)
     if backend == "numba" or cache.ready(shape) is not None:
         return True
-    if launch.n * count >= COMPILE_FROM and os.environ.get("SKIPSTONE_COMPILE") != "0":
+    if launch.n * count >= COMPILE_FROM:
         cache.compile_behind(shape, numba_cpu.compile_shape)
     return False

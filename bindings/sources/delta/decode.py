@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.actions import parse_lines
 from skipstone.bindings.sources.delta.fields import LeafField
-from skipstone.kernels.json_texts import read_texts
+from skipstone.kernels.json_texts import at_hand, read_texts
 from skipstone.kernels.pool import threads
 
 CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
-SMALL: Final = 1 << 12  # texts of a part for which nothing is compiled
+SMALL: Final = 1 << 12  # texts for which nothing is compiled
+MANY: Final = 1 << 18  # texts that take longer than compiling does, some 2 s
 APART: Final = 16  # parts that a chunk with a malformed text is cut into
 BOUNDS: Final = ("minValues", "maxValues")
 
@@ -66,8 +67,9 @@ def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
+    read = _read if len(texts) >= SMALL and (len(texts) >= MANY or at_hand()) else _parse
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
-        found = list(pool.map(lambda part: list(_read(part, kind, floating)), parts))
+        found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 
 
@@ -94,9 +96,6 @@ def _joined(texts: pa.Array) -> bytes:
 
 def _read(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
     """Texts of few forms by a loop for those; others, and what it leaves, by a parser of JSON."""
-    if len(texts) < SMALL:
-        yield from _parse(texts, kind, floating)
-        return
     texts = pc.fill_null(texts, "{}") if texts.null_count else texts
     try:
         found, left = read_texts(texts, kind)
