@@ -1,4 +1,4 @@
-"""Iceberg tables made by pyiceberg: a catalog in memory, and commits of files that pyiceberg itself does not write."""
+"""Iceberg tables made by pyiceberg, and commits of files that pyiceberg itself does not write."""
 
 import datetime as dt
 import itertools
@@ -9,10 +9,7 @@ import zlib
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io import load_file_io
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import write_file
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -25,10 +22,8 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import CommitTableResponse, Table, WriteTask
+from pyiceberg.table import WriteTask
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
@@ -37,43 +32,12 @@ PATH, POSITION = 2147483546, 2147483545
 _numbers = itertools.count(1)
 
 
-class Lake(NoopCatalog, MetastoreCatalog):
-    """Tables in one folder; where their metadata is stands in memory."""
-
-    def __init__(self, folder):
-        super().__init__("lake", warehouse=str(folder))
-        self.places = {}
-
-    def namespace_exists(self, namespace):
-        return True
-
-    def load_namespace_properties(self, namespace):
-        return {}
-
-    def create_table(self, identifier, schema, location=None, partition_spec=UNPARTITIONED_PARTITION_SPEC, sort_order=UNSORTED_SORT_ORDER, properties=None):
-        staged = self._create_staged_table(("db", identifier), schema, location, partition_spec, sort_order, properties or {})
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        self.places["db", identifier] = staged.metadata_location
-        return self.load_table(("db", identifier))
-
-    def load_table(self, identifier):
-        place = self.places.get(tuple(identifier))
-        if place is None:
-            raise NoSuchTableError(identifier)
-        metadata = FromInputFile.table_metadata(load_file_io(location=place).new_input(place))
-        return Table(tuple(identifier), metadata, place, load_file_io(location=place), self)
-
-    def commit_table(self, table, requirements, updates):
-        staged = self._update_and_stage_table(self.load_table(table.name()), table.name(), requirements, updates)
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        self.places[table.name()] = staged.metadata_location
-        return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
-
-
 def make(folder, schema, spec=UNPARTITIONED_PARTITION_SPEC, **properties):
-    """A new table, of format 2 unless told."""
+    """A new table, of format 2 unless told, in a catalog on SQLite."""
     os.makedirs(folder, exist_ok=True)
-    return Lake(folder).create_table(f"t{next(_numbers)}", schema, partition_spec=spec, properties={k.replace("_", "."): v for k, v in properties.items()})
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog.create_namespace_if_not_exists("db")
+    return catalog.create_table(f"db.t{next(_numbers)}", schema, partition_spec=spec, properties={k.replace("_", "."): v for k, v in properties.items()})
 
 
 class Key:
@@ -222,8 +186,7 @@ def deletion_vector(table, target, positions, partition=()):
     data = b"\xd1\xd3\x39\x64" + BitMap64(positions).serialize()
     blob = struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
     path = f"{table.location()}/data/dv-{next(_numbers)}.puffin"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f:
+    with table.io.new_output(path).create() as f:
         f.write(b"PFA1" + blob + b"PFA1")
 
     def writer(*args):

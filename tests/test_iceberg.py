@@ -493,7 +493,7 @@ def test_sort_order(tmp_path):
 
     order = SortOrder(SortField(IDS["s"], IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST), SortField(IDS["l"], BucketTransform(4)))
     lake = make(tmp_path, SCHEMA).catalog
-    table = ss.scan_iceberg(lake.create_table("sorted", SCHEMA, sort_order=order))
+    table = ss.scan_iceberg(lake.create_table("db.sorted", SCHEMA, sort_order=order))
     assert table.sort_order == (("s", "identity", "desc", "nulls-last"), ("l", "bucket[4]", "asc", "nulls-first"))
     assert ss.scan_iceberg(make(tmp_path, SCHEMA)).sort_order == ()
 

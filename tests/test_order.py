@@ -11,6 +11,7 @@ import pytest
 
 import skipstone as ss
 from tests.delta_log import Log, Written, delta_schema, simple
+from tests.iceberg_tables import make
 
 COLUMNS = "i BIGINT, f DOUBLE, s STRING, d DATE, t TIMESTAMP, m DECIMAL(20,2), b BOOLEAN, n STRUCT<v: INT>"
 NAMES = ("i", "f", "s", "d", "t", "m", "b", "n.v")
@@ -73,6 +74,11 @@ def random_table(folder, r, kind):
         for i, t in enumerate(tables):
             pq.write_table(t, folder / f"{i:02}.parquet", row_group_size=3)
         return ss.scan_parquet(folder / "*.parquet")
+    if kind == "iceberg":
+        source = make(folder / "lake", schema)
+        for t in tables:
+            source.append(t)
+        return ss.scan_iceberg(source)
     log = Log(folder / "t", delta_schema(COLUMNS), features=("deletionVectors",))
     for t in tables:
         dead = sorted(r.choice(t.num_rows, int(r.integers(0, t.num_rows)), replace=False).tolist()) if r.random() < 0.3 else None
@@ -81,8 +87,8 @@ def random_table(folder, r, kind):
     return ss.scan_delta(log.folder)
 
 
-@pytest.mark.parametrize("kind", ["delta", "parquet"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["delta", "parquet", "iceberg"])
+@pytest.mark.parametrize("seed", range(4))
 def test_the_first_rows_are_those_of_sorting_everything(tmp_path, seed, kind):
     r = np.random.default_rng(seed)
     table = random_table(tmp_path, r, kind)
