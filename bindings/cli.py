@@ -13,7 +13,9 @@ from rich.table import Table
 
 from skipstone.bindings.plan import DataSize, Plan
 from skipstone.bindings.sources.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.sources.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.bindings.sources.parquet import ParquetTable, scan_parquet
+from skipstone.ir.errors import SourceError
 from skipstone.ir.node import show_path
 
 app = typer.Typer(
@@ -22,20 +24,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Which files and row groups can hold a matching row, from their statistics alone.",
 )
-Path = Annotated[str, typer.Argument(help="A Parquet file, a folder, a glob, or a URI; or a Delta table's folder.", metavar="PATH")]
+Path = Annotated[
+    str, typer.Argument(help="A Parquet file, a folder, a glob, or a URI; a Delta table's folder; an Iceberg table's metadata file.", metavar="PATH")
+]
 Where = Annotated[str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")]
 Zone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
 Keep = Annotated[bool, typer.Option("--keep-unreadable", help="Plan to read files whose footers cannot be read, instead of failing.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int | None, typer.Option(help="How many matching rows are enough.", min=0)]
+Order = Annotated[str | None, typer.Option(help="What rows are sorted by, as after ORDER BY.", metavar="SQL")]
 Files = Annotated[bool, typer.Option("--files", help="List the files and row groups to read.")]
 
 
 @app.command()
-def plan(path: Path, where: Where, timezone: Zone = "UTC", keep_unreadable: Keep = False, as_json: AsJson = False, files: Files = False) -> None:
+def plan(
+    path: Path, where: Where = "true", limit: Limit = None, order_by: Order = None, timezone: Zone = "UTC",
+    keep_unreadable: Keep = False, as_json: AsJson = False, files: Files = False,
+) -> None:  # fmt: skip
     """Show what a condition leaves to read."""
     table, scanned = _scan(path, keep_unreadable, quiet=as_json)
     start = time.perf_counter()
-    found = table.plan(where=where, timezone=timezone)
+    found = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
         print(_plan_json(found, scanned, planned))
@@ -68,15 +77,23 @@ def demo(
     run(folder, scale)
 
 
-def _scan(path: str, keep: bool, quiet: bool = False) -> tuple[ParquetTable | DeltaTable, float]:
-    """Read footers, with a progress bar on standard error, or a Delta log; gives the table and the seconds it took."""
+def _scan(path: str, keep: bool, quiet: bool = False) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
+    """Read footers, with a progress bar on standard error, a Delta log or a manifest list; gives the table and the seconds it took."""
     start = time.perf_counter()
     if os.path.isdir(os.path.join(path, "_delta_log")):
         return scan_delta(path), time.perf_counter() - start
+    if path.endswith(".metadata.json") or os.path.isfile(os.path.join(path, "metadata", "version-hint.text")):
+        return scan_iceberg(path), time.perf_counter() - start
+    if any(name.endswith(".metadata.json") for name in _names(os.path.join(path, "metadata"))):
+        raise SourceError(f"{path} is an Iceberg table's folder, and its catalog knows which metadata file counts; name that file")
     with Progress(console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task("reading footers", total=None)
         table = scan_parquet(path, on_error="keep" if keep else "raise", progress=lambda done, total: bar.update(task, completed=done, total=total))
     return table, time.perf_counter() - start
+
+
+def _names(folder: str) -> list[str]:
+    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
@@ -89,7 +106,8 @@ def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
             **(_groups(plan) if plan.table.unit == "row groups" else {}),
             "sizes": sizes,
             "unreadable": {p: str(e) for p, e in plan.table.unreadable.items()},
-            "seconds": {_source(plan): round(scanned, 6), "planning": round(planned, 6)},
+            "seconds": {"scan": round(scanned, 6), "plan": round(planned, 6)},
+            "work": {**plan.table.work.counts, "bytes": plan.table.work.bytes},
         },
         indent=2,
     )
@@ -97,10 +115,6 @@ def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
 
 def _groups(plan: Plan) -> dict[str, Any]:
     return {"row_groups": plan.row_groups, "row_groups_total": len(plan.verdicts), "row_groups_kept": len(plan.kept)}
-
-
-def _source(plan: Plan) -> str:
-    return "footers" if plan.table.unit == "row groups" else "log"
 
 
 def _size_dict(s: DataSize) -> dict[str, int | None]:
@@ -123,7 +137,9 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         share = "-" if not total or kept is None else f"{100 * kept / total:.1f}"
         grid.add_row(name, _number(total), _number(kept), share)
     console.print(grid)
-    console.print(f"{_source(plan)} read in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms")
+    work = plan.table.work
+    read = "".join(f", {n:,} {name}" for name, n in work.counts.items())
+    console.print(f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{read}, {work.bytes:,} bytes read")
     for error in plan.table.unreadable.values():
         console.print(f"kept unread: {error}", style="yellow", markup=False)
     if files:
@@ -135,7 +151,7 @@ def _number(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,}"
 
 
-def _show_stats(table: ParquetTable | DeltaTable, as_json: bool) -> None:
+def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.iceberg_tables import make
+
 
 @pytest.fixture
 def data(tmp_path):
@@ -63,6 +65,21 @@ def test_errors_are_one_message(data, where, message):
 def test_missing_path():
     done = run("plan", "/no/such/place", "--where", "x = 1")
     assert (done.returncode, "is not there" in done.stderr) == (2, True)
+
+
+def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
+    table = make(tmp_path, pa.schema([("x", pa.int64())]))
+    for i in range(3):
+        table.append(pa.table({"x": range(i * 10, i * 10 + 10)}))
+    metadata = table.metadata_location.removeprefix("file://")
+    done = run("plan", metadata, "-w", "x >= 5", "--order-by", "x desc", "--limit", "3", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert (len(found["files"]), found["sizes"]["total"]["rows"], found["work"]["manifests"]) == (1, 30, 3)
+    assert json.loads(run("stats", metadata, "--json").stdout)["files"] == 3
+    assert "3 manifests" in run("plan", metadata, "-w", "x >= 5").stdout
+    refused = run("plan", metadata.rsplit("/metadata/", 1)[0], "-w", "x >= 5")
+    assert (refused.returncode, "name that file" in refused.stderr) == (2, True)
 
 
 def test_a_delta_table_is_planned_from_its_log(tmp_path):

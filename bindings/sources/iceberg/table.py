@@ -62,6 +62,11 @@ class IcebergTable:
         return str(self.source.location())
 
     @property
+    def unit(self) -> str:
+        """What its containers are."""
+        return "files"
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns, of the snapshot's schema."""
         return self.fields.schema
