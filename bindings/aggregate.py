@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.order import SortKey, best_first, first_rows, mask, packed, sooner, sort_keys, value_of
-from skipstone.ir.errors import PredicateError
+from skipstone.bindings.expr import col
+from skipstone.bindings.order import SortKey, best_first, first_rows, mask, packed, sooner, value_of
+from skipstone.ir.bind import bind_scalar
+from skipstone.ir.errors import PredicateError, UnknownColumn
+from skipstone.ir.node import Op, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
-from skipstone.ir.types import whole
+from skipstone.ir.types import leaves_of, plain, whole
 from skipstone.kernels.pool import threads
 
 if TYPE_CHECKING:
@@ -25,8 +28,7 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     """The value of a column that comes first among the matching rows of a plan; None: all are NULL, or there is none."""
     if plan.cut is not None:
         raise PredicateError(f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit")
-    (found,) = sort_keys([column], plan.table.schema, Session(case_sensitive=False))
-    key = SortKey(found.path, descending, nulls_first=False)
+    key = SortKey(_path(column, plan.table.schema), descending, nulls_first=False)
     best, left = _known(plan, key)
     left = best_first(plan.statistics, key, left)
     size = 2 * threads()
@@ -34,13 +36,32 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         if best is not None:
             left = left[sooner(plan, (key,), best)[left]]
         now, left = left[:size], left[size:]
-        values = value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)
+        values = plain(whole(value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)))
         if best is not None:
-            values = pa.chunked_array([*values.chunks, pa.array([best], values.type)])
+            values = pa.concat_arrays([values, pa.array([best], values.type)])
         first = first_rows(pa.table({"": values}), (SortKey(("",), descending, nulls_first=False),), 1).column("")
         best = first[0] if len(first) and first[0].is_valid else None
         size *= 2
-    return None if best is None else best.as_py()
+    try:
+        return None if best is None else best.as_py()
+    except (ValueError, OverflowError):  # a date that Python has no value for
+        return best
+
+
+def _path(column: str, schema: pa.Schema) -> Path:
+    """The column that a name means: in its own case, or else in any."""
+    leaves = leaves_of(schema)
+    for case_sensitive in (True, False):
+        try:
+            bound = bind_scalar(col(column).node, leaves, Session(case_sensitive=case_sensitive))
+        except UnknownColumn:
+            if not case_sensitive:
+                raise
+            continue
+        if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:
+            return bound.value  # type: ignore[return-value]
+        break
+    raise PredicateError(f"{column} has no least and greatest value; expected a column whose values have an order")
 
 
 def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray[np.int64]]:
@@ -53,6 +74,7 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
         return None, chosen
     # An unknown bound is an end of its type.
     usable = (plan.verdicts == Verdict.ALWAYS) & (bound != column.end(high=key.descending)) & plan.table.occurring(key.path)[key.descending]
+    usable &= mask(column.real, len(usable))  # counts override bounds
     usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
     if key.descending:  # NaN would be greater
         usable &= ~mask(column.nans, len(usable))

@@ -73,7 +73,10 @@ def sort_keys(order_by: str | Sequence[str], schema: pa.Schema, session: Session
 
     leaves = leaves_of(schema)
     keys = []
-    for text in [order_by] if isinstance(order_by, str) else list(order_by):
+    texts = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise PredicateError(f"order_by is {order_by!r}; expected Spark SQL such as 'x DESC, y', or a list of it")
+    for text in texts:
         for node, descending, nulls_first in parse_order(text):
             bound = bind_scalar(node, leaves, session)
             if bound.op is not Op.COLUMN or bound.dtype is None or not bound.dtype.ordered:

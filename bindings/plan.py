@@ -404,8 +404,12 @@ def plan_table(
 ) -> Plan:
     """Judge every container of a table (`ParquetTable.plan` says what the arguments mean)."""
     names = table.schema.names
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
+    if limit is not None:
+        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
+            raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
+        limit = min(int(limit), np.iinfo(np.int64).max)
+    if columns is not None and not columns:
+        raise PredicateError("columns names none; expected some of the table's, or None for all of them. Plan.count() counts rows")
     for c in columns or ():
         if c not in names:
             raise PredicateError(f"columns names {c!r}; the table has {', '.join(names)}")

@@ -55,8 +55,8 @@ class Dictionary:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the bounds."""
-        return self.keys.nbytes  # type: ignore[no-any-return]
+        """Bytes of the bounds; of none that are still to be read."""
+        return 0 if callable(self.given) else int(self.given.nbytes)
 
     def end(self, high: bool) -> int:
         """The code of an unknown bound."""

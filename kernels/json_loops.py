@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-WHOLE, NUMBER, TEXT, TRUTH, ANY = range(5)  # what values are; of ANY nothing is kept
+WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # what values are; of ANY nothing is kept
+DIGITS = 38  # of numbers that are EXACT, the point and the sign included: Arrow reads longer ones, and those with exponents, wrongly
 
 
 def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) -> int:
@@ -49,6 +50,14 @@ def number(data: Any, pos: int, end: int) -> int:
         if pos == first:
             return -1
     return pos
+
+
+def plain(data: Any, pos: int, end: int) -> bool:
+    """Whether a number has no exponent."""
+    marks = 0
+    for i in range(pos, end):
+        marks += data[i] == 69 or data[i] == 101
+    return bool(marks == 0)
 
 
 def text(data: Any, pos: int, end: int) -> int:
@@ -123,12 +132,14 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
                 if pos == first or pos - first > 18 or (data[first] == 48 and pos - first > 1):
                     pos = -1
                 out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
-            elif kind == NUMBER and pos < end and data[pos] == 34:  # what JSON has no number for
+            elif kind in (NUMBER, EXACT) and pos < end and data[pos] == 34:  # what JSON has no number for
                 pos = text(data, pos, end)
                 if pos >= 0 and not named(data, start + 1, pos - 1):
                     pos = -1
-            elif kind == NUMBER or (kind == ANY and pos < end and data[pos] != 34):
+            elif kind in (NUMBER, EXACT) or (kind == ANY and pos < end and data[pos] != 34):
                 pos = number(data, pos, end)
+                if kind == EXACT and (pos - start > DIGITS or not plain(data, start, pos)):
+                    pos = -1
                 out[2 * v, r], out[2 * v + 1, r] = start, pos - start
             elif kind in (TEXT, ANY):
                 pos = text(data, pos, end)

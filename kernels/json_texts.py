@@ -15,18 +15,19 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skipstone.kernels import json_loops, loops
-from skipstone.kernels.json_loops import ANY, NUMBER, TEXT, TRUTH, WHOLE
+from skipstone.kernels.json_loops import ANY, EXACT, NUMBER, TEXT, TRUTH, WHOLE
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import GATHER, Bytes, Longs, gathered
 
-INNER: Final = ("constant", "number", "text", "word", "named")
+INNER: Final = ("constant", "number", "plain", "text", "word", "named")
 TEXTS: Final = Loop(json_loops, "texts", "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))", INNER)
 FORMS: Final = 16  # that are looked for among the texts of one part
 FEW: Final = 64  # texts that a form of their own is not looked for
 PAD: Final = 72
-TOKEN: Final = re.compile(rb'\s*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])')
+TOKEN: Final = re.compile(rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])')
 
 Path = tuple[str, ...]
 
@@ -81,7 +82,7 @@ def form_of(text: bytes, kind: pa.StructType) -> Form | None:
                 last, expects = pos, "more"
             case _:
                 return None
-    if expects != "nothing" or text[pos:].strip():
+    if expects != "nothing" or text[pos:].strip(b" \t\n\r"):
         return None
     values.append((ANY, last, len(text), None))
     constants, program = b"", []
@@ -112,7 +113,8 @@ def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
             yield from _leaves(f.type, (*above, f.name))
         else:
             t = pa.types
-            yield (*above, f.name), WHOLE if t.is_integer(f.type) else TRUTH if t.is_boolean(f.type) else TEXT if t.is_string(f.type) else NUMBER
+            kinds = ((t.is_integer, WHOLE), (t.is_boolean, TRUTH), (t.is_string, TEXT), (t.is_decimal, EXACT))
+            yield (*above, f.name), next((what for is_it, what in kinds if is_it(f.type)), NUMBER)
 
 
 def at_hand() -> bool:
@@ -182,4 +184,7 @@ def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.A
         return pa.array(first, mask=mask)
     if pa.types.is_boolean(kind):
         return pa.array(first != 0, mask=mask)
-    return gathered(data, first, second, None if mask is None else ~missing).view(pa.string()).cast(kind)
+    found = gathered(data, first, second, None if mask is None else ~missing).view(pa.string()).cast(kind)
+    if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # more than the type holds
+        found = pc.if_else(pc.is_inf(found), None, found)
+    return found

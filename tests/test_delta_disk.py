@@ -145,11 +145,44 @@ def test_damage_is_told_or_read_around(tmp_path, kept, seed):
                 assert str(path) in str(e) and "remove the file" in str(e)  # noqa: PT017
 
 
+def test_a_damaged_file_is_there_no_more(tmp_path, kept):
+    folder = varied(tmp_path / "t").folder
+    expected = kept(folder).plan("x = 7").verdicts.tolist()
+    (path,) = files(tmp_path)
+    data = path.read_bytes()
+    for at in range(0, len(data), 64):  # whatever is read first is damaged
+        path.unlink(missing_ok=True)
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            kept(folder).plan("x = 7 AND f > 5.5D")
+        except ss.StatisticsError:
+            assert not path.exists()
+            assert ss.scan_delta(folder).plan("x = 7").verdicts.tolist() == expected
+            return
+    pytest.fail("no damage was noticed")
+
+
+def test_another_table_in_the_place_is_kept_as_well(tmp_path, kept):
+    """Even if it has fewer versions."""
+    folder = simple(tmp_path / "t", 6).folder
+    kept(folder)
+    os.rename(folder, tmp_path / "old")
+    simple(tmp_path / "t", 2)
+    assert kept(folder).num_files == 2
+    assert [p.name.split("-")[0] for p in files(tmp_path)] == ["2"]
+
+
 def test_an_older_format_is_read_around(tmp_path, kept, monkeypatch):
     folder = simple(tmp_path / "t", 2).folder
     kept(folder)
     monkeypatch.setattr(disk, "FORMAT", disk.FORMAT + 1)
     assert kept(folder).plan("x = 3").files
+
+
+@pytest.mark.parametrize("folder", ["", 5, b""])
+def test_no_folder(folder, monkeypatch):
+    with pytest.raises(ss.SourceError, match="expected a folder's path, or None"):
+        monkeypatch.setattr(ss, "cache_dir", folder)
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing_else(tmp_path, kept, monkeypatch):

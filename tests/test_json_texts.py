@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from skipstone.bindings.sources.delta import decode
+from skipstone.bindings.sources.delta.fields import LeafField
 from skipstone.kernels.json_texts import form_of, read_texts
 
 KIND = pa.struct(
@@ -119,6 +120,8 @@ def test_forms_share_a_part(monkeypatch):
         ('{"n":1}}', None),
         ('{"n":1', None),
         ('{"n" 1}', None),
+        ('{"n":\x0b1}', None),
+        ('{"n":1}\x0c', None),
         ('{"n":1,}', None),
         ("{,}", None),
         ("", None),
@@ -130,6 +133,25 @@ def test_forms_share_a_part(monkeypatch):
 def test_forms(text, paths):
     form = form_of(text.encode(), KIND)
     assert paths is None if form is None else list(form.paths) == paths
+
+
+@pytest.mark.parametrize("number", ["3.5E38", "9" * 39, "1" + "0" * 128, "1e2", "0." + "0" * 40])
+def test_decimals_that_arrow_wraps_are_left(number):
+    found, left = read_texts(pa.array([f'{{"low":{{"d":{number}}}}}', '{"low":{"d":1}}']), KIND)
+    assert (left.tolist(), found.to_pylist()[0]) == ([True, False], None)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.decimal128(38, 6), pa.float32()])
+@pytest.mark.parametrize("number", ["1E1000000000", "-1E300000", "1E-1000000000", "1e400"])
+def test_numbers_that_no_type_holds_cost_no_time(number, kind):
+    leaf = LeafField(("x",), ("x",), kind)
+    (found,) = decode.parsed(pa.array([f'{{"numRecords":2,"minValues":{{"x":{number}}}}}']), [leaf]).to_pylist()
+    assert (found["numRecords"], found["minValues"]["x"] in (None, 0)) == (2, True)
+
+
+def test_a_float_that_is_too_large_is_unknown():
+    found, _ = read_texts(pa.array(['{"f":1e39}']), pa.struct([("f", pa.float32())]))
+    assert found.to_pylist() == [{"f": None}]
 
 
 def test_rare_texts_do_not_look_for_forms():

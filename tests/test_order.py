@@ -162,6 +162,59 @@ def test_min_and_max_read_only_what_may_hold_them(tmp_path, monkeypatch):
         table.plan(limit=3).min("x")
 
 
+def test_dictionaries(tmp_path):
+    for i in range(12):
+        pq.write_table(pa.table({"x": pa.array([f"s{i:03}"] * 2).dictionary_encode()}), tmp_path / f"{i:02}.parquet", write_statistics=i % 2 > 0)
+    plan = ss.scan_parquet(tmp_path / "*.parquet").plan()
+    assert (plan.min("x"), plan.max("x")) == ("s000", "s011")
+
+
+def test_a_count_overrides_bounds(tmp_path):
+    log = Log(tmp_path / "t", delta_schema("x INT"))
+    log.add(Written([{"x": None}] * 2, stats={"numRecords": 2, "minValues": {"x": -5}, "maxValues": {"x": 700}, "nullCount": {"x": 2}}))
+    log.add(Written([{"x": 3}, {"x": 4}]))
+    plan = ss.scan_delta(log.folder).plan()
+    assert (plan.min("x"), plan.max("x")) == (3, 4)
+
+
+def test_dates_that_python_has_no_value_for(tmp_path):
+    pq.write_table(pa.table({"d": pa.array([5_000_000, 3], pa.int32()).cast(pa.date32())}), tmp_path / "a.parquet")
+    plan = ss.scan_parquet(tmp_path / "a.parquet").plan()
+    assert plan.min("d") == dt.date(1970, 1, 4)
+    assert plan.max("d") == pa.scalar(5_000_000, pa.int32()).cast(pa.date32())
+
+
+def test_names_mean_the_column_of_their_case_first(tmp_path):
+    log = Log(tmp_path / "t", delta_schema("a INT, A INT, `b.c` INT, `desc` INT"))
+    log.add(Written([{"a": 1, "A": 2, "b.c": 3, "desc": 4}]))
+    plan = ss.scan_delta(log.folder).plan("a > 0", case_sensitive=True)
+    assert [plan.min(name) for name in ("a", "A", "`b.c`", "`B.C`", "desc")] == [1, 2, 3, 3, 4]
+    for wrong in ("a, A", "a DESC", "nope", ""):
+        with pytest.raises(ss.PredicateError):
+            plan.min(wrong)
+
+
+@pytest.mark.parametrize("order", [3, [None], {"x": 1}, [["x"]], b"x"])
+def test_orders_of_the_wrong_type(tmp_path, order):
+    with pytest.raises(ss.PredicateError, match=r"order_by is .*; expected Spark SQL"):
+        ss.scan_delta(simple(tmp_path / "t", 1).folder).plan(order_by=order)
+
+
+def test_limits_of_any_size(tmp_path):
+    table = ss.scan_delta(simple(tmp_path / "t", 2).folder)
+    assert table.plan(limit=2**70).count() == 20
+    assert table.plan(limit=np.int64(2)).to_arrow().num_rows == 2
+    with pytest.raises(ss.PredicateError, match="columns names none"):
+        table.plan(columns=[])
+
+
+def test_counts_that_no_file_has(tmp_path):
+    log = Log(tmp_path / "t", delta_schema("x INT"))
+    for _ in range(3):
+        log.add(Written([{"x": 1}], stats={"numRecords": 2**62, "minValues": {"x": 1}, "maxValues": {"x": 1}, "nullCount": {"x": 0}}))
+    assert ss.scan_delta(log.folder).plan().count() == 3
+
+
 def test_what_has_no_order_is_refused(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, a ARRAY<INT>, n STRUCT<v: INT>"))
     log.add(Written([{"x": 1}]))

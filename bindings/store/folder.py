@@ -21,6 +21,6 @@ def set_cache_dir(folder: str | os.PathLike[str] | None) -> None:
         SourceError: it is no path.
     """
     global _folder
-    if folder is not None and not isinstance(folder, str | os.PathLike):
+    if folder is not None and (not isinstance(folder, str | os.PathLike) or not os.fspath(folder)):
         raise SourceError(f"cache_dir is {folder!r}; expected a folder's path, or None")
     _folder = None if folder is None else os.path.abspath(os.path.expanduser(os.fspath(folder)))

@@ -48,6 +48,13 @@ def table_of(asked: Asked, read: Callable[[DeltaTable | None], DeltaTable]) -> D
     return found
 
 
+def discard(asked: Asked) -> None:
+    """Hold a version no more: the next scan reads it again."""
+    with _lock:
+        _last.pop(asked, None)
+        _held.pop(asked, None)
+
+
 def forget() -> None:
     """Hold no table any more."""
     with _lock:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
 SETTLED: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+MOST: Final = 1 << 48  # rows that no file has; sums of more would not be numbers of 64 bits
 EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
@@ -62,7 +63,8 @@ class LogColumns(Mapping[Path, Raw]):
 
     def rows(self) -> pa.ChunkedArray:
         """Physical rows of each file, int64; null is unknown."""
-        return pa.chunked_array([c for s in self._read.stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
+        rows = pa.chunked_array([c for s in self._read.stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
+        return pc.if_else(pc.greater(rows, MOST), None, rows) if pc.any(pc.greater(rows, MOST)).as_py() else rows
 
     def tight(self) -> pa.ChunkedArray:
         """Whether bounds occur in the file; they do unless it says otherwise."""

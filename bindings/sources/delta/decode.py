@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import decimal
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -24,6 +26,8 @@ from skipstone.kernels.pool import threads
 CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
 SMALL: Final = 1 << 12  # texts for which nothing is compiled
 MANY: Final = 1 << 18  # texts that take longer than compiling does, some 2 s
+EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
+LARGE: Final = 400  # powers of ten that no type has
 APART: Final = 16  # parts that a chunk with a malformed text is cut into
 BOUNDS: Final = ("minValues", "maxValues")
 
@@ -114,7 +118,10 @@ def _read(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.S
 def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
     n = len(texts)
     try:
-        table = parse_lines(_lines(texts, floating), pa.schema(list(kind)))
+        lines = _lines(texts, floating)
+        if EXPONENT.search(lines) and _has_decimals(kind):
+            raise pa.ArrowInvalid("Arrow ends the process on some numbers, such as 1E-1000000000, that are to be decimals (26.0)")
+        table = parse_lines(lines, pa.schema(list(kind)))
         if table.num_rows == n:
             yield from table.to_struct_array().chunks
             return
@@ -132,6 +139,10 @@ def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.
         yield from _parse(texts.slice(start, step), kind, floating)
 
 
+def _has_decimals(kind: pa.DataType) -> bool:
+    return any(map(_has_decimals, (f.type for f in kind))) if pa.types.is_struct(kind) else bool(pa.types.is_decimal(kind))
+
+
 def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:
     """What can be used of one text; None: it is no JSON object."""
     try:
@@ -146,9 +157,12 @@ def _fitting(found: Any, kind: pa.DataType) -> Any:
         return {f.name: _fitting(found.get(f.name), f.type) for f in kind} if isinstance(found, Mapping) else None
     if isinstance(found, bool) is not pa.types.is_boolean(kind):
         return None
+    if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > LARGE:  # it would be written out
+        return None
     if pa.types.is_floating(kind) and isinstance(found, int | decimal.Decimal):
         found = float(found)
     try:
-        return pa.scalar(found, kind).as_py()
+        value = pa.scalar(found, kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
+    return None if isinstance(value, float) and math.isinf(value) else value  # more than the type holds

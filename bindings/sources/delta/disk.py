@@ -57,7 +57,7 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
     """Save a version, and give it as it is there; as it was if nothing is to be kept, or a newer version is."""
     asked = table.asked
     folder = _folder(asked)
-    if folder is None or any(version > asked.version for version, _, _ in _saved(folder)):
+    if folder is None or any(version > asked.version and stamp == place.stamp(version) for version, stamp, _ in _saved(folder)):
         return table
     path = os.path.join(folder, f"{asked.version}-{asked.stamp[0]}-{asked.stamp[1]}.stats")
     read = table.snapshot
@@ -74,7 +74,7 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with place.meter.phase("saving"):
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
-        _sweep(folder)
+        _sweep(folder, place)
         return _opened(path, asked, place)
     except (StatisticsError, OSError):  # a full disk, or another process that cleans up: the table itself was read
         return table
@@ -112,9 +112,20 @@ def _saved(folder: str) -> Iterator[tuple[int, tuple[int, int], str]]:
     yield from sorted(found, reverse=True)
 
 
-def _sweep(folder: str) -> None:
-    """Remove older versions, and what processes that died left of a file. Who has one open keeps it."""
-    old = [name for _, _, name in _saved(folder)][VERSIONS:]
+def discard(asked: Asked) -> None:
+    """Remove what is kept of a version."""
+    folder = _folder(asked)
+    for version, stamp, name in _saved(folder) if folder is not None else ():
+        if (version, stamp) == (asked.version, asked.stamp):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(str(folder), name))
+
+
+def _sweep(folder: str, place: Place) -> None:
+    """Remove older versions, those of another table, and what processes that died left of a file. Who has one open keeps it."""
+    found = list(_saved(folder))
+    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][:VERSIONS]
+    old = [name for _, _, name in found if name not in of_this]
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta import disk
-from skipstone.bindings.sources.delta.cache import table_of
+from skipstone.bindings.sources.delta.cache import discard, table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
 from skipstone.bindings.sources.delta.generated import statistics_of
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
@@ -248,14 +248,20 @@ class DeltaTable:
 
         Raises:
             PredicateError: the condition is malformed or names no column.
+            StatisticsError: what `skipstone.cache_dir` keeps of the table is damaged; it is removed, so that another scan reads the log.
 
         Source: Delta Lake, `filesForScan`.
         """
-        with self._meter.phase("planning"):
-            return plan_table(
-                self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
-                timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
-            )  # fmt: skip
+        try:
+            with self._meter.phase("planning"):
+                return plan_table(
+                    self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
+                    timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
+                )  # fmt: skip
+        except StatisticsError:  # what was kept on disk is damaged: the next scan reads the log
+            disk.discard(self.asked)
+            discard(self.asked)
+            raise
 
     @property
     def unit(self) -> str:
