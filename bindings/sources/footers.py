@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -25,7 +27,10 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.columns import Raw
 
-READERS: Final = 16  # footers fetched at a time: most of that is waiting for storage
+READERS: Final = 16  # footers fetched at a time, where most of that is waiting for storage
+# Seconds for a footer, of a few, from which on it is. Files in memory take 50 us each, and 190 from 16 threads, which wait
+# for the interpreter instead.
+SLOW, FEW = 0.001, 16
 FETCHED: Final = 1 << 16  # bytes from a file's end that pyarrow asks for at first
 
 Progress = Callable[[int, int], None]
@@ -59,16 +64,30 @@ def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter
         SourceError: a file is missing, truncated, not Parquet or encrypted; unless `keep`.
     """
     out: list[Footer] = []
-    with ThreadPoolExecutor(min(READERS, len(paths)) or 1, "skipstone-footers") as readers:
-        for footer in readers.map(lambda path: _read(path, filesystem), paths):
+    with closing(_each_read(paths, filesystem)) as read:
+        for footer in read:
             if footer.error is not None and not keep:
-                readers.shutdown(cancel_futures=True)
                 raise footer.error
             out.append(footer)
             meter.count("footers", 1, footer.nbytes)
             if progress is not None:
                 progress(len(out))
     return out
+
+
+def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem) -> Generator[Footer]:
+    """Footers in the files' order: one after the other while storage answers at once, else many at a time."""
+    at, quick = 0, True
+    while quick and at < len(paths):
+        start, some = time.perf_counter(), paths[at : at + FEW]
+        read = [_read(path, filesystem) for path in some]
+        quick, at = time.perf_counter() - start < SLOW * len(some), at + len(some)
+        yield from read
+    with ThreadPoolExecutor(READERS, "skipstone-footers") as readers:
+        try:
+            yield from readers.map(lambda path: _read(path, filesystem), paths[at:])
+        finally:
+            readers.shutdown(wait=False, cancel_futures=True)
 
 
 def _read(path: str, filesystem: pafs.FileSystem) -> Footer:
