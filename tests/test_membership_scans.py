@@ -66,7 +66,7 @@ def test_random_rows_under_filters(tmp_path):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
             continue  # a type that Parquet lacks, or a time that overflows its units
         found = ss.scan_parquet(path)
-        if len(found.containers) != len(batches):
+        if len(found.groups) != len(batches):
             continue
         written += 1
         leaves = leaves_of(found.schema)
