@@ -346,6 +346,23 @@ class Statistics(Packed):
             return None if found is None else whole(found)
         return self._extras.get(path, {}).get(statistic)
 
+    def to_arrow(self) -> pa.Table:
+        """The statistics as `from_arrow` takes them: `x.min`, `x.max`, `x.null_count`, ... of each column, and `row_count`; null is unknown.
+
+        Exactness of bounds, value lists, bloom filters and a provider's answers are left out.
+
+        Example:
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> Statistics.from_dict({"x": {"min": [1, 2]}}, schema, row_count=[10, 10]).to_arrow().column_names
+            ['x.min', 'row_count']
+        """
+        columns: dict[str, Given] = {}
+        for path in self.leaf_paths():
+            raw = self.raw(path)
+            columns |= {f"{show_path(path)}.{key}": array for key in PACKED if (array := getattr(raw, key)) is not None}
+        rows = self._given_rows()
+        return pa.table(columns if rows is None else {**columns, "row_count": rows})
+
     def leaf_paths(self) -> tuple[Path, ...]:
         """The columns that have some statistic."""
         return tuple(self._raw)

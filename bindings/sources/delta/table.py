@@ -181,6 +181,19 @@ class DeltaTable:
                     columns[f"{show_path(path)}.{key}"] = values
         return pa.table({**{n: self.files.column(n) for n in self.files.column_names}, **columns})
 
+    def to_spark_stats(self, spark: Any) -> Any:
+        """The files and their statistics as a DataFrame that `skipstone.spark.with_verdict` judges: `path`, `size`, `x.min`, ..., `row_count`.
+
+        Args:
+            spark: The SparkSession.
+
+        Raises:
+            BackendMissing: PySpark or pandas is not installed.
+        """
+        from skipstone.bindings.spark.frame import stats_frame
+
+        return stats_frame(spark, self.statistics, self.files.select(["path", "size", "modificationTime"]))
+
     @property
     def with_no_stats(self) -> pa.Table:
         """The files, without statistics.
