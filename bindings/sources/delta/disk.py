@@ -64,6 +64,7 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
     parts = {f"stats {i}": pa.table({"stats": part}) for i, part in enumerate(read.stats)}
     note = {
         "format": FORMAT,
+        "name": table.name,
         "metadata": dict(read.metadata),
         "fields": read.fields.described,
         "partitions": list(read.fields.partitions),
