@@ -23,7 +23,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
@@ -401,8 +401,9 @@ def plan_table(
     limit: int | None = None,
     order_by: str | Sequence[str] | None = None,
     stats_skipping: bool = True,
+    refine: Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]] | None = None,
 ) -> Plan:
-    """Judge every container of a table (`ParquetTable.plan` says what the arguments mean)."""
+    """Judge every container of a table (`ParquetTable.plan` says what most arguments mean); `refine` may know more of some."""
     names = table.schema.names
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
@@ -423,6 +424,8 @@ def plan_table(
     judged = predicate.evaluate(statistics if stats_skipping else statistics.of_partitions(table.partition_columns))
     if isinstance(table, PrunedTable):
         judged = table.refined(predicate, judged)
+    if refine is not None:
+        judged = refine(predicate, statistics, judged)
     return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order)
 
 

@@ -51,7 +51,7 @@ def test_what_is_missing_affects_its_own_column_alone(tmp_path):
     log.add(Written([{"a": 1, "b": 1}], stats={"numRecords": 1, "minValues": {"a": 1}, "maxValues": {"a": 1}, "nullCount": {"a": 0}}))
     table = ss.scan_delta(log.folder)
     assert not table.plan("a = 2 AND b = 5").files  # Delta keeps it: one missing statistic disables all of them (#6755)
-    assert table.plan("b = 5").files
+    assert table.plan("b = 5", footers=0).files
 
 
 @pytest.mark.parametrize("engine", ["Apache-Spark/4.0.0 Delta-Lake/4.0.0", "delta-rs:0.30", None])

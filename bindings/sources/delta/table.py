@@ -19,8 +19,10 @@ from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta import disk
 from skipstone.bindings.sources.delta.cache import discard, table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
+from skipstone.bindings.sources.delta.footers import MOST, by_footers
 from skipstone.bindings.sources.delta.generated import statistics_of
 from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
+from skipstone.bindings.sources.footers import Footer
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import SourceError, StatisticsError
@@ -46,9 +48,10 @@ class DeltaTable:
 
     def __init__(self, asked: Asked, read: Snapshot, meter: Meter, adopt: Callable[[Statistics], None] | None = None) -> None:
         """A version that was read. `adopt` gives its statistics what was packed of them before."""
-        self.asked, self.snapshot, self._meter = asked, read, meter
+        self.asked, self.snapshot, self.meter = asked, read, meter
         self.path, self.version, self.metadata = read.uri, read.version, read.metadata
         self._statistics: dict[str, Statistics] = {}
+        self._footers: dict[str, Footer] = {}
         if adopt is not None:
             adopt(self.statistics_in("UTC"))
 
@@ -85,7 +88,7 @@ class DeltaTable:
     @property
     def work(self) -> Work:
         """What was read of the log when this version was first asked for, and the time that plans took."""
-        return self._meter.work
+        return self.meter.work
 
     @property
     def column_mapping_mode(self) -> str:
@@ -242,6 +245,7 @@ class DeltaTable:
         limit: int | None = None,
         order_by: str | Sequence[str] | None = None,
         stats_skipping: bool = True,
+        footers: int = MOST,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -257,6 +261,8 @@ class DeltaTable:
             order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
                 files that may hold one of the first rows are kept.
             stats_skipping: Whether to ask statistics; else partition values alone decide.
+            footers: Of so many files at most footers are read, where the log lacks bounds of a column; if there are more such
+                files among those that may match, of none.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -266,15 +272,18 @@ class DeltaTable:
         Source: Delta Lake, `filesForScan`.
         """
         try:
-            with self._meter.phase("planning"):
+            with self.meter.phase("planning"):
                 return plan_table(
                     self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
-                    timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
+                    refine=self._refined(footers) if stats_skipping else None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
                 )  # fmt: skip
         except StatisticsError:  # what was kept on disk is damaged: the next scan reads the log
             disk.discard(self.asked)
             discard(self.asked)
             raise
+
+    def _refined(self, most: int) -> Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]:
+        return lambda predicate, statistics, verdicts: by_footers(self, predicate, statistics, verdicts, self._footers, most)
 
     @property
     def unit(self) -> str:
