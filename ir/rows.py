@@ -51,6 +51,8 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
         UnsupportedForm: the predicate holds a form that only planning understands, or a row for which Spark
             raises an error.
     """
+    if not batch.num_rows:
+        return pa.array([], pa.bool_())
     truth = judge(predicate, batch, {})
     _refuse_lost(predicate, truth)
     return pa.array(truth.true, mask=~(truth.true | truth.false))
@@ -58,6 +60,8 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a batch for which the predicate is TRUE."""
+    if not batch.num_rows:
+        return batch
     truth = judge(predicate, batch, {})
     _refuse_lost(predicate, truth)
     return batch.filter(pa.array(truth.true))

@@ -508,3 +508,15 @@ def test_many_threads(tmp_path):
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda i: len(table.plan(f"i = {i % 8}").files), range(32)))
     assert found == [50] * 32
+
+
+def test_counts_of_fields_say_nothing_of_structs(tmp_path):
+    """Some writers do not count the rows whose struct is NULL: NULL is not the first of an order then."""
+    kind = pa.struct([("a", pa.int64())])
+    source = make(tmp_path, pa.schema([("s", kind)]))
+    for rows in ([{"a": 1}, None, None], [{"a": 2}, {"a": 3}, {"a": 4}]):
+        source = append(source, pa.table({"s": pa.array(rows, kind)}))
+    table = ss.scan_iceberg(source)
+    assert (table.files.null_counts(("s", "a")) == -1).all()
+    plan = table.plan(order_by="s.a NULLS LAST", limit=3)
+    assert [r["s"]["a"] for r in plan.to_arrow().to_pylist()] == [1, 2, 3]

@@ -95,9 +95,29 @@ def _read(path: str, filesystem: pafs.FileSystem) -> Footer:
         with filesystem.open_input_file(path) as source:
             metadata = pq.read_metadata(source)
             nbytes = max(min(source.size(), FETCHED), metadata.serialized_size + 8)
-        return Footer(path, metadata, metadata.schema.to_arrow_schema(), range(metadata.num_row_groups), nbytes=nbytes)
+        return Footer(path, metadata, schema_of(metadata), range(metadata.num_row_groups), nbytes=nbytes)
     except (OSError, pa.ArrowException, ValueError) as e:
         return Footer(path, None, None, error=SourceError(f"{path}: {_why(e)}"))
+
+
+def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
+    """The columns of a file. Those of type INT96 are TIMESTAMP, as Spark has it, in microseconds: as nanoseconds the year 3000 would be 1830."""
+    schema = metadata.schema.to_arrow_schema()
+    if not any(_has_nanoseconds(f.type) for f in schema):
+        return schema
+    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
+    old = {c.path for c in columns if c.physical_type == "INT96"}
+    return pa.schema([_modern(f, f.name, old) for f in schema], schema.metadata) if old else schema
+
+
+def _has_nanoseconds(t: pa.DataType) -> bool:
+    return any(_has_nanoseconds(f.type) for f in t) if pa.types.is_struct(t) else bool(t == pa.timestamp("ns"))
+
+
+def _modern(f: pa.Field, path: str, old: set[str]) -> pa.Field:
+    if pa.types.is_struct(f.type):
+        return f.with_type(pa.struct([_modern(inner, f"{path}.{inner.name}", old) for inner in f.type]))
+    return f.with_type(pa.timestamp("us", "UTC")) if path in old else f
 
 
 def _why(e: Exception) -> str:

@@ -44,7 +44,10 @@ class Form:
 
     @cached_property
     def _leaves(self) -> dict[Path, tuple[int, pa.DataType]]:
-        return dict(_number(self.schema))
+        found = dict(_number(self.schema))
+        # A type that takes another number of Parquet columns than it seems to moves all that follow.
+        whole = sum(width for field in self.schema for _, _, width in _spread(field, ())) == len(self.physical)
+        return found if whole else {}
 
     def own(self, path: Path) -> Path | None:
         """How this form spells a column: that way, or in another case if just one is meant, as Spark finds it. None: not at all."""
@@ -113,14 +116,33 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
         raise SourceError("no file could be read, so the table's columns are not known")
     merged: pa.Schema | None = None
     for f in forms:
-        plain = plain_schema(f.schema)
+        plain = plain_schema(f.schema) if merged is None else _as_spelt(plain_schema(f.schema), merged)
         try:
             merged = plain if merged is None else pa.unify_schemas([merged, plain], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
             raise SourceError(f"{f.example}: its columns do not fit those of the other files ({str(e).splitlines()[0]})") from e
     assert merged is not None
-    everywhere = set.intersection(*(set(f.schema.names) for f in forms))
-    return pa.schema([field if field.name in everywhere else field.with_nullable(True) for field in merged])
+    names = [name.lower() for name in merged.names]
+    twins = [name for name in merged.names if names.count(name.lower()) > 1]
+    for f in forms:
+        if lacking := [name for name in twins if name not in f.schema.names]:
+            raise SourceError(
+                f"{f.example}: lacks the column {lacking[0]!r}, and the table has others that differ in case alone; give such columns other names"
+            )
+    everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
+    return pa.schema([field if field.name.lower() in everywhere else field.with_nullable(True) for field in merged])
+
+
+def _as_spelt(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:
+    """Columns as the files before spell them, where just one is meant, as Spark finds them."""
+    own = [name.lower() for name in schema.names]
+    known = {name.lower(): name for name in merged.names}
+    fields = []
+    for f in schema:
+        other = known.get(f.name.lower())
+        alone = f.name not in merged.names and other is not None and own.count(f.name.lower()) == 1
+        fields.append(f.with_name(other) if alone else f)
+    return pa.schema(fields)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -160,7 +182,9 @@ def _number(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.DataType]]]
 
 def _spread(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.DataType, int]]:
     path = (*above, field.name)
-    if pa.types.is_struct(field.type):
+    if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(_stored(field.type)):
+        yield None, field.type, _width(field.type)
+    elif pa.types.is_struct(field.type):
         for i in range(field.type.num_fields):
             yield from _spread(field.type.field(i), path)
     elif pa.types.is_nested(field.type):
@@ -169,7 +193,15 @@ def _spread(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.Data
         yield path, field.type, 1
 
 
+def _stored(t: pa.DataType) -> pa.DataType:
+    """What an extension type is stored as."""
+    while isinstance(t, pa.BaseExtensionType):
+        t = t.storage_type
+    return t
+
+
 def _width(t: pa.DataType) -> int:
+    t = _stored(t)
     if pa.types.is_map(t):
         return _width(t.key_type) + _width(t.item_type)
     if pa.types.is_struct(t):

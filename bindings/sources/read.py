@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -74,7 +75,8 @@ def _read(table: ParquetTable, plan: Plan, file: int, groups: list[int], filtere
         with table.filesystem.open_input_file(path) as source:
             if files.sizes[file] != UNKNOWN and source.size() != files.sizes[file]:
                 raise SourceError(f"{path}: was {files.sizes[file]} bytes when it was planned, and is {source.size()}; scan the table again")
-            reader = pq.ParquetFile(source, metadata=table.footers.get(path))
+            reader = pq.ParquetFile(source, metadata=table.footers.get(path), coerce_int96_timestamp_unit="us")
+            _same_groups(table, file, reader.metadata, path)
             own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
             for batch in reader.iter_batches(BATCH, row_groups=groups, columns=list(own.values()), use_threads=False):
                 whole = _complete(batch, fields, own, constants)
@@ -87,6 +89,14 @@ def _read(table: ParquetTable, plan: Plan, file: int, groups: list[int], filtere
             raise
         raise SourceError(f"{path}: reading row groups {groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
     return out
+
+
+def _same_groups(table: ParquetTable, file: int, found: pq.FileMetaData, path: str) -> None:
+    """Refuse a file that has other row groups than it was planned by: `_metadata` may be older than it."""
+    groups = table.groups
+    first, stop = np.searchsorted(groups.file, [file, file + 1]).tolist()
+    if path not in table.footers and [found.row_group(i).num_rows for i in range(found.num_row_groups)] != groups.rows[first:stop].tolist():
+        raise SourceError(f"{path}: has other row groups than a summary of the table says; write _metadata again, or scan with use_metadata=False")
 
 
 def _own_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
@@ -119,6 +129,8 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Values as another type; fields of structs are found as columns are, which Arrow's cast would make NULL in another case."""
     if values.type == kind:
         return values
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and kind.tz is not None and values.type.tz is None:  # INT96
+        return values.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
     if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
         # Integers that become floats are rounded to the nearest, as Spark's casts do.
         return values.cast(kind, safe=not pa.types.is_floating(kind))

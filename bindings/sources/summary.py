@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.files import Files, in_folder
-from skipstone.bindings.sources.footers import Footer
+from skipstone.bindings.sources.footers import Footer, schema_of
 from skipstone.bindings.work import Meter
 
 MAGIC_BYTES, TAIL_BYTES = 4, 12  # before the first row group; after the last, of the shortest footer
@@ -35,7 +35,7 @@ class Summary:
 
     def footers(self, files: Files, folder: str) -> dict[int, Footer]:
         """What it says of the files that it fits: not older than they are, row groups within the file and without gaps."""
-        schema = self.metadata.schema.to_arrow_schema()
+        schema = schema_of(self.metadata)
         out = {}
         for i, path in enumerate(files.paths.to_pylist()):
             groups = self.groups.get(path.removeprefix(folder).strip("/"))
@@ -81,7 +81,7 @@ def read_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Sc
     for name in ("_common_metadata", "_metadata"):
         metadata = _read(in_folder(folder, name), filesystem, meter)
         if metadata is not None and metadata.num_columns:
-            return metadata.schema.to_arrow_schema().remove_metadata()
+            return schema_of(metadata).remove_metadata()
     return None
 
 

@@ -113,7 +113,8 @@ class IcebergFiles:
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
         """NULLs among the rows that live in each file; -1 is unknown."""
         raw = self.statistics.raw(path)
-        if raw.null_count is None or raw.row_count is None:
+        # Whether rows whose struct is NULL are among those of its fields differs between writers.
+        if raw.null_count is None or raw.row_count is None or len(path) > 1:
             return np.full(len(self), -1, np.int64)
         nulls, rows = (np.asarray(whole(c).fill_null(-1).to_numpy(zero_copy_only=False), np.int64) for c in (raw.null_count, raw.row_count))
         # Of a partition value they only say whether it is NULL, of one row.
