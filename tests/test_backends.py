@@ -90,12 +90,12 @@ def numpy_verdicts(seed, containers=48, predicates=60):
     return sum(agree(ss.PruningPredicate(predicate(r, z.fields).sql, schema), z, stats, facts, "numpy") for _ in range(predicates))
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(5))
 def test_numpy_equals_the_oracle(part):
-    assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000  # 200,000 in all parts
+    assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000  # 125,000 in all parts; `make fuzz` judges 10 million
 
 
-PARTS = 6
+PARTS = 4
 
 
 def owner(shape):
@@ -121,4 +121,4 @@ def numba_shapes(seed, wanted):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_numba_equals_the_oracle(part):
-    assert len(numba_shapes(part, 35)) >= 35  # 210 in all parts
+    assert len(numba_shapes(part, 35)) >= 35  # 140 in all parts

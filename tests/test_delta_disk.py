@@ -224,7 +224,7 @@ def test_two_processes_refresh_one_cache(tmp_path, kept):
 
 def test_a_process_that_is_killed_while_it_saves_leaves_no_wrong_plan(tmp_path, kept):
     log_ = simple(tmp_path / "t", 3)
-    for i in range(6):
+    for i in range(4):
         with process(tmp_path, log_.folder, 10_000) as one:
             one.stdout.readline()
             for k in range(3):

@@ -53,7 +53,7 @@ def test_random_rows_under_lists(seed):
 
 def test_random_rows_under_filters(tmp_path):
     written = 0
-    for seed in range(60):
+    for seed in range(36):
         r = random.Random(seed)
         t = table(r, containers=6)
         batches = [b for b in map(t.batch, range(6)) if b.num_rows]
@@ -75,7 +75,7 @@ def test_random_rows_under_filters(tmp_path):
         groups = [pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0] for b in batches]
         for _ in range(30):
             check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema), found.statistics, groups)
-    assert written > 20
+    assert written > 12
 
 
 # Scans.
