@@ -121,4 +121,4 @@ def numba_shapes(seed, wanted):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_numba_equals_the_oracle(part):
-    assert len(numba_shapes(part, 35)) >= 35  # 140 in all parts
+    assert len(numba_shapes(part, 24)) >= 24  # 96 in all parts; `make fuzz` compiles more
