@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.expr import col
-from skipstone.bindings.order import SortKey, best_first, first_rows, mask, packed, sooner, value_of
+from skipstone.bindings.order import SortKey, best_first, first_rows, packed, sooner, value_of
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of, plain, whole
+from skipstone.kernels.planes import mask_of
 from skipstone.kernels.pool import threads
 
 if TYPE_CHECKING:
@@ -70,14 +71,14 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
     column = packed(stats, key.path)
     bound = column.high if key.descending else column.low
     given = stats.raw(key.path).max if key.descending else stats.raw(key.path).min
-    if bound is None or given is None:
+    known = column.known(high=key.descending)
+    if bound is None or known is None or given is None:
         return None, chosen
-    # An unknown bound is an end of its type.
-    usable = (plan.verdicts == Verdict.ALWAYS) & (bound != column.end(high=key.descending)) & plan.table.occurring(key.path)[key.descending]
-    usable &= mask(column.real, len(usable))  # counts override bounds
+    usable = (plan.verdicts == Verdict.ALWAYS) & known & plan.table.occurring(key.path)[key.descending]
+    usable &= mask_of(column.real, len(usable))  # counts override bounds
     usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
     if key.descending:  # NaN would be greater
-        usable &= ~mask(column.nans, len(usable))
+        usable &= ~mask_of(column.nans, len(usable))
     at = chosen[usable[chosen]]
     if not len(at):
         return None, chosen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import Op, Path, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of, plain, whole
-from skipstone.kernels.planes import unpack
+from skipstone.kernels.planes import mask_of
 from skipstone.kernels.pool import threads
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from skipstone.bindings.statistics import Statistics
     from skipstone.ir.session import Session
     from skipstone.kernels.columns import Column
-    from skipstone.kernels.planes import Mask, Plane
+    from skipstone.kernels.planes import Mask
 
     Positions = npt.NDArray[np.int64]
-
-BATCH: Final = 1 << 16  # rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +127,15 @@ def certain(table: PlannedTable, statistics: Statistics, verdicts: npt.NDArray[n
     bound = column.low if key.descending else column.high
     if not limit:
         return Certain(0, np.zeros(n, np.bool_))
-    if bound is None:
+    known = column.known(high=not key.descending)
+    if bound is None or known is None:
         return None
-    nulls, nans = (mask(plane, n) for plane in (column.nulls, column.nans))
+    nulls, nans = (mask_of(plane, n) for plane in (column.nulls, column.nans))
     counts = table.logical_rows()
     if not key.nulls_first:  # NULL comes after the bound
         null_count = np.where(nulls, table.null_counts(key.path), 0)
         counts = np.where(null_count >= 0, counts - null_count, 0)
-    # An unknown bound is an end of its type, which tells nothing.
-    usable = (verdicts == Verdict.ALWAYS) & (counts > 0) & (bound != column.end(high=not key.descending))
+    usable = (verdicts == Verdict.ALWAYS) & (counts > 0) & known
     if not key.descending:
         usable &= ~nans  # NaN comes after every bound
     at = np.flatnonzero(usable)
@@ -153,12 +151,12 @@ def certain(table: PlannedTable, statistics: Statistics, verdicts: npt.NDArray[n
     threshold = bound[best[enough]]
     other = column.high if key.descending else column.low
     if other is None:
-        before = mask(column.real, n)
+        before = mask_of(column.real, n)
     else:
         # Of a single key, rows with the same value are as good as those that are there.
         tied = len(keys) > 1
         before = (other >= threshold if tied else other > threshold) if key.descending else (other <= threshold if tied else other < threshold)
-        before = before & mask(column.real, n)
+        before = before & mask_of(column.real, n)
     if key.descending:
         before = before | nans
     if key.nulls_first:
@@ -174,19 +172,14 @@ def packed(statistics: Statistics, path: Path) -> Column:
     return statistics.column(path, leaf.dtype)
 
 
-def mask(plane: Plane, n: int) -> Mask:
-    """A plane, a flag for each container."""
-    return np.full(n, plane, np.bool_) if isinstance(plane, bool) else unpack(plane, n)
-
-
 def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Positions:
     """Containers by where their first rows may be."""
     column = packed(statistics, key.path)
     n = statistics.num_containers
     bound = column.high if key.descending else column.low
-    first = mask(column.nulls, n) if key.nulls_first else np.zeros(n, np.bool_)
+    first = mask_of(column.nulls, n) if key.nulls_first else np.zeros(n, np.bool_)
     if key.descending:
-        first = first | mask(column.nans, n)
+        first = first | mask_of(column.nans, n)
     rest = chosen[~first[chosen]]
     if bound is not None:
         order = np.argsort(bound[rest], kind="stable")
@@ -210,7 +203,7 @@ def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
             left = left[sooner(plan, keys, last)[left]]
         size *= 2
     if best is not None:
-        yield from best.select(plan.columns).to_batches(BATCH)
+        yield from best.select(plan.columns).to_batches()
 
 
 def sooner(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:

@@ -93,10 +93,14 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    if not text.strip():
+        raise PredicateSyntaxError("order_by is blank; expected such as 'x DESC NULLS LAST, y', or None")
     try:
         tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
     except SqlglotError as e:
         raise PredicateSyntaxError(f"order_by cannot be read ({str(e).splitlines()[0]}); expected such as 'x DESC NULLS LAST, y'") from None
+    except RecursionError:
+        raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None
     order = tree.args.get("order")
     if order is None or any(value for key, value in tree.args.items() if key not in ("order", "expressions", "kind")):
         raise PredicateSyntaxError(f"order_by is {text!r}; expected such as 'x DESC NULLS LAST, y'")

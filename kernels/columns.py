@@ -65,6 +65,11 @@ class Column:
         """Whether lanes are narrower than the type's own, so that literals may have to be clamped."""
         return self.codes is None and self.lane != self.dtype.lane
 
+    def known(self, high: bool) -> Mask | None:
+        """Which bounds of a side are known, shape (n,); one at the end of its type counts as unknown. None: none is."""
+        lanes = self.high if high else self.low
+        return None if lanes is None else np.asarray(lanes != self.end(high), np.bool_)
+
     def end(self, high: bool) -> int | float:
         """What stands for an unknown bound, on the lanes: a value or a code."""
         if self.codes is not None:

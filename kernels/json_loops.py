@@ -24,29 +24,29 @@ def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) ->
     return pos + stop - first
 
 
+def digits(data: Any, pos: int, end: int) -> int:
+    """Where digits end."""
+    while pos < end and 48 <= data[pos] <= 57:
+        pos += 1
+    return pos
+
+
 def number(data: Any, pos: int, end: int) -> int:
     """Where a number of JSON ends; -1: none is here."""
     if pos < end and data[pos] == 45:
         pos += 1
-    first = pos
-    while pos < end and 48 <= data[pos] <= 57:
-        pos += 1
+    first, pos = pos, digits(data, pos, end)
     if pos == first or (data[first] == 48 and pos - first > 1):
         return -1
     if pos < end and data[pos] == 46:
-        pos += 1
-        first = pos
-        while pos < end and 48 <= data[pos] <= 57:
-            pos += 1
+        first, pos = pos + 1, digits(data, pos + 1, end)
         if pos == first:
             return -1
     if pos < end and (data[pos] == 69 or data[pos] == 101):
         pos += 1
         if pos < end and (data[pos] == 43 or data[pos] == 45):
             pos += 1
-        first = pos
-        while pos < end and 48 <= data[pos] <= 57:
-            pos += 1
+        first, pos = pos, digits(data, pos, end)
         if pos == first:
             return -1
     return pos

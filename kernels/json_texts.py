@@ -22,7 +22,7 @@ from skipstone.kernels.json_loops import ANY, EXACT, NUMBER, TEXT, TRUTH, WHOLE
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import GATHER, Bytes, Longs, gathered
 
-INNER: Final = ("constant", "number", "plain", "text", "word", "named")
+INNER: Final = ("constant", "digits", "number", "plain", "text", "word", "named")
 TEXTS: Final = Loop(json_loops, "texts", "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))", INNER)
 FORMS: Final = 16  # that are looked for among the texts of one part
 FEW: Final = 64  # texts that a form of their own is not looked for

@@ -45,15 +45,18 @@ def unpack(words: Words, n: int) -> Mask:
     return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
 
 
+def mask_of(plane: Plane, n: int) -> Mask:
+    """A plane as a mask of shape (n,)."""
+    return np.full(n, plane, np.bool_) if isinstance(plane, bool) else unpack(plane, n)
+
+
 def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
     """Verdicts from the planes "can match" and "can miss"; without the second none is ALWAYS.
 
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
     """
-    if len(planes) == 1 and not isinstance(planes[0], bool):
-        return unpack(planes[0], n).view(np.uint8)
-    match, *misses = (np.full(n, p, np.uint8) if isinstance(p, bool) else unpack(p, n).view(np.uint8) for p in planes)
+    match, *misses = (mask_of(p, n).view(np.uint8) for p in planes)
     for sure in misses:
         sure ^= 1
         sure &= match

@@ -21,8 +21,9 @@ import sqlglot
 from pyroaring import BitMap64
 from sqlglot import exp
 
+from skipstone.bindings.sources.bitmaps import MAGIC
 from skipstone.bindings.sources.delta.fields import arrow_type
-from skipstone.bindings.sources.delta.vectors import MAGIC, Z85
+from skipstone.bindings.sources.delta.vectors import Z85
 
 NAMES = {
     "BIGINT": "long",

@@ -12,6 +12,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.sources.delta import cache, disk, log
+from skipstone.bindings.store.settled import STEP
 from tests.delta_log import Log, Written, delta_schema, simple
 
 
@@ -22,6 +23,7 @@ def kept(tmp_path, monkeypatch):
 
     def scan(*args, **settings):
         cache.forget()
+        time.sleep(2 * STEP / 1e9)  # what was written at this moment is not kept
         return ss.scan_delta(*args, **settings)
 
     yield scan
@@ -188,7 +190,23 @@ def test_no_folder(folder, monkeypatch):
 def test_a_folder_that_cannot_be_written_costs_nothing_else(tmp_path, kept, monkeypatch):
     folder = simple(tmp_path / "t", 2).folder
     (tmp_path / "cache").write_text("a file")
-    assert len(kept(folder).plan("x = 3").files) == 1
+    with pytest.warns(RuntimeWarning, match="does not keep"):
+        table = kept(folder)
+    assert len(table.plan("x = 3").files) == 1
+
+
+@pytest.mark.parametrize(("age", "found"), [(0, 0), (STEP // 2, 0), (10 * STEP, 1)])
+def test_a_commit_of_this_moment_is_not_kept(tmp_path, kept, age, found):
+    """A table that took its place at once could have a commit of the same time and size."""
+    folder = simple(tmp_path / "t", 2).folder
+    cache.forget()
+    newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
+    now = time.time_ns() + 10**12  # later than any clock says
+    os.utime(newest, ns=(now - age, now - age))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log.time, "time_ns", lambda: now)
+        ss.scan_delta(folder)
+    assert len(files(tmp_path)) == found
 
 
 PROCESS = """

@@ -155,3 +155,22 @@ def test_collated_text_is_not_judged_by_its_bytes(tmp_path, described):
     table = ss.scan_delta(log.folder)
     assert len(table.plan("s = 'abc'").files) == 1
     assert table.plan().to_arrow().to_pylist() == [{"s": "ABC"}]
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        {"numRecords": 0, "minValues": {"x": 5}, "maxValues": {"x": 5}, "nullCount": {"x": 0}},
+        {"numRecords": 0, "minValues": {"n": {"v": 1}}},
+        {"numRecords": 0, "nullCount": {"x": 2}},
+        {"numRecords": 2**62, "minValues": {"x": 5}, "maxValues": {"x": 5}, "nullCount": {"x": 0}},
+    ],
+)
+def test_a_number_of_rows_that_cannot_be_is_unknown(tmp_path, stats):
+    log = Log(tmp_path / "t", delta_schema("x INT, n STRUCT<v: INT>"))
+    log.add(Written([{"x": 5, "n": {"v": 1}}], stats=stats), Written([{"x": 6, "n": {"v": 1}}]))
+    log.add(Written([], stats={"numRecords": 0, "minValues": {}, "maxValues": {}, "nullCount": {"x": 0}}))
+    table = ss.scan_delta(log.folder)
+    assert table.plan("x = 5", footers=0).verdicts.tolist()[1:] == [0, 0]
+    assert (xs(table, "x = 5"), table.plan("x = 5").count(), table.plan().count()) == ([5], 1, 2)
+    assert table.get_stats_column("num_records").to_pylist() == [None, 1, 0]

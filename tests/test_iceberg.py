@@ -520,3 +520,15 @@ def test_counts_of_fields_say_nothing_of_structs(tmp_path):
     assert (table.files.null_counts(("s", "a")) == -1).all()
     plan = table.plan(order_by="s.a NULLS LAST", limit=3)
     assert [r["s"]["a"] for r in plan.to_arrow().to_pylist()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("rows", [0, 2**62])
+def test_a_number_of_rows_that_cannot_be_is_unknown(tmp_path, rows):
+    source = append(make(tmp_path, pa.schema([("i", pa.int32())])), pa.table({"i": pa.array([1, 2, 3], pa.int32())}))
+    (task,) = source.scan().plan_files()
+    told = {"lower_bounds": {1: struct.pack("<i", 1)}, "upper_bounds": {1: struct.pack("<i", 3)}, "value_counts": {1: 3}, "null_value_counts": {1: 0}}
+    lying = commit(make(tmp_path, pa.schema([("i", pa.int32())])), [data_file(task.file.file_path, (), rows, **told), data_file("/none", (), 0)])
+    table = ss.scan_iceberg(lying)
+    assert table.files.logical_rows().tolist() == [-1, 0]
+    plan = table.plan("i = 2")
+    assert (plan.verdicts.tolist(), plan.to_arrow().num_rows, plan.count()) == ([1, 0], 1, 1)

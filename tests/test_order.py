@@ -194,6 +194,13 @@ def test_names_mean_the_column_of_their_case_first(tmp_path):
             plan.min(wrong)
 
 
+@pytest.mark.parametrize("order", ["", "  ", ["x", ""], "(" * 2000 + "x" + ")" * 2000, "x,,y", "x DESC ASC"])
+def test_orders_that_cannot_be_read(tmp_path, order):
+    with pytest.raises(ss.PredicateError) as e:
+        ss.scan_delta(simple(tmp_path / "t", 1).folder).plan(order_by=order)
+    assert "sqlglot" not in str(e.value)
+
+
 @pytest.mark.parametrize("order", [3, [None], {"x": 1}, [["x"]], b"x"])
 def test_orders_of_the_wrong_type(tmp_path, order):
     with pytest.raises(ss.PredicateError, match=r"order_by is .*; expected Spark SQL"):

@@ -115,3 +115,35 @@ def test_no_rows_are_judged_by_any_form(where, tmp_path):
     log = Log(tmp_path / "t", delta_schema("s STRING, x BIGINT"), features=("deletionVectors",))
     log.add(Written([{"s": "a", "x": 1}, {"s": "b", "x": None}], dead=[0, 1]), Written([{"s": "c", "x": 2}]))
     assert both(ss.scan_delta(log.folder), where) >= 0
+
+
+def test_categories_beside_plain_text(tmp_path):
+    """pandas writes a column as a dictionary or not, from file to file."""
+    pq.write_table(pa.table({"s": pa.array(["a", "b"]).dictionary_encode(), "k": pa.array([1, 2]).dictionary_encode()}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"s": ["c"], "k": [3]}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"s": pa.array(["d"]).dictionary_encode(), "k": pa.array([4]).dictionary_encode()}), tmp_path / "c.parquet")
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    assert table.schema.types == [pa.string(), pa.int64()]
+    assert [both(table, w) for w in ("s >= 'b'", "s = 'd'", "k <= 3", "s IS NULL")] == [3, 1, 3, 0]
+    assert len(table.plan("s > 'c'").files) == 1
+
+
+def test_two_columns_of_one_name(tmp_path):
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
+    with pytest.raises(ss.SourceError, match="two columns named 'x'"):
+        ss.scan_parquet(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("scan", "path", "told"),
+    [
+        (ss.scan_parquet, "", "is blank"),
+        (ss.scan_hive, "", "is blank"),
+        (ss.scan_hive, "a.parquet", "is a file"),
+        (ss.scan_hive, "none", "is not there"),
+    ],
+)
+def test_places_that_are_none(tmp_path, scan, path, told):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ss.SourceError, match=told):
+        scan(str(tmp_path / path) if path else "")

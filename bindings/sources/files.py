@@ -155,10 +155,12 @@ def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSy
     """The file system of a path or URI, and the path in it.
 
     Raises:
-        SourceError: no file system is known for it.
+        SourceError: it is blank, or no file system is known for it.
     """
     if filesystem is not None:
         return filesystem, where.rstrip("/") or "/"
+    if not where.strip():
+        raise SourceError("the path of a table is blank; expected a file, a folder or a glob")
     try:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where) or where.startswith("file:/"):
             fs, path = pafs.FileSystem.from_uri(where)

@@ -95,7 +95,11 @@ def _read(path: str, filesystem: pafs.FileSystem) -> Footer:
         with filesystem.open_input_file(path) as source:
             metadata = pq.read_metadata(source)
             nbytes = max(min(source.size(), FETCHED), metadata.serialized_size + 8)
-        return Footer(path, metadata, schema_of(metadata), range(metadata.num_row_groups), nbytes=nbytes)
+        schema = schema_of(metadata)
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name in schema.names if schema.names.count(name) > 1)
+            return Footer(path, None, None, error=SourceError(f"{path}: has two columns named {twice!r}; expected each name once"))
+        return Footer(path, metadata, schema, range(metadata.num_row_groups), nbytes=nbytes)
     except (OSError, pa.ArrowException, ValueError) as e:
         return Footer(path, None, None, error=SourceError(f"{path}: {_why(e)}"))
 

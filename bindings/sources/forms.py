@@ -116,7 +116,10 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
         raise SourceError("no file could be read, so the table's columns are not known")
     merged: pa.Schema | None = None
     for f in forms:
-        plain = plain_schema(f.schema) if merged is None else _as_spelt(plain_schema(f.schema), merged)
+        plain = plain_schema(f.schema)
+        if merged is not None:
+            plain = _as_spelt(plain, merged)
+            plain, merged = _decoded(plain, merged), _decoded(merged, plain)
         try:
             merged = plain if merged is None else pa.unify_schemas([merged, plain], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
@@ -131,6 +134,12 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
             )
     everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
     return pa.schema([field if field.name.lower() in everywhere else field.with_nullable(True) for field in merged])
+
+
+def _decoded(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """Columns whose dictionary another schema lacks, as plain values."""
+    plain = {f.name for f in other if not pa.types.is_dictionary(f.type)}
+    return pa.schema([f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) and f.name in plain else f for f in schema])
 
 
 def _as_spelt(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:

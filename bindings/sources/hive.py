@@ -230,8 +230,9 @@ def scan_hive(
     if on_error not in ("raise", "keep"):
         raise SourceError(f"on_error is {on_error!r}; expected 'raise' or 'keep'")
     fs, root = resolve(os.fspath(path), filesystem)
-    if fs.get_file_info(root).type != pafs.FileType.Directory:
-        raise SourceError(f"{path} is not there; expected the folder of a table")
+    kind = fs.get_file_info(root).type
+    if kind != pafs.FileType.Directory:
+        raise SourceError(f"{path} is {'not there' if kind == pafs.FileType.NotFound else 'a file'}; expected the folder of a table")
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
     with meter.phase("listing"):

@@ -139,3 +139,9 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     given = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
     fields = [_fitted(given[own[f.name]], f.type) if f.name in own else pa.nulls(len(values), f.type) for f in wanted]
     return pa.StructArray.from_arrays(fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()).cast(kind)
+
+
+def offsets_of(values: pa.ListArray) -> pa.Array:
+    """Where each list starts among the items of all of them, NULLs being empty: int32, one more than there are lists."""
+    lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))

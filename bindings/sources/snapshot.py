@@ -24,6 +24,7 @@ from skipstone.bindings.sources.groups import Exactness, RowGroups, first_of
 from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
+from skipstone.bindings.store.settled import settled
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError, StatisticsError
 from skipstone.ir.node import Path
@@ -32,13 +33,13 @@ from skipstone.kernels.planes import Mask
 
 NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
 ABOUT: Final = b"skipstone"
-# A clock's step: a file that was changed within it, before it was listed, may change again and keep its time.
-STEP, COARSE_STEP, SECOND = 20_000_000, 2_000_000_000, 1_000_000_000
 
 
 def write_snapshot(groups: RowGroups, exact: Exactness, listed: int, filesystem: pafs.FileSystem, path: str) -> None:
     """Save what is known of a table's files; `listed` is the time, in ns since 1970, before they were listed."""
-    table = _table(groups, exact, _settled(groups.files, listed))
+    # An etag tells as well as a time that had passed.
+    told = settled(groups.files.times, listed) | np.asarray(groups.files.etags.is_valid(), np.bool_)
+    table = _table(groups, exact, told)
     if isinstance(filesystem, pafs.LocalFileSystem):
         with replacing(path) as file:
             write_table(file, table)
@@ -47,16 +48,9 @@ def write_snapshot(groups: RowGroups, exact: Exactness, listed: int, filesystem:
             write_table(sink, table)
 
 
-def _settled(files: Files, listed: int) -> Mask:
-    """Which files can be told from later ones of the same name: by an etag, or by a time that had passed."""
-    step = np.where(files.times % SECOND == 0, COARSE_STEP, STEP)
-    passed: Mask = (files.times != UNKNOWN) & (files.times + step < listed)
-    return passed | np.asarray(files.etags.is_valid(), np.bool_)
-
-
-def _table(groups: RowGroups, exact: Exactness, settled: Mask) -> pa.Table:
+def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
     forms, codes = _numbered(groups)
-    kept = settled & (codes != UNKNOWN)
+    kept = told & (codes != UNKNOWN)
     which = np.flatnonzero(kept[groups.file])
     bare = np.setdiff1d(np.flatnonzero(kept), groups.file)  # without row groups
     file, at = np.concatenate([groups.file[which], bare]), pa.array(which)

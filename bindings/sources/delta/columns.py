@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.given import MOST_ROWS
 from skipstone.bindings.sources.delta.fields import LeafField
 from skipstone.ir.literals import from_text
 from skipstone.ir.node import Path
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
 SETTLED: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
-MOST: Final = 1 << 48  # rows that no file has; sums of more would not be numbers of 64 bits
 EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
@@ -62,9 +62,21 @@ class LogColumns(Mapping[Path, Raw]):
         return len(self._leaves)
 
     def rows(self) -> pa.ChunkedArray:
-        """Physical rows of each file, int64; null is unknown."""
-        rows = pa.chunked_array([c for s in self._read.stats for c in _chunks(_int64(child(s, ("numRecords",)), len(s)))], pa.int64())
-        return pc.if_else(pc.greater(rows, MOST), None, rows) if pc.any(pc.greater(rows, MOST)).as_py() else rows
+        """Physical rows of each file, int64; null is unknown, and so are more than a file can have, and none beside bounds or NULLs."""
+        return pa.chunked_array([c for s in self._read.stats for c in _chunks(self._rows_of(s))], pa.int64())
+
+    def _rows_of(self, stats: Given) -> Given:
+        rows = _int64(child(stats, ("numRecords",)), len(stats))
+        wrong = np.asarray(pc.greater(rows, MOST_ROWS).fill_null(False), np.bool_).copy()
+        empty = np.flatnonzero(np.asarray(pc.equal(rows, 0).fill_null(False), np.bool_))
+        few = stats.take(pa.array(empty))
+        for leaf in self._leaves.values() if len(empty) else ():
+            bounds = (child(few, (side, *leaf.physical)) for side in ("minValues", "maxValues"))
+            for told in bounds:
+                wrong[empty] |= False if told is None else np.asarray(told.is_valid(), np.bool_)
+            nulls = child(few, ("nullCount", *leaf.physical))
+            wrong[empty] |= False if nulls is None else np.asarray(pc.greater(_int64(nulls, len(few)), 0).fill_null(False), np.bool_)
+        return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
         """Whether bounds occur in the file; they do unless it says otherwise."""

@@ -13,15 +13,18 @@ import hashlib
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.sources.delta.fields import fields_of
 from skipstone.bindings.sources.delta.log import Asked, Place, Snapshot
 from skipstone.bindings.store.folder import cache_dir
 from skipstone.bindings.store.read import PackedFile
+from skipstone.bindings.store.settled import settled
 from skipstone.bindings.store.write import save_packed
 from skipstone.ir.errors import StatisticsError
 
@@ -54,10 +57,12 @@ def outgrown(saved: DeltaTable, asked: Asked) -> bool:
 
 
 def saved(table: DeltaTable, place: Place) -> DeltaTable:
-    """Save a version, and give it as it is there; as it was if nothing is to be kept, or a newer version is."""
+    """Save a version, and give it as it is there; as it was if nothing is to be kept, a newer version is, or its commit is of this moment."""
     asked = table.asked
     folder = _folder(asked)
-    if folder is None or any(version > asked.version and stamp == place.stamp(version) for version, stamp, _ in _saved(folder)):
+    if folder is None or not settled(np.array([asked.stamp[0]]), place.time)[0]:
+        return table  # or the commit of another table in its place, made at once, could have the same time
+    if any(version > asked.version and stamp == place.stamp(version) for version, stamp, _ in _saved(folder)):
         return table
     path = os.path.join(folder, f"{asked.version}-{asked.stamp[0]}-{asked.stamp[1]}.stats")
     read = table.snapshot
@@ -77,7 +82,8 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder, place)
         return _opened(path, asked, place)
-    except (StatisticsError, OSError):  # a full disk, or another process that cleans up: the table itself was read
+    except (StatisticsError, OSError) as e:  # a full disk, or another process that cleans up: the table itself was read
+        warnings.warn(f"skipstone does not keep {table.redacted_path} in {folder}: {e}", RuntimeWarning, stacklevel=2)
         return table
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.order import mask, packed
+from skipstone.bindings.order import packed
 from skipstone.bindings.sources.footers import Footer, FooterPart, read_footers
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.outcome import Verdict
+from skipstone.kernels.planes import mask_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate
@@ -67,8 +68,6 @@ def _bounded(statistics: Statistics, path: Path) -> bool:
 def _lacks(statistics: Statistics, path: Path) -> npt.NDArray[np.bool_]:
     """Where a bound of a column is not known, and the column may hold a value."""
     column = packed(statistics, path)
-    real = mask(column.real, statistics.num_containers)
-    if column.low is None or column.high is None:
-        return real
-    found: npt.NDArray[np.bool_] = real & ((column.low == column.end(high=False)) | (column.high == column.end(high=True)))
-    return found
+    real = mask_of(column.real, statistics.num_containers)
+    low, high = column.known(high=False), column.known(high=True)
+    return real if low is None or high is None else real & ~(low & high)

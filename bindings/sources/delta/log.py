@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -97,13 +98,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a log lies, what it holds now, and what was read of it."""
+    """Where a log lies, what it holds now, what was read of it, and the time before it was listed, in ns since 1970."""
 
     uri: str
     fs: pafs.FileSystem
     root: str
     listed: tuple[pafs.FileInfo, ...]
     meter: Meter
+    time: int
 
     @property
     def log(self) -> str:
@@ -124,7 +126,7 @@ def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime
     """
     uri = os.fspath(where)
     fs, root = _reached(uri, storage_options)
-    place = Place(uri, fs, root, (), Meter())
+    place = Place(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with place.meter.phase("listing"):
             listed = tuple(i for i in fs.get_file_info(pafs.FileSelector(place.log)) if i.type == pafs.FileType.File)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.delta.columns import partition_values
 from skipstone.bindings.sources.delta.vectors import deleted_rows
-from skipstone.bindings.sources.read import BATCH, in_turn
+from skipstone.bindings.sources.read import BATCH, in_turn, offsets_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
@@ -146,7 +146,7 @@ def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, b
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
     if pa.types.is_list(kind) and pa.types.is_list(values.type):
         items = conform(values.flatten(), described["elementType"], kind.value_type, mapped, by_id)
-        return pa.ListArray.from_arrays(_offsets(values), items, type=kind, mask=values.is_null())
+        return pa.ListArray.from_arrays(offsets_of(values), items, type=kind, mask=values.is_null())
     if pa.types.is_map(kind) and pa.types.is_map(values.type):
         whole = values if not values.offset else pa.concat_arrays([values])
         keys = conform(whole.keys, described["keyType"], kind.key_type, mapped, by_id)
@@ -155,9 +155,3 @@ def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, b
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.tz != kind.tz:
         return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
     return values.cast(kind, safe=not pa.types.is_floating(kind))
-
-
-def _offsets(values: pa.ListArray) -> pa.Array:
-    """Where each list starts among the items of all of them, NULLs being empty."""
-    lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
-    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))

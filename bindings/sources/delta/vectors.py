@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs as pafs
 
+from skipstone.bindings.sources.bitmaps import FRAME, rows_of, unframed
 from skipstone.ir.errors import SourceError
 
-MAGIC: Final = 1681511377
 Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 UUID: Final = 20  # characters of one in Z85
 
@@ -40,19 +39,10 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> n
 
 
 def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> npt.NDArray[np.int64]:
-    try:
-        from pyroaring import BitMap64
-    except ModuleNotFoundError as e:
-        raise SourceError("reading files with deletion vectors needs the package pyroaring; pip install 'skipstone[delta]'") from e
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
     name = f"the deletion vector {kind}:{where}"
     data = _inline(where, vector["sizeInBytes"], name) if kind == "i" else _stored(vector, fs, root, name)
-    if len(data) < 4 or struct.unpack_from("<i", data)[0] != MAGIC:
-        raise SourceError(f"{name} does not begin with {MAGIC}; expected a serialised RoaringBitmapArray")
-    found = BitMap64.deserialize(data[4:])
-    if len(found) != vector["cardinality"]:
-        raise SourceError(f"{name} names {len(found)} rows; the log says {vector['cardinality']}")
-    return np.fromiter(found, np.int64, len(found))
+    return rows_of(data, vector["cardinality"], name)
 
 
 def _inline(text: str, size: int, name: str) -> bytes:
@@ -72,13 +62,10 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
     try:
         with fs.open_input_file(path) as f:
             f.seek(vector["offset"] or 0)
-            whole: bytes = f.read(size + 8)
+            whole: bytes = f.read(size + FRAME)
     except OSError as e:
         raise SourceError(f"{path}: {name} cannot be read ({e})") from e
-    data = whole[4 : 4 + size]
-    if len(whole) != size + 8 or struct.unpack_from(">i", whole)[0] != size or struct.unpack_from(">I", whole, 4 + size)[0] != zlib.crc32(data):
-        raise SourceError(f"{path}: {name} is damaged: its length or checksum is not what the log says")
-    return data
+    return unframed(whole, size, f"{path}: {name}")
 
 
 def z85(text: str, name: str) -> bytes:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.given import MOST_ROWS
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
@@ -66,7 +67,7 @@ class Manifest:
             raise SourceError("an entry has a status that is none of 0, 1 and 2")
         self._live = None if (status != DELETED).all() else np.flatnonzero(status != DELETED)
         self._status, self._sequence = self._chosen(status), sequence
-        self.rows: Longs = self._chosen(self._required(ROWS))
+        self.rows = self._believed(self._chosen(self._required(ROWS)))
         self.sizes: Longs = self._chosen(self._required(SIZE))
         self.contents: Longs = self._longs(CONTENT, DATA)
         if ((self.contents < DATA) | (self.contents > EQUALITY)).any():
@@ -76,6 +77,20 @@ class Manifest:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _believed(self, rows: Longs) -> Longs:
+        """Rows of the files; -1, unknown, for more than a file can have, and for none beside bounds."""
+        wrong = rows > MOST_ROWS
+        for i in np.flatnonzero(rows == 0).tolist():
+            wrong[i] = any(self._items(number, i) for number in (LOWER, UPPER))
+        return np.where(wrong, -1, rows)
+
+    def _items(self, number: int, i: int) -> list[Any]:
+        """What an array or a map of a file holds."""
+        slot = self._records.field(number, "array")
+        row = i if self._live is None else int(self._live[i])
+        known = None if slot is None else self._records.known(slot)
+        return [] if slot is None or (known is not None and not known[row]) else self._records.items(slot, row)
 
     def _chosen(self, values: Longs) -> Longs:
         return values if self._live is None else values[self._live]
@@ -132,12 +147,7 @@ class Manifest:
 
     def equality_ids(self, i: int) -> list[int]:
         """The ids of the columns that an equality delete compares."""
-        slot = self._records.field(EQUALITY_IDS, "array")
-        if slot is None:
-            return []
-        row = i if self._live is None else int(self._live[i])
-        known = self._records.known(slot)
-        return [] if known is not None and not known[row] else self._records.items(slot, row)
+        return self._items(EQUALITY_IDS, i)
 
     # What is known of columns.
 

@@ -18,7 +18,7 @@ from skipstone.bindings.sources.iceberg.fields import arrow_of, field_of
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.sources.iceberg.partition import partition_values
 from skipstone.bindings.sources.iceberg.removed import deleted_positions, equal_rows, vector_positions
-from skipstone.bindings.sources.read import BATCH, in_turn
+from skipstone.bindings.sources.read import BATCH, in_turn, offsets_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
@@ -264,7 +264,7 @@ def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any
         return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
     if t.is_list(to) and t.is_list(own):
         items = conform(values.flatten(), own.value_type, kind.element_type, _below(mapping, "element"))
-        return pa.ListArray.from_arrays(_offsets(values), items, type=to, mask=values.is_null())
+        return pa.ListArray.from_arrays(offsets_of(values), items, type=to, mask=values.is_null())
     if t.is_map(to) and t.is_map(own):
         whole = values if not values.offset else pa.concat_arrays([values])
         keys = conform(whole.keys, own.key_type, kind.key_type, _below(mapping, "key"))
@@ -276,9 +276,3 @@ def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any
     if t.is_timestamp(to) and t.is_timestamp(own) and own.tz != to.tz:
         values = values.cast(pa.int64()).cast(pa.timestamp(own.unit, to.tz))
     return values if values.type == to else values.cast(to)
-
-
-def _offsets(values: pa.ListArray) -> pa.Array:
-    """Where each list starts among the items of all of them, NULLs being empty."""
-    lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
-    return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))

@@ -5,21 +5,18 @@ Source: Iceberg's specification, "Delete Formats"; of deletion vectors, Puffin's
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.sources.bitmaps import FRAME, rows_of, unframed
 from skipstone.bindings.sources.iceberg.deletes import Delete
 from skipstone.ir.errors import SourceError
 
-MAGIC: Final = b"\xd1\xd3\x39\x64"
-FRAME: Final = 8  # bytes around a vector: its length before, a checksum after
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 
@@ -44,23 +41,9 @@ def vector_positions(storage: Any, d: Delete) -> Positions:
         with storage.new_input(d.path).open() as f:
             f.seek(d.offset)
             whole = f.read(d.length)
-        return _positions(whole, d)
-    except (OSError, ValueError, struct.error) as e:
+    except (OSError, ValueError) as e:
         raise SourceError(f"{name} cannot be read ({e})") from e
-
-
-def _positions(whole: bytes, d: Delete) -> Positions:
-    from pyroaring import BitMap64
-
-    data = whole[4:-4]
-    if len(whole) != d.length or d.length < FRAME + len(MAGIC) or data[:4] != MAGIC:
-        raise ValueError(f"it does not have the {d.length} bytes that the manifest says, or does not begin as one")
-    if struct.unpack(">I", whole[:4])[0] != len(data) or struct.unpack(">I", whole[-4:])[0] != zlib.crc32(data):
-        raise ValueError("its length or checksum is not what it says")
-    found = BitMap64.deserialize(data[4:])
-    if len(found) != d.rows:
-        raise ValueError(f"it names {len(found)} rows; the manifest says {d.rows}")
-    return np.fromiter(found, np.int64, len(found))
+    return rows_of(unframed(whole, d.length - FRAME, name), d.rows, name)
 
 
 def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
