@@ -9,6 +9,7 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.run import BACKENDS, choose
+from tests.spark_session import connect, spark  # noqa: F401
 
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))
 hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_profile("ci"), max_examples=5000, derandomize=False)
@@ -36,3 +37,10 @@ def backend(request):
 def pytest_terminal_summary(terminalreporter):
     for name, why in MISSING.items():
         terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")
+
+
+def pytest_collection_modifyitems(items):
+    """One worker process runs all tests of Spark, so that one Java serves them."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -1,7 +1,8 @@
-"""The Spark session of the tests: real, local, small, and shared by all of them."""
+"""The Spark session of the tests: real, local, small, and shared by all of them; and a client of Spark Connect beside it."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -24,12 +25,35 @@ CONFIG: Final = {
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
 
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session in UTC and ANSI mode; tests that change a setting put it back."""
+    """A session in UTC and ANSI mode, which serves Spark Connect too; tests that change a setting put it back."""
     pytest.importorskip("pyspark")
     from skipstone.spark import session
 
-    running = session(CONFIG, master="local[2]", name="skipstone tests")
+    serving = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(_free_port()),
+    }
+    running = session(CONFIG | serving, master="local[2]", name="skipstone tests")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark: Any) -> Iterator[Any]:
+    """A session of Spark Connect: a client, over a socket, of what `spark` serves."""
+    pytest.importorskip("grpc")
+    from pyspark.sql.connect.session import SparkSession
+
+    port = spark.conf.get("spark.connect.grpc.binding.port")
+    client = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    yield client
+    client.stop()

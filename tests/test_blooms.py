@@ -13,7 +13,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.types import from_arrow, to_axis
 from tests.blooms import bloom, blooms_of
 from tests.members import column_values, of_longs, verdicts
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NEVER, MAYBE, ALWAYS = ss.Verdict
@@ -151,7 +151,7 @@ SPARK_TYPES = {
 }  # fmt: skip
 
 
-def test_files_of_spark(spark, tmp_path):  # noqa: F811
+def test_files_of_spark(spark, tmp_path):
     r = random.Random(5)
     columns = {f"c{i}": (name, kind, column_values(kind, 1000, r)) for i, (name, kind) in enumerate(SPARK_TYPES.items())}
     ddl = ", ".join(f"{c} {name}" for c, (name, _, _) in columns.items())
@@ -174,7 +174,7 @@ def test_files_of_spark(spark, tmp_path):  # noqa: F811
             assert None not in told and told.count(False) / len(told) < 3 * FPP, name
 
 
-def test_scans_of_spark(spark, tmp_path):  # noqa: F811
+def test_scans_of_spark(spark, tmp_path):
     r = random.Random(6)
     values = [r.randrange(2**60) for _ in range(500)]
     writer = spark.createDataFrame([[v] for v in values], "k bigint").coalesce(1).write.option("parquet.enable.dictionary", "false")

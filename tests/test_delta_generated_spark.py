@@ -11,7 +11,6 @@ from skipstone.bindings.sources.delta.clock import SKIPPED, told_of_time
 from skipstone.bindings.sources.delta.fields import fields_of
 from skipstone.bindings.sources.delta.generation import Cell, Same, generated
 from tests.generated_columns import DATE, FORMS, STAMP, WALL, described
-from tests.spark_session import spark  # noqa: F401
 
 TURNS = {
     "Australia/Lord_Howe": ("2023-04-01T15", "2023-09-30T15"),
@@ -42,7 +41,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("zone", TURNS)
-def test_what_spark_makes_of_a_time_bounds_it(zone, spark):  # noqa: F811
+def test_what_spark_makes_of_a_time_bounds_it(zone, spark):
     """The instants of date_trunc are partition values in UTC, or as the writer's clock shows them."""
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:

@@ -8,7 +8,6 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.sources.delta.columns import partition_values
 from tests.delta_log import Log, Written, delta_schema, xs
-from tests.spark_session import spark  # noqa: F401
 
 KINDS = {
     "tinyint": pa.int8(),
@@ -35,7 +34,7 @@ def known(value):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_texts_are_read_as_spark_casts_them(name, spark):  # noqa: F811
+def test_texts_are_read_as_spark_casts_them(name, spark):
     kind = KINDS[name]
     cast = spark.createDataFrame([(t,) for t in TEXTS], "s string").selectExpr(f"try_cast(s AS {name})").collect()
     theirs = pa.array([r[0] for r in cast]).cast(kind)

@@ -11,7 +11,7 @@ import skipstone as ss
 from skipstone.ir.outcome import Verdict
 from tests import inside, judges
 from tests.judge_spark import by_spark
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = math.inf, math.nan
@@ -132,7 +132,7 @@ def test_backends_agree_on_every_form():
 
 
 @pytest.mark.filterwarnings(QUIET)
-def test_no_verdict_contradicts_spark(spark):  # noqa: F811
+def test_no_verdict_contradicts_spark(spark):
     tally = judges.Tally()
     for seed in range(2):
         by_spark(spark, seed, tally, containers=60, predicates=80)

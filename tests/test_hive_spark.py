@@ -6,7 +6,6 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.sources.partitions import HIVE_NULL
-from tests.spark_session import spark  # noqa: F401
 
 # Texts of one column's folders, as they stand in paths.
 TEXTS = [
@@ -32,7 +31,7 @@ def by_x(table):
     return sorted(map(repr, table.select(["x", "k"]).to_pylist()))
 
 
-def test_types_and_values(spark, tmp_path):  # noqa: F811
+def test_types_and_values(spark, tmp_path):
     for i, texts in enumerate(TEXTS):
         root = tree(tmp_path / str(i), texts)
         theirs, ours = spark.read.parquet(root.as_uri()).toArrow(), ss.scan_hive(root)
@@ -44,7 +43,7 @@ def test_types_and_values(spark, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("setting, options", [("true", {}), ("false", {"infer_types": False})])
-def test_inference_can_be_turned_off(spark, tmp_path, setting, options):  # noqa: F811
+def test_inference_can_be_turned_off(spark, tmp_path, setting, options):
     root = tree(tmp_path / "t", ["01", "2", "2013-01-01"][:2])
     name = "spark.sql.sources.partitionColumnTypeInference.enabled"
     before = spark.conf.get(name)
@@ -69,7 +68,7 @@ WHERE = [
 ]
 
 
-def test_trees_that_spark_writes(spark, tmp_path):  # noqa: F811
+def test_trees_that_spark_writes(spark, tmp_path):
     columns = """id x, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b, IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q', 'r é')) c,
                  TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t"""
     path = tmp_path / "t"

@@ -14,7 +14,6 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.rows import evaluate_rows
-from tests.spark_session import spark  # noqa: F401
 from tests.traps import LONG, TRAPS
 
 NEVER, MAYBE, ALWAYS = ss.Verdict
@@ -164,7 +163,7 @@ def test_rows_stay_within_given_bounds(rows, low, high, predicates):
         assert verdict in ((MAYBE, ALWAYS) if all(matches) else (MAYBE,)), where
 
 
-def test_what_sparks_writer_says_of_nan(tmp_path, spark):  # noqa: F811
+def test_what_sparks_writer_says_of_nan(tmp_path, spark):
     """parquet-mr orders NaN last: beside a maximum of NaN its minimum holds, and a minimum of NaN means NaN alone."""
     spark.sql("SELECT CAST('NaN' AS DOUBLE) AS f").coalesce(1).write.parquet(str(tmp_path / "only"))
     spark.sql("SELECT explode(array(CAST('NaN' AS DOUBLE), 5.0D)) AS f").coalesce(1).write.parquet(str(tmp_path / "some"))

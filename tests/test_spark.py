@@ -19,7 +19,7 @@ import skipstone as ss
 from skipstone.bindings.spark.series import Carrier, read
 from skipstone.bindings.spark.slots import slots_of
 from skipstone.spark import keep_udf, verdict_udf, with_verdict
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -75,7 +75,7 @@ def random_statistics(n: int, seed: int) -> pa.Table:
     return pa.table(columns)
 
 
-def frame(spark: Any, table: pa.Table) -> Any:  # noqa: F811
+def frame(spark: Any, table: pa.Table) -> Any:
     """A DataFrame of statistics, in one partition, so that a null reaches its neighbours' batch."""
     types = [TYPES[c.partition(".")[0]][0] if c.endswith((".min", ".max")) else "bigint" for c in table.column_names]
     ddl = ", ".join(f"`{c}` {t}" for c, t in zip(["at", *table.column_names], ["bigint", *types], strict=True))
@@ -100,7 +100,7 @@ def table() -> pa.Table:
 
 
 @pytest.mark.parametrize("first", range(0, len(PREDICATES), 8))
-def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, first: int) -> None:  # noqa: F811
+def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, first: int) -> None:
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES[first : first + 8]]
     df = frame(spark, table)
     for i, predicate in enumerate(predicates):
@@ -112,7 +112,7 @@ def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, first: int) -
         assert found[f"verdict {i}"].to_pylist() == predicate.evaluate(stats).tolist(), predicate
 
 
-def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:  # noqa: F811
+def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
     """A call may know less than `evaluate`, since pandas lost something on the way; never more, and not much less."""
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
     df = frame(spark, table)
@@ -141,7 +141,7 @@ FLIGHTS = [
 
 
 @pytest.mark.parametrize("call", ["with_verdict", "verdict_udf", "keep_udf"])
-def test_flights(spark: Any, call: str) -> None:  # noqa: F811
+def test_flights(spark: Any, call: str) -> None:
     flights = flight_statistics()
     schema = pa.schema([(c[:-4], flights.schema.field(c).type) for c in flights.column_names if c.endswith(".min")])
     df = spark.createDataFrame(flights.add_column(0, "at", pa.array(range(len(flights))))).repartition(2)
@@ -187,7 +187,7 @@ EDGES = [
 
 
 @pytest.mark.parametrize(("text", "bounds", "exact", "direct"), EDGES)
-def test_bounds_beyond_two_to_the_53(spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]) -> None:  # noqa: F811
+def test_bounds_beyond_two_to_the_53(spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]) -> None:
     predicate = ss.PruningPredicate(text, SCHEMA)
     low, high = zip(*bounds, strict=True)
     zeros = pa.array([0] * len(bounds), pa.int64())
@@ -241,7 +241,7 @@ def test_columns_name_the_arguments() -> None:
     assert udf.asNondeterministic().columns == udf.columns
 
 
-def test_evaluated_once_whatever_is_filtered(spark: Any, table: pa.Table) -> None:  # noqa: F811
+def test_evaluated_once_whatever_is_filtered(spark: Any, table: pa.Table) -> None:
     judged = with_verdict(frame(spark, table), ss.PruningPredicate("l = 5 AND s > 'a'", SCHEMA)).where("verdict > 0 AND at < 300").where("verdict < 2")
     assert plan_of(judged).count("ArrowEvalPython") == 1
     assert plan_of(judged.selectExpr("verdict", "verdict + 1")).count("ArrowEvalPython") == 1
@@ -252,14 +252,14 @@ def plan_of(df: Any) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
-def test_a_missing_statistic_is_unknown_and_names_fit_as_in_spark(spark: Any) -> None:  # noqa: F811
+def test_a_missing_statistic_is_unknown_and_names_fit_as_in_spark(spark: Any) -> None:
     df = spark.createDataFrame([(1, 0, "k"), (2, 7, "k"), (3, None, "k")], "at int, `L.MIN` int, other string")
     assert answers(with_verdict(df, ss.PruningPredicate("l < 5 AND s = 'a'", SCHEMA)).select("at", "verdict")) == [1, 0, 1]
     assert answers(with_verdict(df, ss.PruningPredicate("1 = 2", SCHEMA)).select("at", "verdict")) == [0, 0, 0]
     assert with_verdict(df.limit(0), ss.PruningPredicate("l < 5", SCHEMA)).collect() == []
 
 
-def test_statistics_under_other_names(spark: Any) -> None:  # noqa: F811
+def test_statistics_under_other_names(spark: Any) -> None:
     from pyspark.sql import functions as F
 
     df = spark.sql("SELECT 1 AS at, 5 AS lo, named_struct('hi', 9, 'n', 10L) AS stats, 'x' AS `s.min`")
@@ -287,12 +287,12 @@ ODD = [
 
 
 @pytest.mark.parametrize(("sql", "text", "verdict"), ODD)
-def test_statistics_of_other_types(spark: Any, sql: str, text: str, verdict: int) -> None:  # noqa: F811
+def test_statistics_of_other_types(spark: Any, sql: str, text: str, verdict: int) -> None:
     assert answers(with_verdict(spark.sql(f"SELECT {sql}"), ss.PruningPredicate(text, SCHEMA))) == [verdict]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
-def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:  # noqa: F811
+def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
     """02:30 comes twice on that night in Berlin: the wall clock alone would not tell which is meant."""
     first, second = "TIMESTAMP'2024-10-27 00:30:00Z'", "TIMESTAMP'2024-10-27 01:30:00Z'"
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -310,7 +310,7 @@ def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:  # noqa:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-def test_text_takes_the_sessions_settings(spark: Any) -> None:  # noqa: F811
+def test_text_takes_the_sessions_settings(spark: Any) -> None:
     from pyspark.sql.types import StructField, StructType, TimestampType
 
     df = spark.sql("SELECT 1 AS at, TIMESTAMP'2024-01-01 05:00:00Z' AS `t.min`")
@@ -336,7 +336,7 @@ P = ss.PruningPredicate("l = 5", SCHEMA)
 
 
 @pytest.mark.parametrize(("act", "error", "says"), ERRORS)
-def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:  # noqa: F811
+def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         act(spark.sql("SELECT 1 AS at, 5 AS `l.min`"))
 

@@ -24,7 +24,7 @@ from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import evaluate_rows
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
@@ -85,7 +85,7 @@ def cases(name: str) -> list[str]:
 
 
 @pytest.fixture(params=SETTINGS, ids=lambda s: f"{'ansi' if s[0] else 'legacy'}-{s[1]}")
-def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:  # noqa: F811
+def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:
     ansi, zone = request.param
     table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
     spark.createDataFrame(table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int").createOrReplaceTempView("rows")
@@ -102,7 +102,7 @@ def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:  # noq
 class Judge:
     """Spark and the row evaluator, under the same settings."""
 
-    def __init__(self, spark: Any, ansi: bool, zone: str) -> None:  # noqa: F811
+    def __init__(self, spark: Any, ansi: bool, zone: str) -> None:
         self.spark, self.ansi, self.zone = spark, ansi, zone
 
     def predicate(self, text: str) -> PruningPredicate:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 pytestmark = [pytest.mark.filterwarnings(QUIET), pytest.mark.usefixtures("spark")]
 D = decimal.Decimal
@@ -161,7 +161,7 @@ def test_long_chains_and_lists(F):
     assert ss.PruningPredicate(c("x").isin(list(range(1000))), SCHEMA).node == ss.PruningPredicate(ss.col("x").isin(range(1000)), SCHEMA).node
 
 
-def test_columns_of_a_data_frame(spark):  # noqa: F811
+def test_columns_of_a_data_frame(spark):
     df = spark.createDataFrame([], "x bigint, a struct<b: bigint, `c.d`: bigint>, s string")
     for made in (df["x"] == 5, df.x == 5):
         assert ss.PruningPredicate(made, SCHEMA).expr == "x = 5"
@@ -177,7 +177,7 @@ JUDGED = [s for s in SAME if all(w not in s[0] for w in ("i ", "m ", "t ", "t)",
 
 
 @pytest.mark.parametrize("sql, make", JUDGED, ids=[s[0] for s in JUDGED])
-def test_no_row_that_spark_keeps_is_lost(sql, make, spark):  # noqa: F811
+def test_no_row_that_spark_keeps_is_lost(sql, make, spark):
     from pyspark.sql import functions as F
 
     names = ("x", "s", "f", "d")

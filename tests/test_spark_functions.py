@@ -17,7 +17,6 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 from skipstone.ir.values import to_array
-from tests.spark_session import spark  # noqa: F401
 from tests.test_spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
 
 EXPRESSIONS = [line for line in (Path(__file__).parent / "data" / "spark_functions.sql").read_text(encoding="utf-8").splitlines() if line[:2] != "--"]
@@ -46,7 +45,7 @@ def as_spark_has_it(dtype):
 
 
 @pytest.mark.parametrize("ansi, zone", SETTINGS, ids=[f"{'ansi' if a else 'legacy'}-{z}" for a, z in SETTINGS])
-def test_functions_are_sparks(ansi, zone, spark):  # noqa: F811
+def test_functions_are_sparks(ansi, zone, spark):
     session = Session(zone, ansi)
     mine = {text: found for text in EXPRESSIONS if (found := ours(text, session)) is not None}
     not_understood = sorted(set(EXPRESSIONS) - set(mine))
@@ -78,7 +77,7 @@ CLOCKS = [
 ]  # where the zone's offset changes
 
 
-def disagreements(spark, mine):  # noqa: F811
+def disagreements(spark, mine):
     selected = []
     for i, (text, (_, lost, _)) in enumerate(mine.items()):
         rows = ", ".join(str(r) for r, gone in enumerate(lost) if not gone)

@@ -5,12 +5,12 @@ import pytest
 import skipstone as ss
 from skipstone.spark import with_verdict
 from tests.delta_log import Log, Written, delta_schema
-from tests.spark_session import QUIET, spark  # noqa: F401
+from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 
-def test_a_delta_table(tmp_path, spark):  # noqa: F811
+def test_a_delta_table(tmp_path, spark):
     log = Log(tmp_path / "t", delta_schema("x BIGINT, t TIMESTAMP, d DECIMAL(12,2), s STRING, p DATE, n STRUCT<v: INT>"), ["p"], features=("deletionVectors",))
     rows = [{"x": i, "t": f"2024-01-0{i % 9 + 1}T00:00:00.123Z", "d": f"{i}.25", "s": f"s{i}", "n": {"v": i} if i % 7 else None} for i in range(40)]
     log.add(*(Written(rows[i : i + 8], {"p": f"2024-02-{i // 8 + 1:02}"}, dead=[0] if i == 8 else None) for i in range(0, 32, 8)))
