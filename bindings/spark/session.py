@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.ir.errors import BackendMissing
@@ -43,6 +43,20 @@ def session(config: Mapping[str, str] | None = None, *, master: str = "local[*]"
         for key, value in (config or {}).items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+class Settings(TypedDict):
+    """What of a Spark session decides what a predicate means; the keywords of `PruningPredicate` and of `plan`."""
+
+    timezone: str
+    ansi: bool
+    case_sensitive: bool
+
+
+def settings_of(spark: Any) -> Settings:
+    """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
+    zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
+    return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
 
 
 def require_pyspark() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.series import Carrier, read
-from skipstone.bindings.spark.session import quiet, require_pyspark
+from skipstone.bindings.spark.session import quiet, require_pyspark, settings_of
 from skipstone.bindings.spark.slots import Judge, Slot, slots_of
 from skipstone.ir.errors import PredicateError, StatisticsError
 from skipstone.ir.types import Kind
@@ -133,8 +133,7 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)
-    zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
-    return PruningPredicate(predicate, schema, timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
+    return PruningPredicate(predicate, schema, **settings_of(spark))
 
 
 def make(judge: Judge, carriers: Sequence[Carrier], answer: Answer, *, deterministic: bool) -> Any:
