@@ -193,6 +193,11 @@ class PruningPredicate:
         return self._session.timezone
 
     @property
+    def case_sensitive(self) -> bool:
+        """Whether names must match in case."""
+        return self._session.case_sensitive
+
+    @property
     def expr(self) -> str:
         """The predicate as it was understood: bound, coerced, simplified; as SQL text."""
         return show(self._bound)

@@ -111,6 +111,13 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
     return "numpy"
 
 
+def compile_ahead(launch: Launch) -> None:
+    """Have the kernel of launches like this one compiled behind the scenes, or loaded from disk, if this process lacks it."""
+    shape = Shape(launch.shape)
+    if None in launch.answers and cache.ready(shape) is None:
+        cache.compile_behind(shape, numba_cpu.compile_shape)
+
+
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     """The verdicts of many launches over the same statistics.
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from skipstone.bindings.membership import SETTLED
+from skipstone.bindings.spark.slots import quoted
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
@@ -233,6 +234,24 @@ def _java_value(value: Any) -> Node:
             micros = value.toLocalDate().toEpochDay() * 86_400 * 10**6 + value.toLocalTime().toNanoOfDay() // 1000
             return literal(micros, ty.TIMESTAMP_NTZ)
     return unknown(str(value.toString())[:80], f"a literal of class {name} is not understood")
+
+
+def name_of(column: Any) -> str | None:
+    """SQL text of a Column that is a name, or a struct's field by its name; None for all others."""
+    if hasattr(column, "_jc"):
+        n = column._jc.node()
+        while n.productPrefix() == "UnresolvedExtractValue":
+            n = n.child()
+        walker: _Walker = _Classic()
+        plain, tree = n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(), column._jc.node()
+    else:
+        n = column._expr
+        while type(n).__name__ == "UnresolvedExtractValue":
+            n = n._child
+        walker = _Connect()
+        plain, tree = type(n).__name__ == "ColumnReference" and n._plan_id is None, column._expr
+    node = walker.node(tree) if plain else None
+    return ".".join(map(quoted, node.value.parts)) if node is not None and isinstance(node.value, Name) else None
 
 
 def opaque(what: str, why: str, *inputs: Node) -> Node:

@@ -61,13 +61,17 @@ def read(slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | 
             array = pa.array(series.to_numpy(), mask=was_null.to_numpy())
         elif slot.counts:
             array = _counts(series)
+        elif slot.statistic == "bloom":
+            array = pa.array(series, pa.large_binary(), from_pandas=True)
+        elif carrier.means is not None and pa.types.is_list(carrier.means):
+            array = _lists(series, carrier.means)
         elif carrier.means is not None:
             array = _numbers(series, slot.statistic) if _is_number(series) else pa.array(series, pa.large_binary(), from_pandas=True)
         else:
             array = _bounds(series, slot.dtype, slot.statistic)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        return array if array is None or carrier.means is None else _standing_for(carrier.means, array)
+        return array if array is None or carrier.means is None or array.type == carrier.means else _standing_for(carrier.means, array)
     except REFUSED:
         return None
 
@@ -76,6 +80,14 @@ def _standing_for(means: pa.DataType, array: pa.Array) -> pa.Array:
     if pa.types.is_date32(means):
         return array.cast(pa.int32()).view(means)
     return array.cast(pa.int64()).view(means) if pa.types.is_timestamp(means) else array.view(means)
+
+
+def _lists(series: pd.Series, means: pa.ListType) -> pa.Array:
+    """Lists of values without nulls, whose elements are numbers or bytes that stand for others."""
+    sent = {pa.date32(): pa.int32(), pa.large_string(): pa.large_binary()}.get(means.value_type, means.value_type)
+    sent = pa.int64() if pa.types.is_timestamp(sent) else sent
+    found = pa.array([None if v is None else list(v) for v in series], pa.list_(sent))
+    return found.cast(means)
 
 
 def _kind(series: pd.Series) -> str:

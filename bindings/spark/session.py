@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.ir.errors import BackendMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+OLDEST: Final = (4, 0)
 
 
 def session(config: Mapping[str, str] | None = None, *, master: str = "local[*]", name: str = "skipstone") -> SparkSession:
@@ -60,17 +63,54 @@ def settings_of(spark: Any) -> Settings:
 
 
 def require_pyspark() -> None:
-    """Check that PySpark and pandas are there.
+    """Check that PySpark and pandas are there, and that PySpark is new enough.
 
     Raises:
-        BackendMissing: one of them is not.
+        BackendMissing: one of them is not, or PySpark is too old.
     """
     with quiet():
         try:
             import pandas  # noqa: F401
-            import pyspark.sql  # noqa: F401
+            import pyspark.sql
         except ImportError as e:
             raise BackendMissing(f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"') from e
+        if version_of(pyspark.__version__) < OLDEST:
+            raise BackendMissing(f'skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed: pip install "pyspark[sql]>=4.0"')
+
+
+def version_of(name: str) -> tuple[int, int]:
+    """The first two numbers of a version.
+
+    Example:
+        >>> version_of("4.1.0-preview1"), version_of("5.0.0.dev2")
+        ((4, 1), (5, 0))
+    """
+    found = re.match(r"(\d+)\.(\d+)", name)
+    return (int(found[1]), int(found[2])) if found else OLDEST
+
+
+def spark_version(spark: Any) -> tuple[int, int]:
+    """What a session can do: its version, or the client's, where that is older."""
+    import pyspark
+
+    return min(version_of(str(spark.version)), version_of(pyspark.__version__))
+
+
+def is_connect(of: Any) -> bool:
+    """Whether a DataFrame, a Column or a session is of Spark Connect."""
+    return type(of).__module__.startswith("pyspark.sql.connect")
+
+
+def functions_of(of: Any) -> Any:
+    """`pyspark.sql.functions` for the kind of session that a DataFrame or a Column is of."""
+    with quiet():
+        if is_connect(of):
+            from pyspark.sql.connect import functions
+
+            return functions
+        from pyspark.sql import functions as classic
+
+        return classic
 
 
 @contextlib.contextmanager

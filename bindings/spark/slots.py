@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.given import COUNTS
+from skipstone.bindings.membership import Members
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
+from skipstone.ir.guarantee import membership_paths
 from skipstone.ir.node import Path, columns_of, show_path
 from skipstone.ir.types import DType, Kind, leaves_of
 from skipstone.kernels.columns import Raw
+from skipstone.kernels.kept import Kept
+from skipstone.kernels.run import COMPILE_FROM, compile_ahead
 
 if TYPE_CHECKING:
     from skipstone.ir.types import Leaf
 
 ROW_COUNT: Final = "row_count"
+Answer = Literal["keep", "verdict"]
+MEMBERS: Final = ("values", "bloom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Slot:
     Attributes:
         name: The column of the DataFrame that holds it: `x.min`, `a.b.null_count`, `row_count`.
         path: The column of the table; () for the container's own row count.
-        statistic: "min", "max", "null_count", "row_count" or "nan_count".
+        statistic: "min", "max", "null_count", "row_count", "nan_count"; or "values", "bloom".
         dtype: The type of the column of the table.
     """
 
@@ -45,8 +53,12 @@ class Slot:
         return self.statistic in COUNTS
 
 
-def slots_of(predicate: PruningPredicate) -> tuple[Slot, ...]:
+def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slot, ...]:
     """The statistics that a predicate can use, column by column in its own order, the container's row count last.
+
+    Args:
+        predicate: The condition.
+        members: Value lists and bloom filters, too.
 
     Example:
         >>> p = PruningPredicate("x = 5", pa.schema([("x", pa.int64())]))
@@ -54,19 +66,26 @@ def slots_of(predicate: PruningPredicate) -> tuple[Slot, ...]:
         ['x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count']
     """
     leaves = leaves_of(predicate.schema)
+    asked = membership_paths(predicate.node) if members else ()
     out: list[Slot] = []
     for path in columns_of(predicate.node):
         dtype = leaves[path].dtype
         wanted = ["min", "max"] if dtype.ordered else []
         wanted += ["null_count", "row_count"]
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
+        wanted += MEMBERS if path in asked else ()
         out += [Slot(f"{_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
     return (*out, Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64)))
 
 
 def spellings(path: Path) -> tuple[str, str, str]:
     """How a column's name may be written before its statistic: with dots, as in SQL, with every part quoted."""
-    return ".".join(path), show_path(path), ".".join("`" + p.replace("`", "``") + "`" for p in path)
+    return ".".join(path), show_path(path), ".".join(map(quoted, path))
+
+
+def quoted(name: str) -> str:
+    """A name as SQL text, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _name(path: Path, leaves: Mapping[Path, Leaf]) -> str:
@@ -75,19 +94,23 @@ def _name(path: Path, leaves: Mapping[Path, Leaf]) -> str:
     return quoted if len(path) > 1 and (plain,) in leaves else plain
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judge:
     """A predicate on its way to the workers: it judges batches of containers with the usual kernels.
+
+    Unpickled, it is the one that the process has already, if it has.
 
     Attributes:
         predicate: The condition.
         slots: What each of the arrays that it is given holds.
         schema: The columns that it reads; the table's may have thousands more.
+        seen: How many containers it has judged in this process.
     """
 
     predicate: PruningPredicate
     slots: tuple[Slot, ...]
     schema: pa.Schema
+    seen: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
 
     @classmethod
     def of(cls, predicate: PruningPredicate, slots: Sequence[Slot]) -> Judge:
@@ -95,13 +118,19 @@ class Judge:
         roots = dict.fromkeys(path[0] for path in columns_of(predicate.node))
         return cls(predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots]))
 
-    def verdicts(self, arrays: Sequence[pa.Array | None], n: int) -> npt.NDArray[np.uint8]:
-        """The verdicts of n containers: uint8, shape (n,), host memory. An array that is None is unknown."""
-        return self.predicate.evaluate(self.statistics(arrays, n))
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its parts: a pickled pickle is loaded only where it is not known.
+        return _judge_of, (pickle.dumps((self.predicate, self.slots, self.schema)),)
 
-    def kept(self, arrays: Sequence[pa.Array | None], n: int) -> npt.NDArray[np.bool_]:
-        """Which of n containers to keep: bool, shape (n,), host memory."""
-        return self.predicate.prune(self.statistics(arrays, n))
+    def answers(self, arrays: Sequence[pa.Array | None], n: int, answer: Answer) -> npt.NDArray[Any]:
+        """What is asked of n containers, shape (n,), host memory: "verdict", int32; "keep", bool. An array that is None is unknown."""
+        stats, keep = self.statistics(arrays, n), answer == "keep"
+        found = self.predicate.prune(stats) if keep else self.predicate.evaluate(stats).astype(np.int32)
+        # Spark's batches are too small for each to be worth a kernel; many of them are.
+        self.seen[0] += n
+        if self.seen[0] >= COMPILE_FROM:
+            compile_ahead(self.predicate.launch(stats) if keep else stats.launch(self.predicate.program))
+        return found
 
     def statistics(self, arrays: Sequence[pa.Array | None], n: int) -> Statistics:
         """The statistics of n containers from one array for each slot."""
@@ -110,4 +139,15 @@ class Judge:
             if array is not None:
                 given.setdefault(slot.path, {})[slot.statistic] = array
         rows = given.pop((), {}).get(ROW_COUNT)
-        return Statistics(self.schema, n, {path: Raw(**found) for path, found in given.items()}, row_count=rows)
+        extras: dict[Path, dict[str, pa.Array]] = {path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()}
+        members = Members(extras, {path: leaf.dtype for path, leaf in leaves_of(self.schema).items()}) if any(extras.values()) else None
+        return Statistics(self.schema, n, {path: Raw(**found) for path, found in given.items()}, row_count=rows, members=members)
+
+
+_judges: Kept[bytes, Judge] = Kept(16)
+
+
+def _judge_of(pickled: bytes) -> Judge:
+    """The judge of some pickled parts."""
+    digest = hashlib.sha256(pickled).digest()
+    return _judges.get(digest, lambda: Judge(*pickle.loads(pickled)))

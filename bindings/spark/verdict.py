@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import pyarrow as pa
 
-from skipstone.bindings.given import COUNTS
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import quiet, require_pyspark
-from skipstone.bindings.spark.slots import ROW_COUNT, Judge, Slot, slots_of, spellings
-from skipstone.bindings.spark.udf import DAYS, INSTANT, WALL, days, instant, make, predicate_of, wall
-from skipstone.ir.errors import StatisticsError
-from skipstone.ir.node import Path
-from skipstone.ir.types import Kind, leaves_of
+from skipstone.bindings.spark.carry import exact, split, usable
+from skipstone.bindings.spark.native import obstacle, text_of, weight
+from skipstone.bindings.spark.places import Place, located
+from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, spark_version
+from skipstone.bindings.spark.slots import Judge, Slot
+from skipstone.bindings.spark.udf import make, predicate_of
+from skipstone.bindings.spark.worker import over_batches
+from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 VERDICT: Final = "verdict"
+Strategy = Literal["auto", "native", "arrow_udf", "map_in_arrow", "pandas_udf"]
+ARROW_UDF_SINCE: Final = (4, 1)
+# Tests of a native expression, counted as `weight` does, up to which it was faster than a kernel.
+HEAVIEST: Final = 400
 
 
 def with_verdict(
@@ -30,20 +34,27 @@ def with_verdict(
     columns: Mapping[str, Column | str] | None = None,
     *,
     schema: pa.Schema | StructType | None = None,
+    strategy: Strategy = "auto",
 ) -> DataFrame:
     """Judge each row of a DataFrame as a container.
 
-    The predicate is evaluated once per row, whatever is filtered afterwards: Spark takes the column
-    for nondeterministic, so it neither repeats it nor pushes a filter through it. Filter before by what
-    needs no verdict.
+    By a kernel, the predicate is evaluated once per row, whatever is filtered afterwards: Spark takes the
+    column for nondeterministic, so it neither repeats it nor pushes a filter through it. Filter before by what
+    needs no verdict. A native expression is Spark's own to move.
 
     Args:
-        df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and
-            `row_count`. A statistic that is not there is unknown, and so is one whose type cannot
-            bound the column. Other columns are kept as they are.
+        df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and `row_count`, and lists
+            of all values `x.values` or Parquet's bloom filters `x.bloom`; or with structs of these by the columns'
+            names, `x` STRUCT<min, max, null_count, ...>. A statistic that is not there is unknown, and so is one
+            whose type cannot bound the column. Other columns are kept as they are.
         predicate: A `PruningPredicate`; or what makes one, such as SQL text, together with `schema`.
-        columns: Where statistics have other names: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`.
+        columns: Where statistics are elsewhere: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`, or a
+            struct of them: `{"x": F.col("stats")["x"]}`.
         schema: The table's columns, for a predicate that is not bound to them yet.
+        strategy: Who judges; the answers are the same. "native": Spark, by the expression of `to_column`.
+            "arrow_udf" (Spark 4.1 and later), "map_in_arrow" (which carries all columns through Python) or
+            "pandas_udf": a kernel, in Python workers. "auto": native for simple predicates; a kernel for long
+            IN lists, for functions of columns and for bloom filters.
 
     Returns:
         `df` and, as the last column, `verdict`: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
@@ -51,96 +62,94 @@ def with_verdict(
     Raises:
         StatisticsError: `df` has a column `verdict` already, or no statistic of any column; or
             `columns` names something else.
-        BackendMissing: PySpark or pandas is not installed.
+        UnsupportedForm: the predicate has no native form, and `strategy` asks for one.
+        BackendMissing: PySpark or pandas is not installed, or has no such strategy.
 
     Example:
         >>> df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")  # doctest: +SKIP
         >>> with_verdict(df, "x = 5", schema=table.schema).where("verdict > 0").count()  # doctest: +SKIP
         1
     """
+    if strategy not in get_args(Strategy):
+        raise SkipstoneError(f"strategy {strategy!r} is not known; expected one of {', '.join(get_args(Strategy))}")
     require_pyspark()
     with quiet():
-        from pyspark.sql import functions as F
-
         predicate = predicate_of(predicate, schema, df.sparkSession)
         case = str(df.sparkSession.conf.get("spark.sql.caseSensitive")) == "true"
-        fold: Callable[[str], str] = str if case else str.lower
-        if VERDICT in map(fold, df.columns):
+        if VERDICT in (df.columns if case else map(str.lower, df.columns)):
             raise StatisticsError(f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first.")
-        found = _located(df, predicate, columns or {}, fold)
-        types = df.select(*(column.alias(str(i)) for i, column in enumerate(found.values()))).schema if found else []
-        slots, carriers, series = [], [], []
-        for (slot, column), field in zip(found.items(), types, strict=True):
-            if (way := _carry(slot, column, field.dataType)) is not None:
-                slots.append(slot)
-                carriers.append(way[0])
-                series += way[1]
-        judge = Judge.of(predicate, slots)
-        udf = make(judge, carriers, "verdict", deterministic=False)
-        # A pandas UDF takes at least one column, and learns from it how many rows there are.
-        return df.withColumn(VERDICT, udf(*(series or [F.lit(0)])))
+        found = {s: place for s, place in located(df, predicate, columns or {}).items() if usable(s, place)}
+        return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](df, predicate, found)
 
 
-def _located(df: DataFrame, predicate: PruningPredicate, columns: Mapping[str, Column | str], fold: Callable[[str], str]) -> dict[Slot, Column]:
-    """The columns that hold statistics which the predicate can use."""
-    from pyspark.sql import functions as F
+def chosen(strategy: Strategy, predicate: PruningPredicate, found: Mapping[Slot, Place], version: tuple[int, int]) -> str:
+    """The strategy that is taken.
 
-    places = {fold(name): place for name, place in _places(predicate.schema).items()}
-    found: dict[tuple[Path, str], Column] = {}
-    for name in df.columns:
-        if fold(name) in places:
-            found[places[fold(name)]] = F.col("`" + name.replace("`", "``") + "`")
-    for name, column in columns.items():
-        if fold(name) not in places:
-            raise StatisticsError(
-                f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {', '.join(list(places)[:3])}"
-            )
-        found[places[fold(name)]] = F.col(column) if isinstance(column, str) else column
-    if not found:
-        raise StatisticsError(
-            f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {', '.join(list(places)[:3])}, or columns= that says where they are"
+    Raises:
+        BackendMissing: this Spark has not what was asked for.
+    """
+    if strategy == "arrow_udf" and version < ARROW_UDF_SINCE:
+        raise BackendMissing(
+            f"strategy 'arrow_udf' needs Spark 4.1 or newer, and this is {version[0]}.{version[1]}; use strategy='map_in_arrow', 'pandas_udf' or 'auto'"
         )
-    return {s: found[s.path, s.statistic] for s in slots_of(predicate) if (s.path, s.statistic) in found}
+    if strategy != "auto":
+        return strategy
+    places = {(s.path, s.statistic): place for s, place in found.items()}
+    if obstacle(predicate.program, places) is None and weight(predicate.program) <= HEAVIEST:
+        return "native"
+    return "arrow_udf" if version >= ARROW_UDF_SINCE else "pandas_udf"
 
 
-def _places(schema: pa.Schema) -> dict[str, tuple[Path, str]]:
-    """Every statistic that a table may have, by name. Where a name fits two columns, it means the top one."""
-    out: dict[str, tuple[Path, str]] = {}
-    for path in sorted(leaves_of(schema), key=len):
-        for name in spellings(path):
-            for key in ("min", "max", *COUNTS):
-                out.setdefault(f"{name}.{key}", (path, key))
-    return {**out, ROW_COUNT: ((), ROW_COUNT)}
+Located = Mapping[Slot, Place]
 
 
-def _carry(slot: Slot, c: Column, t: DataType) -> tuple[Carrier, list[Column]] | None:
-    """How a statistic of some Spark type travels, and the columns that do; None where the type says nothing."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
+def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F, unnamed = functions_of(df), [s for s, place in found.items() if not place.name]
+    new = _unused(df, len(unnamed))
+    names = dict(zip(unnamed, new, strict=True))
+    given = {s: Place(names[s], place.type) if s in names else place for s, place in found.items()}
+    wide = df.select("*", *(found[s].column.alias(name) for s, name in names.items())) if names else df  # type: ignore[union-attr]
+    return wide.withColumn(VERDICT, F.expr(text_of(predicate, given, "verdict"))).drop(*new)
 
-    def split(number: Column, zero: object = 0, means: pa.DataType | None = None) -> tuple[Carrier, list[Column]]:
-        return Carrier(True, means), [F.coalesce(number, F.lit(zero)), number.isNull()]
 
-    match t:
-        case T.IntegralType():
-            return split(c.cast("bigint") if slot.counts else c)
-        case T.DecimalType() if slot.counts:
-            return split(c.try_cast("bigint")) if t.scale == 0 else None
-        case _ if slot.counts:
-            return None
-        case T.BooleanType():
-            return split(c, False)
-        case T.FloatType() | T.DoubleType():
-            # pandas turns a null into NaN, and a NaN bound is unknown too.
-            return (Carrier(), [c]) if slot.dtype.kind is Kind.FLOAT else None
-        case T.DecimalType() | T.BinaryType():
-            return Carrier(), [c]
-        case T.StringType() if t.isUTF8BinaryCollation():
-            return Carrier(means=pa.large_string()), [c.cast("binary")]
-        case T.DateType():
-            return split(days(c), 0, DAYS)
-        case T.TimestampType():
-            return split(instant(c), 0, INSTANT)
-        case T.TimestampNTZType():
-            return split(wall(c), 0, WALL)
-    return None
+def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F = functions_of(df)
+    udf = make(Judge.of(predicate, list(found)), (), "verdict", "arrow", deterministic=False, connect=is_connect(df))
+    # A UDF takes at least one column, and learns from it how many rows there are.
+    return df.withColumn(VERDICT, udf(*([exact(s, place) for s, place in found.items()] or [F.lit(0)])))
+
+
+def _pandas_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F = functions_of(df)
+    ways = [split(F, s, place) for s, place in found.items()]
+    udf = make(Judge.of(predicate, list(found)), [carrier for carrier, _ in ways], "verdict", "pandas", deterministic=False, connect=is_connect(df))
+    return df.withColumn(VERDICT, udf(*([c for _, columns in ways for c in columns] or [F.lit(0)])))
+
+
+def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    own = list(df.schema)
+    new = _unused(df, len(own) + len(found) + 1)
+    wide = df.select("*", *(exact(s, place).alias(name) for (s, place), name in zip(found.items(), new[len(own) :], strict=False)))
+    function = over_batches(Judge.of(predicate, list(found)), len(own), new[-1])
+    # PySpark looks up each column by its bare name, which dots, backticks and other columns of that name lead astray.
+    plain = StructType([StructField(name, f.dataType, f.nullable, f.metadata) for name, f in zip(new, own, strict=False)])
+    judged = wide.toDF(*new[:-1]).mapInArrow(function, plain.add(new[-1], IntegerType()))
+    return judged.toDF(*df.columns, VERDICT)
+
+
+JUDGES: Final[Mapping[str, Callable[[DataFrame, PruningPredicate, Located], DataFrame]]] = {
+    "native": _native,
+    "arrow_udf": _arrow_udf,
+    "map_in_arrow": _map_in_arrow,
+    "pandas_udf": _pandas_udf,
+}
+
+
+def _unused(df: DataFrame, count: int) -> list[str]:
+    """Names that no column of a DataFrame has, and that need no quotes."""
+    taken, start = {name.lower() for name in df.columns}, "skipstone_"
+    while any(name.startswith(start) for name in taken):
+        start += "_"
+    return [f"{start}{i}" for i in range(count)]
