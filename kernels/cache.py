@@ -3,18 +3,20 @@
 A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
 the machine code beside it and checks it against its own version and the processor. The directory
 carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
-under a temporary name and renamed, so processes that meet there read whole files.
+under a temporary name and renamed, so processes that meet there read whole files; a lock lets one of them
+compile while the others wait.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -62,6 +64,32 @@ def kernel(shape: K, source_of: Callable[[K], str], load: Callable[[types.Module
 
 def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     module = _module(text)
+    with _alone(Path(str(module.__file__))):
+        return _load_or_compile(module, load)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While no other process of this machine loads or compiles the same kernel: the first compiles it, the others then find it on disk.
+
+    A process that ends lets go. Where files cannot be locked, nobody waits, and some compile in vain.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _load_or_compile(module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     try:
         return load(module)
     except Exception:

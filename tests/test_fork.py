@@ -83,6 +83,21 @@ def test_processes_share_one_cache(tmp_path):
     assert not list(tmp_path.rglob(".new-*"))
 
 
+COUNTED = (
+    SCRIPT.replace("print(", "from skipstone.kernels import cache\nprint(")
+    + """
+(kernel,) = cache._kernels.values()
+print(sum(kernel.stats.cache_misses.values()), sum(kernel.stats.cache_hits.values()))
+"""
+)
+
+
+def test_processes_that_meet_compile_once(tmp_path):
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    runs = [subprocess.Popen([sys.executable, "-c", COUNTED], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert sorted(r.communicate(timeout=120)[0].splitlines()[1] for r in runs) == ["0 1", "0 1", "1 0"]
+
+
 def test_a_damaged_cache_is_made_again(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
     run = lambda: subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True, timeout=120).stdout

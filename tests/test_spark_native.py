@@ -23,11 +23,13 @@ LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 FIELDS = tuple(Field((name,), t) for name, (_, t, _) in TYPES.items())
 # What a long list, a range and a mixture of them become.
 LISTS = [
-    f"l IN ({', '.join(str(v) for v in range(-40, 400, 3))}, 9007199254740993)", f"i NOT IN ({', '.join(map(str, range(-5, 6)))})",
-    f"i8 IN ({', '.join(map(str, range(-128, 128)))})", f"NOT (i8 IN ({', '.join(map(str, range(-128, 128)))}))", "b IN (true, false)", "b NOT IN (true, false)",
-    "f IN (0.0, 5.5, DOUBLE('Infinity'))", "g NOT IN (-0.0, 5.5)", "s IN ('', 'a', 'ab', 'abc', 'é')", "s NOT IN ('ab', '')", "y IN (X'', X'61', X'ff')",
-    "m IN (0, 5.5, 5.49)", "m NOT IN (0, 0.01, 0.02)", "w IN (5.0000000001, 0)", "d IN (DATE'2024-02-29', DATE'1970-01-01')", "d NOT IN (DATE'2024-02-29')",
-    "t IN (TIMESTAMP'2024-10-27 00:30:00Z', TIMESTAMP'2024-10-27 01:30:00Z')", "n NOT IN (TIMESTAMP_NTZ'2024-10-27 00:30:00')", "l IN (5) OR (g IN (5.5) AND s <> 'a')",
+    f"l IN ({', '.join(map(str, range(-40, 400, 3)))}, 9007199254740993)", f"i NOT IN ({', '.join(map(str, range(-5, 6)))})",
+    f"i8 IN ({', '.join(map(str, range(-128, 128)))})", f"NOT (i8 IN ({', '.join(map(str, range(-128, 128)))}))",
+    "b IN (true, false)", "b NOT IN (true, false)", "f IN (0.0, 5.5, DOUBLE('Infinity'))", "g NOT IN (-0.0, 5.5)",
+    "s IN ('', 'a', 'ab', 'abc', 'é')", "s NOT IN ('ab', '')", "y IN (X'', X'61', X'ff')", "m IN (0, 5.5, 5.49)", "m NOT IN (0, 0.01, 0.02)",
+    "w IN (5.0000000001, 0)", "d IN (DATE'2024-02-29', DATE'1970-01-01')", "d NOT IN (DATE'2024-02-29')",
+    "t IN (TIMESTAMP'2024-10-27 00:30:00Z', TIMESTAMP'2024-10-27 01:30:00Z')", "n NOT IN (TIMESTAMP_NTZ'2024-10-27 00:30:00')",
+    "l IN (5) OR (g IN (5.5) AND s <> 'a')",
 ]  # fmt: skip
 
 
@@ -84,15 +86,15 @@ def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
     """Statistics of other types than their columns', all cases in one row for each strategy."""
     split = [(sql.rsplit(" AS ", 1), text, verdict) for sql, text, verdict in ODD + MORE if ", " not in sql]
     df = spark.sql("SELECT 0 AS at, " + ", ".join(f"{sql} AS c{i}" for i, ((sql, _), _, _) in enumerate(split)))
-    for strategy in STRATEGIES:
+    cases = [(ss.PruningPredicate(text, WIDE), {name.strip("`"): f"c{i}"}) for i, ((_, name), text, _) in enumerate(split)]
+    natively = df.select(*(to_column(p, where, df=df).alias(f"v{i}") for i, (p, where) in enumerate(cases))).collect()[0].asDict()
+    for start, strategy in enumerate(STRATEGIES[1:]):
         judged = df
-        for i, ((_, name), text, _) in enumerate(split):
-            if strategy == "native" or i % 3 == 0:
-                where = {name.strip("`"): f"c{i}"}
-                judged = with_verdict(judged, ss.PruningPredicate(text, WIDE), where, strategy=strategy).withColumnRenamed("verdict", f"v{i}")
-        found = judged.collect()[0].asDict()
-        wrong = [(sql, name, text, found[f"v{i}"]) for i, ((sql, name), text, verdict) in enumerate(split) if found.get(f"v{i}", verdict) != verdict]
-        assert not wrong, strategy
+        for i, (p, where) in list(enumerate(cases))[:: 1 if LONG else 9][start:]:
+            judged = with_verdict(judged, p, where, strategy=strategy).withColumnRenamed("verdict", f"v{i}")
+        found = judged.select(*(c for c in judged.columns if c.startswith("v"))).collect()[0].asDict()
+        assert {k: natively[k] for k in found} == found, strategy
+    assert [(sql, name, text, natively[f"v{i}"]) for i, ((sql, name), text, verdict) in enumerate(split) if natively[f"v{i}"] != verdict] == []
 
 
 WIDE = pa.schema([
@@ -118,7 +120,7 @@ MORE = [
     ("1.25 AS `p.max`",                                   "p > 1.2",                                 1),  # a digit too many bounds nothing
     ("1.20 AS `p.max`",                                   "p > 1.2",                                 0),
     ("12345678901234567890123456789012345678BD AS `p.max`", "p > 1.2",                               1),
-    ("cast(10 AS decimal(38,37)) - 9 AS `w.max`",         "w > 1",                                   0),
+    ("cast(1 AS decimal(38,37)) AS `w.max`",              "w > 1",                                   0),
     ("9007199254740993L AS `g.max`",                      "g > 9007199254740992",                    1),
     ("1.00000001D AS `f.max`",                            "f > 1",                                   1),  # NaN may be there
     ("true AS `i.max`",                                   "i > 5",                                   1),

@@ -280,7 +280,7 @@ class _Writer:
             return YES
         value = exact[0] if exact[0] == exact[1] else f"if({exact[0]} = {exact[1]}, {exact[0]}, NULL)"  # between two ticks of the column
         if n.dtype.kind is Kind.FLOAT:
-            value = f"({value} + 0D)"  # so that -0.0 is 0.0 to hashes too
+            value = f"(cast({MEMBER} AS {'float' if n.dtype.bits == 32 else 'double'}) + 0D)"  # so that -0.0 is 0.0 to hashes too; NaN is a value
         return EMIT[n.op].format(place.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values))
 
 

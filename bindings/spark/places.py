@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,17 +54,16 @@ def located(df: DataFrame, predicate: PruningPredicate, columns: Mapping[str, Co
     found: dict[Key, Place] = {}
     for name, place in _named(df):
         names.add(found, name, place)
-    given = {name: functions_of(df).col(c) if isinstance(c, str) else c for name, c in columns.items()}
+    slots = slots_of(predicate, members=True)
+    wanted = {(s.path, s.statistic) for s in slots}
+    # What is not wanted is not looked up: columns may be many, and made when they are.
+    given = {name: functions_of(df).col(c) if isinstance(c, str) else c for name in columns if names.fits(name, wanted) for c in [columns[name]]}
     types = df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
     for (name, column), field in zip(given.items(), types, strict=True):
-        told: dict[Key, Place] = {}
-        names.add(told, name, Place(name_of(column) or "", field.dataType, column))
-        if not told:
-            raise StatisticsError(f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {names.shown}")
-        found |= told
-    if not found:
+        names.add(found, name, Place(name_of(column) or "", field.dataType, column))
+    if not found and not columns:
         raise StatisticsError(f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {names.shown}, or columns= that says where they are")
-    return {s: found[s.path, s.statistic] for s in slots_of(predicate, members=True) if (s.path, s.statistic) in found}
+    return {s: found[s.path, s.statistic] for s in slots if (s.path, s.statistic) in found}
 
 
 def _named(df: DataFrame) -> Iterator[tuple[str, Place]]:
@@ -93,6 +92,17 @@ class _Names:
     def shown(self) -> str:
         """A few of the statistics' names, as an example."""
         return ", ".join(list(self.statistics)[1:4])
+
+    def fits(self, name: str, wanted: Container[Key]) -> bool:
+        """Whether a name is that of a statistic that is wanted, or of a whole column.
+
+        Raises:
+            StatisticsError: it is neither.
+        """
+        folded = self.fold(name)
+        if folded not in self.statistics and folded not in self.columns:
+            raise StatisticsError(f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {self.shown}")
+        return folded in self.columns or self.statistics[folded] in wanted
 
     def add(self, found: dict[Key, Place], name: str, place: Place) -> None:
         """What a column of a DataFrame holds, if its name is that of a statistic, or of a column whose statistics are its fields."""

@@ -24,7 +24,7 @@ from skipstone.kernels.kept import Kept
 from skipstone.kernels.run import COMPILE_FROM, compile_ahead
 
 if TYPE_CHECKING:
-    from skipstone.ir.types import Leaf
+    pass
 
 ROW_COUNT: Final = "row_count"
 Answer = Literal["keep", "verdict"]
@@ -74,7 +74,7 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
         wanted += ["null_count", "row_count"]
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
         wanted += MEMBERS if path in asked else ()
-        out += [Slot(f"{_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
+        out += [Slot(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
     return (*out, Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64)))
 
 
@@ -88,7 +88,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _name(path: Path, leaves: Mapping[Path, Leaf]) -> str:
+def plain_name(path: Path, leaves: Mapping[Path, object]) -> str:
     """The path with dots, unless a column at the top has that very name: then parts are quoted."""
     plain, _, quoted = spellings(path)
     return quoted if len(path) > 1 and (plain,) in leaves else plain
