@@ -8,13 +8,14 @@ under a temporary name and renamed, so processes that meet there read whole file
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -62,6 +63,24 @@ def kernel(shape: K, source_of: Callable[[K], str], load: Callable[[types.Module
 
 def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     module = _module(text)
+    with _alone(Path(str(module.__file__)).with_suffix(".lock")):
+        return _sound(module, load)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """While no other process of this machine does the same: of Spark's many workers one compiles, and the others read what it kept."""
+    with contextlib.ExitStack() as held:
+        # Where files cannot be locked, some compile what others do too.
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            file = held.enter_context(open(path, "ab"))
+            fcntl.flock(file, fcntl.LOCK_EX)  # the system ends it with the process
+        yield
+
+
+def _sound(module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     try:
         return load(module)
     except Exception:
@@ -92,13 +111,13 @@ def compile_behind(shape: K, compile_now: Callable[[K], Any]) -> None:
     threading.Thread(target=work, name="skipstone-compile", daemon=True).start()
 
 
-def directory() -> Path:
-    """Where kernels are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
+def directory(kind: str = "kernels") -> Path:
+    """Where kernels, or things of another kind, are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
 
     A directory that others can write to would let them plant code: a private temporary one is used instead.
     """
     try:
-        path = _root() / "kernels" / _versions()
+        path = _root() / kind / _versions()
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(path, os.W_OK | os.X_OK):
             reason = f"{path} cannot be written to"
@@ -108,7 +127,7 @@ def directory() -> Path:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
         reason = str(e)
-    warnings.warn(f"skipstone does not keep kernels: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
     return _temporary()
 
 
