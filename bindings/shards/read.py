@@ -169,7 +169,10 @@ class Shards:
         Raises:
             StatisticsError: what the containers of a shard are cannot be read, so that they would be lost; or, under "raise", their statistics cannot.
         """
-        found = self.judge(predicate, backend=backend, on_error=on_error)
+        return self.listed(self.judge(predicate, backend=backend, on_error=on_error))
+
+    def listed(self, found: ShardVerdicts) -> pa.Table:
+        """The rows of `table` for what was found in these shards."""
         tables = [self.rows(i, part, found.unreadable.get(self.shards[i].file)) for i, part in enumerate(found.parts) if part is not Verdict.NEVER]
         return pa.concat_tables([self.frame_schema.empty_table(), *tables])
 

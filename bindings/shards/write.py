@@ -135,7 +135,10 @@ def commit(place: Place, save: str, schema: pa.Schema, written: Sequence[Written
             summary = stem, opened(path).identity
     manifest = Manifest(schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about)
     if gone := manifest.files - place.names():
-        raise StatisticsError(f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile; {AGAIN}, one after the other")
+        raise StatisticsError(
+            f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, or the folder is not shared by all "
+            f"machines that write to it; {AGAIN}, one after the other, to a folder that is"
+        )
     place.put(NAME, manifest.dump())
     with contextlib.suppress(OSError):  # what cannot be removed is in nobody's way
         place.remove(_ours(place) - manifest.files - before)
