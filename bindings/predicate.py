@@ -26,7 +26,7 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
-from skipstone.kernels.descend import Found, descend
+from skipstone.kernels.descend import Found, descend, found_in
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import Mask, Verdicts, positions
 from skipstone.kernels.run import Backend, Result, run
@@ -154,6 +154,22 @@ class PruningPredicate:
         if isinstance(match, bool):
             return np.arange(len(stats) if match else 0, dtype=np.int64)
         return positions(match, len(stats))
+
+    def find(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Found:
+        """The verdicts as packed words, of which those without a container to keep are left out: what is found costs memory, not what there is.
+
+        Args:
+            stats: n containers: `Statistics`, or any provider.
+            backend: "auto", "numpy" or "numba".
+
+        Returns:
+            Bits of the containers that may match, and of those that match whole, host memory (kernels/descend.py).
+        """
+        stats = self._statistics(stats)
+        found = self._descend(stats, backend, verdicts=True, dense=False)
+        if found is not None:
+            return found.in_place()
+        return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
 
     def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> Verdicts:
         stats = self._statistics(stats)

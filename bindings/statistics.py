@@ -24,6 +24,8 @@ from skipstone.kernels.planes import Plane
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow.fs as pafs
+
 
 @runtime_checkable
 class PruningStatistics(Protocol):
@@ -293,6 +295,47 @@ class Statistics(Packed):
         from skipstone.bindings.store.read import load
 
         return load(os.fspath(path))
+
+    def save_shards(
+        self,
+        where: str | os.PathLike[str],
+        rows: int = 1 << 20,
+        *,
+        order_by: str | Sequence[str] | None = None,
+        about: pa.Table | None = None,
+        filesystem: pafs.FileSystem | None = None,
+    ) -> None:
+        """Write statistics as shards, of which `Shards.open` and Spark's executors open only those that a predicate needs.
+
+        Each shard is a file that `load` could open, with an index, of so many neighbouring containers. A manifest, written
+        last, and a level above the shards settle most of them unopened where containers are clustered. What is there
+        stays until the manifest is: who is interrupted leaves it, and files that the next save removes. Saves to one
+        folder must follow each other; of two at once, one raises or the last to end counts.
+
+        Args:
+            where: A folder, by path or URI; it is made. Its shards are replaced. The files of those stay until the save
+                after this one, for programs that have opened them; files of other names are left alone.
+            rows: Containers in a shard.
+            order_by: As in `index`, within each shard.
+            about: What the containers are, such as their paths: a table of n rows. `Shards.table` and
+                `skipstone.spark.prune_shards` return its rows of those that are to be kept.
+            filesystem: Any of pyarrow's.
+
+        Raises:
+            StatisticsError: `rows` or `about` do not fit, or another save ended meanwhile.
+            OSError: a file cannot be written.
+
+        What `save` does not keep, this does not either.
+
+        Example:
+            >>> import tempfile
+            >>> schema = pa.schema([("x", pa.int64())])
+            >>> stats = Statistics.from_dict({"x": {"min": [0, 5], "max": [4, 9]}}, schema)
+            >>> stats.save_shards(tempfile.mkdtemp(), rows=1, about=pa.table({"path": ["a.parquet", "b.parquet"]}))
+        """
+        from skipstone.bindings.shards.write import save_shards
+
+        save_shards(self, where, rows, order_by, about, filesystem)
 
     # What is known.
 

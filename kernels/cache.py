@@ -120,13 +120,13 @@ def compile_behind(shape: K, compile_now: Callable[[K], Any]) -> None:
     threading.Thread(target=work, name="skipstone-compile", daemon=True).start()
 
 
-def directory() -> Path:
-    """Where kernels are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
+def directory(kind: str = "kernels") -> Path:
+    """Where kernels, or things of another kind, are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
 
     A directory that others can write to would let them plant code: a private temporary one is used instead.
     """
     try:
-        path = _root() / "kernels" / _versions()
+        path = _root() / kind / _versions()
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(path, os.W_OK | os.X_OK):
             reason = f"{path} cannot be written to"
@@ -136,7 +136,7 @@ def directory() -> Path:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
         reason = str(e)
-    warnings.warn(f"skipstone does not keep kernels: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
+    warnings.warn(f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
     return _temporary()
 
 

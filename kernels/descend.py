@@ -7,6 +7,7 @@ takes over, and the index remembers that for this predicate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from skipstone.kernels.index import Index
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
 from skipstone.kernels.packed import Packed
-from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, Words, clear_tail, positions, word_count
+from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, Words, clear_tail, held, pack, positions, word_count
 from skipstone.kernels.run import Backend, run, sift
 from skipstone.kernels.subset import Subset
 
@@ -72,9 +73,27 @@ class Found:
         out.reshape(-1, 64)[self.words] = bits
         return out[: self.n]
 
+    def in_place(self) -> Found:
+        """The same in the order of the table."""
+        if self.order is None:
+            return self
+        self._touch()
+        nothing = np.zeros_like(self.match)
+        bits = np.zeros((2, word_count(self.n) * 64), np.bool_)
+        for mask, words in zip(bits, (self.match, nothing if self.sure is None else self.sure), strict=True):
+            mask[self.order[positions(words, self.n, self.words)]] = True
+        return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
+
     def _touch(self) -> None:
         if self.guard is not None:
             self.guard.touch(self.words[self.match != 0])
+
+
+def found_in(planes: Sequence[Plane], n: int) -> Found:
+    """What planes of n containers say: "can match" and "can miss"; bits past the end are 0."""
+    match, miss = (_words(p, word_count(n)) for p in planes)
+    at = held(clear_tail(match, n))
+    return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
 
 
 def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend) -> Found | None:
@@ -183,7 +202,8 @@ class _Search:
             match, sure = (np.concatenate([own, *(b for _, b in done)]) for own in (match, sure))
             order = np.argsort(words, kind="stable")
             words, match, sure = words[order], match[order], sure[order]
-            once = np.append(True, words[1:] != words[:-1])
+            once = np.ones(len(words), np.bool_)
+            once[1:] = words[1:] != words[:-1]
             left, match, sure = words[once], match[once], sure[once]
         clear_tail(match, self.n, left)
         sure &= match

@@ -100,7 +100,11 @@ def run_chunks(work: Callable[[int, int], None], total: int, chunk: int, tasks: 
             work(s, min(s + chunk, total))
 
     helpers = _submit(drain, workers - 1)
-    drain()
+    _in_worker.here = True  # work within a chunk is not divided again: its parts would wait behind the other chunks
+    try:
+        drain()
+    finally:
+        _in_worker.here = False
     for h in helpers:
         h.result()
 

@@ -59,11 +59,15 @@ def type_of(dtype: DType) -> list[object]:
 
 @dataclass(frozen=True)
 class Opened:
-    """A file that is whole, as far as its ends tell: its map, its footer, and its bytes up to the checksums."""
+    """A file that is whole, as far as its ends tell: its map, its footer, and its bytes up to the checksums.
+
+    `identity` is the checksum of its end, which holds those of all else: two files of one identity are the same file.
+    """
 
     data: mmap.mmap
     footer: dict[str, Any]
     file: Checked
+    identity: int
 
 
 def opened(path: str) -> Opened:
@@ -94,7 +98,7 @@ def opened(path: str) -> Opened:
     table = data[at : at + count * 8]
     if xxhash.xxh3_64_intdigest(table) != total:
         raise wrong(path, f"the table of checksums, bytes {at} to {at + len(table)}, is damaged")
-    return Opened(data, footer, Checked(path, data, np.frombuffer(table, "<u8"), at))
+    return Opened(data, footer, Checked(path, data, np.frombuffer(table, "<u8"), at), END.unpack(data[-END.size :])[0])
 
 
 def _footer(path: str, data: mmap.mmap, size: int) -> bytes:

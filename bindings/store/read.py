@@ -63,14 +63,20 @@ class Later(Mapping[K, V], Generic[K, V]):
         return dict, (dict(self),)
 
 
-def load(path: str) -> Statistics:
+def load(path: str, identity: int | None = None) -> Statistics:
     """Statistics as they were saved.
 
+    Args:
+        path: The file.
+        identity: What `layout.opened` found when it was written; None: any file will do.
+
     Raises:
-        StatisticsError: the file is not a whole one of this version.
+        StatisticsError: the file is not a whole one of this version, or another than is meant.
     """
     path = os.path.abspath(path)
     found = opened(path)
+    if identity is not None and found.identity != identity:
+        raise wrong(path, f"is another file than was saved: its checksum is {found.identity:016x}, and {identity:016x} was expected")
     return _checked(path, lambda: _Reader(path, found).statistics())
 
 

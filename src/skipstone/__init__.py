@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan as Plan
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
     from skipstone.bindings.register import register_function as register_function
+    from skipstone.bindings.shards.read import Shards as Shards
+    from skipstone.bindings.shards.verdicts import ShardVerdicts as ShardVerdicts
     from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
     from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
     from skipstone.bindings.sources.hive import HiveTable as HiveTable
@@ -56,6 +58,8 @@ _HOMES = {
     "bindings.plan": ("DataSize", "Plan"),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
+    "bindings.shards.read": ("Shards",),
+    "bindings.shards.verdicts": ("ShardVerdicts",),
     "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
     "bindings.sources.hive": ("HiveTable", "scan_hive"),
     "bindings.sources.iceberg.table": ("IcebergTable", "scan_iceberg"),
@@ -96,6 +100,8 @@ __all__ = [
     "PredicateTooDeep",
     "PruningPredicate",
     "PruningStatistics",
+    "ShardVerdicts",
+    "Shards",
     "SkipstoneError",
     "SourceError",
     "Statistics",

@@ -13,8 +13,21 @@ from __future__ import annotations
 from skipstone.bindings.spark.delta import delta_statistics
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.bindings.spark.native import to_column
+from skipstone.bindings.spark.prune_shards import prune_shards
 from skipstone.bindings.spark.session import session
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
+from skipstone.bindings.spark.write_shards import write_shards
 
-__all__ = ["ContainerUDF", "delta_statistics", "ensure_java", "keep_udf", "session", "to_column", "verdict_udf", "with_verdict"]
+__all__ = [
+    "ContainerUDF",
+    "delta_statistics",
+    "ensure_java",
+    "keep_udf",
+    "prune_shards",
+    "session",
+    "to_column",
+    "verdict_udf",
+    "with_verdict",
+    "write_shards",
+]

@@ -1,0 +1,96 @@
+"""All containers of some statistics as one: what a shard is for the level above it.
+
+What a block of containers may hold is found by the level that an index would put above them
+(kernels/levels.py), and written as statistics again, of which kernels make the same or wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.statistics import Statistics
+from skipstone.ir.node import Path
+from skipstone.ir.types import DType, Kind, Leaf, to_python
+from skipstone.kernels.blocks import Blocks
+from skipstone.kernels.codes import Dictionary
+from skipstone.kernels.columns import Column, Raw
+from skipstone.kernels.levels import Level
+
+KEYS = ("min", "max", "null_count", "row_count", "nan_count")
+
+
+def summary_of(stats: Statistics) -> pa.Table:
+    """Statistics of all containers together.
+
+    Returns:
+        A table of one row: five columns for each column that has statistics, in their order, and `row_count` at last,
+        which is 0 if all containers are known to be empty, else unknown.
+    """
+    n = stats.num_containers
+    block = Level(stats, Blocks(n, starts=np.array([0, n], np.int64)))
+    arrays: list[pa.Array] = []
+    for path in stats.leaf_paths():
+        leaf = stats.leaf(path)
+        arrays += _nothing() if leaf is None else _column(block.column(path, leaf.dtype), leaf)
+    rows = block.rows_plane()
+    arrays.append(pa.array([0 if rows is False else None], pa.int64()))
+    return pa.table(arrays, names=[str(i) for i in range(len(arrays))])
+
+
+def joined(schema: pa.Schema, paths: Sequence[Path], summaries: Sequence[pa.Table]) -> Statistics:
+    """Statistics whose containers are those of which there are summaries."""
+    table = pa.concat_tables(summaries)
+    columns = iter(table.columns)
+    raws = {path: Raw(**{key: next(columns) for key in KEYS}) for path in paths}
+    # A field that may not hold NULL is one whose struct may not be NULL either: the level has seen to that.
+    return Statistics(schema, len(summaries), raws, row_count=next(columns), counts_parents=True)
+
+
+def _nothing() -> list[pa.Array]:
+    return [pa.nulls(1, pa.int64()) for _ in KEYS]
+
+
+def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
+    real, nulls, nans = (p if isinstance(p, bool) else bool(p[0] & np.uint64(1)) for p in (c.real, c.nulls, c.nans))
+    counts: tuple[int | None, ...]
+    if real:
+        counts = (None if leaf.nullable else 1) if nulls else 0, None, None if nans else 0
+    else:
+        counts = int(nulls), int(nulls) + int(nans), int(nans)
+    bounds = [_bound(c, bound, high) if real else _array(None, c.dtype) for high, bound in enumerate((c.low, c.high))]
+    return [*bounds, *(pa.array([count], pa.int64()) for count in counts)]
+
+
+def _bound(c: Column, bounds: Any, high: int) -> pa.Array:
+    if bounds is None or bounds[0] == c.end(bool(high)):
+        return _array(None, c.dtype)
+    if not isinstance(c.codes, Dictionary):
+        return _array(bounds[0].item(), c.dtype)
+    key = c.codes[int(bounds[0])]
+    return _array(int.from_bytes(key, "big") - 2**127 if c.dtype.kind is Kind.DECIMAL else key, c.dtype)
+
+
+def _array(axis: Any, dtype: DType) -> pa.Array:
+    """An axis value, or None, as an array of a type that bounds such a column."""
+    match dtype.kind:
+        case Kind.BOOL:
+            return pa.array([None if axis is None else bool(axis)], pa.bool_())
+        case Kind.INT | Kind.UINT:
+            return pa.array([axis], pa.int64() if dtype.kind is Kind.INT else pa.uint64())
+        case Kind.FLOAT:
+            return pa.array([axis], pa.float32() if dtype.bits == 32 else pa.float64())
+        case Kind.DATE:
+            return pa.array([axis], pa.int32()).view(pa.date32())
+        case Kind.TIMESTAMP:
+            return pa.array([axis], pa.int64()).view(pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None))
+        case Kind.DECIMAL:
+            return pa.array([to_python(axis, dtype)], pa.decimal128(dtype.precision, dtype.scale))
+        case Kind.STRING:
+            return pa.array([axis], pa.large_binary()).view(pa.large_string())
+        case Kind.BINARY:
+            return pa.array([axis], pa.large_binary())
+    return pa.nulls(1, pa.int64())
