@@ -309,10 +309,10 @@ public class PrunedFiles implements FileIndex {
     private FileIndex found(Object node) {
       if (!(node instanceof LogicalRelation)) return null;
       LogicalRelation scan = (LogicalRelation) node;
-      if (!(scan.relation() instanceof HadoopFsRelation) || ((HadoopFsRelation) scan.relation()).location() instanceof PrunedFiles) return null;
+      if (!(scan.relation() instanceof HadoopFsRelation)) return null;
       scala.collection.Iterator output = scan.output().iterator();
       while (output.hasNext()) {
-        Object index = to.get(Long.valueOf(((NamedExpression) output.next()).exprId().id()));
+        Object index = to.get(String.valueOf(((NamedExpression) output.next()).exprId().id()));
         if (index != null) return (FileIndex) index;
       }
       return null;
@@ -328,7 +328,6 @@ public class PrunedFiles implements FileIndex {
       quoted(e.getClass().getSimpleName(), out);
       out.append(",\"name\":");
       quoted(e.prettyName(), out);
-      out.append(",\"deterministic\":").append(e.deterministic());
       if (e instanceof NamedExpression && e.resolved()) out.append(",\"id\":").append(((NamedExpression) e).exprId().id());
       if (e instanceof Literal) {
         out.append(",\"type\":");

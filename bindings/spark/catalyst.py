@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+import pyarrow as pa
+
 from skipstone.bindings.spark.column import case, cast, field, opaque, type_named
 from skipstone.bindings.spark.session import Settings
 from skipstone.ir import types as ty
-from skipstone.ir.node import Name, Node, Op, literal
+from skipstone.ir.node import Name, Node, Op, Path, literal
 from skipstone.ir.types import DType, Kind
 
 Tree = Mapping[str, Any]
@@ -48,28 +50,28 @@ TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRigh
 THROUGH: Final = ("KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
 
 
-def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], settings: Settings) -> Node:
+def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> Node:
     """Conditions that must all hold, as one unbound predicate.
 
     Args:
         conditions: Trees that `PrunedFiles.java` wrote.
         columns: The names of a scan's columns by Spark's ids; whatever else is mentioned is not understood.
+        schema: Their types; a struct's field that it lacks is not understood either.
         settings: Those of the session, under which the predicate will be bound.
     """
-    reader = _Reader(columns, settings)
+    reader = _Reader(columns, schema, settings)
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
 
 
 class _Reader:
-    def __init__(self, columns: Mapping[int, str], settings: Settings) -> None:
+    def __init__(self, columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> None:
         self.columns, self.settings = columns, settings
+        self.fields = _paths(schema, ())
 
     def node(self, tree: Any) -> Node:
         if not isinstance(tree, dict) or "class" not in tree:
             return opaque("a part", "the form is not understood")
         kind, parts = tree["class"], tree["parts"]
-        if not tree["deterministic"]:
-            return self.opaque(tree, "its value is another each time")
         if kind in PLAIN:
             return Node(PLAIN[kind], tuple(map(self.node, parts)))
         if kind in CALLS:
@@ -103,7 +105,9 @@ class _Reader:
         return self.opaque(tree, "statistics say nothing of it") if name is None else Node(Op.COLUMN, value=Name((name,)))
 
     def as_GetStructField(self, tree: Tree) -> Node:
-        return field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))
+        found = field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))
+        known = found.op is Op.COLUMN and isinstance(found.value, Name) and found.value.parts in self.fields
+        return found if known else self.opaque(tree, "statistics say nothing of the field")
 
     def as_Literal(self, tree: Tree) -> Node:
         found = value_of(tree["parts"][0], type_named(tree["type"]))
@@ -130,7 +134,7 @@ class _Reader:
 
     def as_Cast(self, tree: Tree) -> Node:
         child, to, zone, mode = tree["parts"]
-        if mode != "TRY" and not self.is_usual(mode) or zone not in (None, self.settings["timezone"]):
+        if (mode != "TRY" and not self.is_usual(mode)) or zone not in (None, self.settings["timezone"]):
             return self.opaque(tree, "it was made under other settings than the session's")
         return cast(self.node(child), to["type"], "try" if mode == "TRY" else "ansi")
 
@@ -152,6 +156,15 @@ class _Reader:
         return Node(Op.CALL, (self.node(tree["parts"][0]),), tree["class"].lower())
 
     as_Ceil = as_Floor
+
+
+def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
+    """The columns of a schema, and the fields of its structs."""
+    out = set()
+    for f in fields:
+        path = (*above, f.name)
+        out |= {path} | (_paths(f.type, path) if pa.types.is_struct(f.type) else set())
+    return out
 
 
 def _flat(parts: Iterable[Any]) -> list[Any]:
@@ -179,12 +192,12 @@ def value_of(value: Any, dtype: DType | None) -> Node | None:
     match dtype.kind, value:
         case Kind.BOOL, bool():
             return literal(int(value), dtype)
-        case (Kind.INT | Kind.DATE | Kind.TIMESTAMP), int() if not isinstance(value, bool):
+        case ((Kind.INT | Kind.DATE | Kind.TIMESTAMP), int()) if not isinstance(value, bool):
             return literal(value, dtype)
         case Kind.FLOAT, {"float": text}:
             return literal(math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype)
         case Kind.DECIMAL, {"decimal": text}:
             return literal(ty.to_axis(Decimal(text), dtype), dtype)
-        case (Kind.STRING | Kind.BINARY), {"bytes": text}:
+        case ((Kind.STRING | Kind.BINARY), {"bytes": text}):
             return literal(bytes.fromhex(text), dtype)
     return None
