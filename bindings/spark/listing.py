@@ -66,8 +66,8 @@ class Listing:
         rows = json.loads(partitions)
         self.values = {f.name: _array([row[i] for row in rows], f.type) for i, f in enumerate(partitioned)}
         self.partitions = len(rows)
-        self.filesystem, self._own = _own_paths(self.paths, filesystem)
-        root = _own_paths(roots, self.filesystem)[1][0] if len(roots) == 1 and self._is_folder(roots[0]) else None
+        self.filesystem, self._own = own_paths(self.paths, filesystem)
+        root = own_paths(roots, self.filesystem)[1][0] if len(roots) == 1 and self._is_folder(roots[0]) else None
         self._known = Known(root, self.filesystem, None, Meter(), summaries=False, keep=True)
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._stamps: Ints | None = None
@@ -110,11 +110,17 @@ class Listing:
         self._tables.clear()
         self._known = Known(self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True)
 
-    def kept(self, predicate: PruningPredicate, admitted: Mask, *, case_sensitive: bool) -> Mask:
+    def kept(self, predicate: PruningPredicate, admitted: Mask, *, case_sensitive: bool, everywhere: bool = False) -> Mask:
         """Of some of the files, those that may hold a matching row: bool, shape (n,).
 
+        Args:
+            predicate: Over the columns of the files and of partitions.
+            admitted: Which files to look at, bool, shape (n,).
+            case_sensitive: Whether Spark minds case.
+            everywhere: Whether every file must have all columns of the predicate.
+
         Raises:
-            Unread: a file has a column that only its case tells from the predicate's, and Spark minds case.
+            Unread: a file has a column that only its case tells from the predicate's, and Spark minds case; it lacks one.
         """
         same = self.current()
         chosen = np.flatnonzero(admitted & same)
@@ -123,6 +129,8 @@ class Listing:
             table = self._table(chosen)
             if case_sensitive:
                 _check_case(table, predicate)
+            if everywhere:
+                _check_present(table, predicate)
             found = predicate.survivors(table.statistics_in(predicate.timezone))
             out[chosen[table.groups.file[found]]] = True
         if not self.settled:
@@ -174,6 +182,13 @@ def _check_case(table: ParquetTable, predicate: PruningPredicate) -> None:
                 raise Unread(f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, and Spark minds case (spark.sql.caseSensitive)")
 
 
+def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
+    for form in forms_in(table.groups.parts):
+        for path in columns_of(predicate.node):
+            if form.lacks(path):
+                raise Unread(f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column")
+
+
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Values as Spark keeps them as Arrow's."""
     dtype = from_arrow(kind)
@@ -191,7 +206,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array([None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind)
 
 
-def _own_paths(paths: Sequence[str], filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, list[str]]:
+def own_paths(paths: Sequence[str], filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, list[str]]:
     """Hadoop's paths as a file system of Arrow names them. Neither escapes anything."""
     split = [re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?", p, re.DOTALL) for p in paths]
     stores = {(m[1] or "file", m[2] or "") if m else None for m in split}

@@ -97,30 +97,40 @@ def _classic(df: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
     context = context_of(spark, door, filesystem, _listings)
     for scan in scans:
         scan.judge(context)
+    indexes = _indexes(_scans(door, execution.analyzed()), scans) if any(scan.pruned for scan in scans) else {}
     report = Pruned(scan.report for scan in scans)
-    if not any(scan.pruned for scan in scans):
-        return df, report
-    indexes = _indexes(_scans(door, execution.analyzed()), scans)
-    return frame_of(spark, door.replaced(execution.analyzed(), indexes)), report
+    return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
 
 
 def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan]) -> dict[str, Any]:
     """Lists of files for scans of the analysed plan, by the ids of their columns.
 
     The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
-    copy of any, so files that it needs are left out nowhere. One scan may also come to stand in several places.
+    copy of any, so files that it needs are left out nowhere. One scan may also come to stand in several places. Where a scan is
+    gone, another of the same files may stand for it, or a cache; then nothing is known of either.
     """
     copies = [scan for scan in judged if not any(scan.ids & one.ids for one in analysed)]
+    gone = [one for one in analysed if not any(scan.ids & one.ids for scan in judged)]
     out: dict[str, Any] = {}
     for one in analysed:
         own = [scan for scan in judged if scan.ids & one.ids]
-        if own and all(scan.pruned for scan in own) and not any(copy.kept is None and copy.overlaps(one) for copy in copies):
+        if any(other.overlaps(one) for other in gone):
+            _leave(own, "Spark does not read these files in all places where the query names them")
+        elif not all(scan.pruned for scan in own) or any(copy.kept is None and copy.overlaps(one) for copy in copies):
+            _leave(own, "its files are also needed in another place")
+        elif own:
             needed = {path for scan in (*own, *copies) for path in scan.needed()}
             index = one.index
             for scan in own:
                 index = scan.without(index, needed)
             out |= dict.fromkeys(map(str, one.ids), index)
     return out
+
+
+def _leave(scans: Sequence[Scan], why: str) -> None:
+    for scan in scans:
+        if scan.pruned:
+            scan.leave(why)
 
 
 def _scans(door: Any, plan: Any) -> list[Scan]:

@@ -106,6 +106,11 @@ def context_of(spark: Any, door: Any, filesystem: pafs.FileSystem | None, listin
     return Context(door, settings_of(spark), next(unusual, ""), filesystem, listings)
 
 
+def unusual_option(options: Mapping[str, str]) -> str:
+    """An option of a read, by names in lower case, under which statistics do not hold; "" is none."""
+    return next((f"the option {k} is {options[k]}" for k, usual in OPTIONS.items() if options.get(k, usual[0]).upper() not in usual), "")
+
+
 class Untouched(SkipstoneError):
     """A scan is left as it is; the message says why."""
 
@@ -130,6 +135,10 @@ class Scan:
         self.kept: Mask | None = None
         self.where = ""
         self.report = self._reported("")
+
+    def leave(self, why: str) -> None:
+        """Say that it is left as it is, whatever was found."""
+        self.report = self._reported(why, self.report.files, self.report.files)
 
     def _reported(self, why: str, files: int | None = None, kept: int | None = None) -> PrunedScan:
         table = self._told["name"] or ", ".join(self.roots[:3]) + (", ..." if len(self.roots) > 3 else "")
