@@ -1,4 +1,4 @@
-"""What tests of pruned reads share: the files that Spark opened, and a table of twelve small files."""
+"""What tests of pruned reads share: a table of twelve small files."""
 
 import datetime as dt
 import decimal
@@ -10,27 +10,6 @@ import pyarrow.parquet as pq
 D = decimal.Decimal
 ROWS = 8  # in a file
 DAY, MOMENT = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)
-
-
-def opened(df):
-    """How many files each scan of an executed DataFrame opened, as Spark counts them."""
-    return _opened(df._jdf.queryExecution().executedPlan())
-
-
-def _opened(node):
-    name = node.getClass().getSimpleName()
-    if name == "AdaptiveSparkPlanExec":
-        return _opened(node.executedPlan())
-    if name.endswith("QueryStageExec"):
-        return _opened(node.plan())
-    found = [int(node.metrics().get("numFiles").get().value())] if name == "FileSourceScanExec" else []
-    for inner in (*_each(node.children()), *_each(node.subqueries())):
-        found += _opened(inner)
-    return found
-
-
-def _each(seq):
-    return [seq.apply(i) for i in range(seq.size())]
 
 
 def rows_of(df):

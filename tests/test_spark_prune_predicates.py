@@ -166,4 +166,4 @@ def test_files(where, kept, frame, matching):
     assert matching[where] <= names(small), pruned(small)
     if LONG:
         assert rows_of(small) == rows_of(plain)
-    print((where, len(names(small)), len(matching[where])), pruned(small)[0].why if len(pruned(small)) else None)
+    assert len(names(small)) == kept, pruned(small)

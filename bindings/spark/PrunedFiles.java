@@ -31,8 +31,8 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * The files of another index without some of them.
  *
- * A file is passed over only while the other index lists it with the length and the time that it had when it was judged, so
- * files that are added or replaced are read as soon as Spark itself sees them.
+ * A file is passed over only while the other index lists it with the length and the time that it had when it was judged, and
+ * it still has them on a disk of this machine; so files that are added or replaced are read as soon as Spark itself sees them.
  */
 public class PrunedFiles implements FileIndex {
   private final FileIndex whole;
@@ -62,12 +62,21 @@ public class PrunedFiles implements FileIndex {
       scala.collection.Iterator files = folder.files().iterator();
       while (files.hasNext()) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
-        long[] known = (long[]) dropped.get(file.getPath());
-        if (known == null || known[0] != file.getLen() || known[1] != file.getModificationTime()) kept.add(file);
+        if (!isDropped(file)) kept.add(file);
       }
       if (!kept.isEmpty()) out.add(new PartitionDirectory(folder.values(), seq(kept)));
     }
     return seq(out);
+  }
+
+  private boolean isDropped(FileStatusWithMetadata file) {
+    long[] known = (long[]) dropped.get(file.getPath());
+    if (known == null || known[0] != file.getLen() || known[1] != file.getModificationTime()) return false;
+    // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
+    java.net.URI uri = file.getPath().toUri();
+    if (!"file".equals(uri.getScheme())) return true;
+    java.io.File now = new java.io.File(uri.getPath());
+    return now.length() == known[0] && now.lastModified() == known[1];
   }
 
   public String[] inputFiles() {

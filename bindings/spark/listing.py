@@ -185,7 +185,7 @@ def _check_case(table: ParquetTable, predicate: PruningPredicate) -> None:
 def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
     for form in forms_in(table.groups.parts):
         for path in columns_of(predicate.node):
-            if form.lacks(path):
+            if path[0] in table.schema.names and form.lacks(path):
                 raise Unread(f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column")
 
 

@@ -41,8 +41,15 @@ class _Walk:
     def __init__(self, spark: Any, context: Context) -> None:
         self.spark, self.context = spark, context
         self.reports: list[PrunedScan] = []
+        self._seen: dict[tuple[int, ...], Any] = {}  # some nodes name a child twice
 
     def node(self, plan: Any, conditions: list[Any]) -> Any:
+        key = (id(plan), *map(id, conditions))
+        if key not in self._seen:
+            self._seen[key] = self._node(plan, conditions)
+        return self._seen[key]
+
+    def _node(self, plan: Any, conditions: list[Any]) -> Any:
         kind = type(plan).__name__
         if kind in ("DataSource", "Read"):
             return self.scan(plan, conditions)
@@ -90,9 +97,9 @@ class _Source:
         paths = [unquote(re.sub(r"^file:/+", "file:/", url)) for url in urls]
         parted = {pair_of(folder)[0].lower() for path in paths for folder in path.split("/")[:-1] if "=" in folder}
         # Which columns are partition columns, a client is not told. They are named in paths, or lacking in files.
-        schema = pa.schema([f for f in arrow_schema(self.frame.schema.jsonValue()) if f.name.lower() not in parted])
+        schema = arrow_schema(self.frame.schema.jsonValue())
         predicate = self._predicate(conditions, schema, context)
-        listing = _listing(paths, schema, context)
+        listing = _listing(paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context)
         kept = listing.kept(predicate, np.ones(len(listing), np.bool_), case_sensitive=context.settings["case_sensitive"], everywhere=True)
         dropped = [re.sub(r"^file:/+", "file:/", urls[i]) for i in np.flatnonzero(~kept).tolist()]
         why = "" if dropped else "every file may hold a matching row"
