@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -110,6 +111,22 @@ def test_what_is_left_alone(spark, folder, tmp_path, setting):
     setting("spark.sql.sources.useV1SourceList", "parquet")
     setting("spark.sql.parquet.datetimeRebaseModeInRead", "LEGACY")
     assert "datetimeRebaseModeInRead is LEGACY" in same(df.where("i = 42"))[0].why
+
+
+def test_long_conditions(spark, folder):
+    df = spark.read.parquet(folder)
+    for where, kept in ((" OR ".join(f"i = {k} AND l > 0" for k in range(300, 600)), 1), (f"i IN ({', '.join(map(str, range(20, 5000)))})", 9)):
+        small = prune(df.where(where))
+        assert pruned(small).kept == kept and small.count() == df.where(where).count()
+    deep = "i" + " + 1" * 150 + " > 0"
+    assert pruned(prune(df.where(f"{deep} AND i = 42"))).files == 12
+
+
+def test_many_threads(spark, folder):
+    df = spark.read.parquet(folder)
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(lambda k: pruned(prune(df.where(f"i = {k}"))).kept, [5, 42, 61, 9] * 5))
+    assert kept == [2, 2, 2, 1] * 5
 
 
 def test_functions_of_the_user(spark, folder):

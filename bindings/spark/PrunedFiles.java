@@ -9,11 +9,13 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -351,10 +353,10 @@ public class PrunedFiles implements FileIndex {
         quoted(((GetStructField) e).extractFieldName(), out);
       }
       out.append(",\"parts\":[");
-      scala.Product p = (scala.Product) e;
-      for (int i = 0; i < p.productArity(); i++) {
-        if (i > 0) out.append(",");
-        tree(p.productElement(i), out);
+      if (e instanceof And || e instanceof Or) {
+        flat(e, out);
+      } else {
+        parts((scala.Product) e, out);
       }
       out.append("]}");
     } else if (o == null || o instanceof scala.None$) {
@@ -383,12 +385,8 @@ public class PrunedFiles implements FileIndex {
     } else if (o instanceof scala.Enumeration.Value) {
       quoted(o.toString(), out);
     } else if (o instanceof scala.Tuple2 || o.getClass().getSimpleName().equals("NumericEvalContext")) {
-      scala.Product p = (scala.Product) o;
       out.append("[");
-      for (int i = 0; i < p.productArity(); i++) {
-        if (i > 0) out.append(",");
-        tree(p.productElement(i), out);
-      }
+      parts((scala.Product) o, out);
       out.append("]");
     } else if (o instanceof scala.collection.Seq || o instanceof scala.collection.Set) {
       out.append("[");
@@ -402,6 +400,30 @@ public class PrunedFiles implements FileIndex {
       out.append("{\"other\":");
       quoted(o.getClass().getName(), out);
       out.append("}");
+    }
+  }
+
+  private static void parts(scala.Product p, StringBuilder out) {
+    for (int i = 0; i < p.productArity(); i++) {
+      if (i > 0) out.append(",");
+      tree(p.productElement(i), out);
+    }
+  }
+
+  // Long chains of AND or OR are deep trees; as one node they are not.
+  private static void flat(Expression chain, StringBuilder out) {
+    java.util.ArrayDeque left = new java.util.ArrayDeque();
+    left.push(chain);
+    for (String comma = ""; !left.isEmpty(); ) {
+      Expression e = (Expression) left.pop();
+      if (e.getClass() == chain.getClass()) {
+        left.push(e.children().apply(1));
+        left.push(e.children().apply(0));
+      } else {
+        out.append(comma);
+        tree(e, out);
+        comma = ",";
+      }
     }
   }
 

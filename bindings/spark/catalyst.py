@@ -54,7 +54,7 @@ def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], schema: 
     """Conditions that must all hold, as one unbound predicate.
 
     Args:
-        conditions: Trees that `PrunedFiles.java` wrote.
+        conditions: Trees that `PrunedFiles.java` wrote; chains of AND and OR are one node there.
         columns: The names of a scan's columns by Spark's ids; whatever else is mentioned is not understood.
         schema: Their types; a struct's field that it lacks is not understood either.
         settings: Those of the session, under which the predicate will be bound.
@@ -102,7 +102,7 @@ class _Reader:
 
     def as_AttributeReference(self, tree: Tree) -> Node:
         name = self.columns.get(tree["id"])
-        return self.opaque(tree, "statistics say nothing of it") if name is None else Node(Op.COLUMN, value=Name((name,)))
+        return opaque(tree["parts"][0], "statistics say nothing of it") if name is None else Node(Op.COLUMN, value=Name((name,)))
 
     def as_GetStructField(self, tree: Tree) -> Node:
         found = field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))

@@ -44,7 +44,7 @@ class Unread(SourceError):
 
 
 class Listing:
-    """n files of one scan, in m partitions.
+    """n files of one scan, in m partitions. Safe to share between threads.
 
     Args:
         text: Path, length, time of change in ms and partition of each file, with a zero character behind each.
@@ -72,6 +72,7 @@ class Listing:
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._stamps: Ints | None = None
         self.settled = False
+        self._lock = threading.Lock()
 
     def _is_folder(self, root: str) -> bool:
         return root not in self.paths and not any(ch in root for ch in "*?[{")
@@ -122,6 +123,10 @@ class Listing:
         Raises:
             Unread: a file has a column that only its case tells from the predicate's, and Spark minds case; it lacks one.
         """
+        with self._lock:
+            return self._kept(predicate, admitted, case_sensitive, everywhere)
+
+    def _kept(self, predicate: PruningPredicate, admitted: Mask, case_sensitive: bool, everywhere: bool) -> Mask:
         same = self.current()
         chosen = np.flatnonzero(admitted & same)
         out = admitted & ~same

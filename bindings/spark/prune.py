@@ -87,12 +87,16 @@ def pruned(df: DataFrame) -> Pruned:
 def _classic(df: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
     if df.isStreaming:
         return df, Pruned((untouched("it is streaming"),))
-    spark = df.sparkSession
+    from py4j.protocol import Py4JError
+
     try:
-        door = door_of(spark)
-    except BackendMissing as e:
-        return df, Pruned((untouched(str(e)),))
-    execution = df._jdf.queryExecution()
+        return _replanned(df, door_of(df.sparkSession), filesystem)
+    except (BackendMissing, Py4JError, RecursionError) as e:  # a plan that is too deep to be written down, or of another Spark's classes
+        return df, Pruned((untouched(f"its plan cannot be read ({str(e)[:300]})"),))
+
+
+def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
+    spark, execution = df.sparkSession, df._jdf.queryExecution()
     scans = _scans(door, execution.optimizedPlan())
     context = context_of(spark, door, filesystem, _listings)
     for scan in scans:

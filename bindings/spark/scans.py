@@ -150,7 +150,7 @@ class Scan:
             predicate = self._predicate(context)
             self.listing = self._list(context, predicate)
             self._judged(predicate, self.listing, context.settings["case_sensitive"])
-        except (SkipstoneError, pa.ArrowException, OSError) as e:
+        except (SkipstoneError, pa.ArrowException, OSError, RecursionError) as e:
             self.report = self._reported(str(e))
 
     def _judged(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
