@@ -82,15 +82,18 @@ class RowGroups:
         files: The table's files.
         parts: What is known of them.
         schema: The table's columns.
-        partitions: Those of them that come from folders' names.
+        partitions: Those of them that come from folders' names, or whose values in each folder were given.
         file: The file of each row group, shape (n,).
         group: Its number in the file, shape (n,); -1: the file cannot be read.
         rows, nbytes: Of each, shape (n,); -1 is unknown.
     """
 
-    def __init__(self, files: Files, parts: Sequence[Part], schema: pa.Schema, partitions: Sequence[pa.Field]) -> None:
+    def __init__(
+        self, files: Files, parts: Sequence[Part], schema: pa.Schema, partitions: Sequence[pa.Field], values: Mapping[str, pa.Array] | None = None
+    ) -> None:
         self.files, self.parts, self.schema = files, parts, schema
         self.partitions = {f.name: f for f in partitions}
+        self._values = values
         file, group = _whole([p.files[p.owner] for p in parts]), _whole([p.group for p in parts])
         order = np.lexsort((group, file))
         self._order = None if (np.diff(order) == 1).all() else order
@@ -151,7 +154,8 @@ class RowGroups:
 
     def partition(self, field: pa.Field, timezone: str) -> Raw:
         """A partition column's statistics: both bounds at once; NULL is a column of NULLs, whatever the rows."""
-        return constant(values_of(self.files.folders, field, timezone).take(pa.array(self.files.folder[self.file])))
+        values = values_of(self.files.folders, field, timezone) if self._values is None else self._values[field.name]
+        return constant(values.take(pa.array(self.files.folder[self.file])))
 
 
 def constant(values: pa.Array) -> Raw:

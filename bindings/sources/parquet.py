@@ -44,7 +44,14 @@ class ParquetTable:
     """
 
     def __init__(
-        self, files: Files, known: Known, partitions: list[pa.Field], listed: int, schema: pa.Schema | None = None, progress: Progress | None = None
+        self,
+        files: Files,
+        known: Known,
+        partitions: list[pa.Field],
+        listed: int,
+        schema: pa.Schema | None = None,
+        progress: Progress | None = None,
+        values: Mapping[str, pa.Array] | None = None,
     ) -> None:
         self.filesystem = known.filesystem
         self._known, self._listed = known, listed
@@ -54,7 +61,7 @@ class ParquetTable:
         data = common_schema(forms_in(parts)) if schema is None else schema
         self.schema: pa.Schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
         self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
-        self.groups = RowGroups(files, parts, self.schema, partitions)
+        self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
         self.unreadable: dict[str, SourceError] = {f.path: f.error for f in footers if f.error is not None}
         self.footers = {f.path: f.metadata for f in footers if f.metadata is not None and f.own}

@@ -13,7 +13,9 @@ from __future__ import annotations
 from skipstone.bindings.spark.delta import delta_statistics
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.bindings.spark.native import to_column
+from skipstone.bindings.spark.prune import prune, pruned
 from skipstone.bindings.spark.prune_shards import prune_shards
+from skipstone.bindings.spark.scans import Pruned, PrunedScan
 from skipstone.bindings.spark.session import session
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
@@ -21,10 +23,14 @@ from skipstone.bindings.spark.write_shards import write_shards
 
 __all__ = [
     "ContainerUDF",
+    "Pruned",
+    "PrunedScan",
     "delta_statistics",
     "ensure_java",
     "keep_udf",
+    "prune",
     "prune_shards",
+    "pruned",
     "session",
     "to_column",
     "verdict_udf",

@@ -1,0 +1,448 @@
+// Compiled when it is first needed, by Janino, which Spark brings along for code of its own. Janino knows no generics to
+// speak of, no lambdas and no Scala, so types are raw and collections of Scala are walked by their iterators.
+
+package skipstone;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The files of another index without some of them.
+ *
+ * A file is passed over only while the other index lists it with the length and the time that it had when it was judged, and
+ * it still has them on a disk of this machine; so files that are added or replaced are read as soon as Spark itself sees them.
+ */
+public class PrunedFiles implements FileIndex {
+  private final FileIndex whole;
+  private final Map dropped; // Path -> {length, time}
+  private final long nbytes; // of the files that are left
+
+  public PrunedFiles(FileIndex whole, Map dropped, long nbytes) {
+    this.whole = whole;
+    this.dropped = dropped;
+    this.nbytes = nbytes;
+  }
+
+  public FileIndex whole() {
+    return whole;
+  }
+
+  public scala.collection.immutable.Seq rootPaths() {
+    return whole.rootPaths();
+  }
+
+  public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    ArrayList out = new ArrayList();
+    scala.collection.Iterator folders = whole.listFiles(partitionFilters, dataFilters).iterator();
+    while (folders.hasNext()) {
+      PartitionDirectory folder = (PartitionDirectory) folders.next();
+      ArrayList kept = new ArrayList();
+      scala.collection.Iterator files = folder.files().iterator();
+      while (files.hasNext()) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
+        if (!isDropped(file)) kept.add(file);
+      }
+      if (!kept.isEmpty()) out.add(new PartitionDirectory(folder.values(), seq(kept)));
+    }
+    return seq(out);
+  }
+
+  private boolean isDropped(FileStatusWithMetadata file) {
+    long[] known = (long[]) dropped.get(file.getPath());
+    if (known == null || known[0] != file.getLen() || known[1] != file.getModificationTime()) return false;
+    // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
+    java.net.URI uri = file.getPath().toUri();
+    if (!"file".equals(uri.getScheme())) return true;
+    java.io.File now = new java.io.File(uri.getPath());
+    return now.length() == known[0] && now.lastModified() == known[1];
+  }
+
+  public String[] inputFiles() {
+    ArrayList kept = new ArrayList();
+    HashMap names = new HashMap();
+    for (Iterator i = dropped.keySet().iterator(); i.hasNext(); ) {
+      names.put(org.apache.spark.paths.SparkPath.fromPath((Path) i.next()).urlEncoded(), "");
+    }
+    String[] all = whole.inputFiles();
+    for (int i = 0; i < all.length; i++) if (!names.containsKey(all[i])) kept.add(all[i]);
+    String[] out = new String[kept.size()];
+    for (int i = 0; i < out.length; i++) out[i] = (String) kept.get(i);
+    return out;
+  }
+
+  public void refresh() {
+    whole.refresh();
+  }
+
+  public long sizeInBytes() {
+    return nbytes;
+  }
+
+  public StructType partitionSchema() {
+    return whole.partitionSchema();
+  }
+
+  public scala.Option metadataOpsTimeNs() {
+    return whole.metadataOpsTimeNs();
+  }
+
+  public boolean isTimeTravel() {
+    return false;
+  }
+
+  public String toString() {
+    return "Skipstone[" + whole + " without " + dropped.size() + " files]";
+  }
+
+  // Two scans are one to Spark, which then reads them once, only where the same files are left out.
+  public boolean equals(Object other) {
+    if (!(other instanceof PrunedFiles)) return false;
+    PrunedFiles o = (PrunedFiles) other;
+    return whole.equals(o.whole) && dropped.keySet().equals(o.dropped.keySet());
+  }
+
+  public int hashCode() {
+    return whole.hashCode() * 31 + dropped.size();
+  }
+
+  private static scala.collection.immutable.Seq seq(List items) {
+    scala.collection.mutable.ArrayBuffer out = new scala.collection.mutable.ArrayBuffer(items.size() + 1);
+    for (Iterator i = items.iterator(); i.hasNext(); ) out.append(i.next());
+    return out.toVector();
+  }
+
+  /** The scans of files in a plan, each with the conditions that all of its rows must meet: as JSON, and as objects in the same order. */
+  public static class Scans {
+    public final ArrayList relations = new ArrayList();
+    private final StringBuilder text = new StringBuilder("[");
+
+    public Scans(LogicalPlan plan) {
+      walk(plan, new ArrayList());
+      text.append("]");
+    }
+
+    public String text() {
+      return text.toString();
+    }
+
+    public HadoopFsRelation relation(int i) {
+      return (HadoopFsRelation) ((LogicalRelation) relations.get(i)).relation();
+    }
+
+    private void walk(LogicalPlan plan, List above) {
+      if (plan instanceof LogicalRelation) {
+        if (((LogicalRelation) plan).relation() instanceof HadoopFsRelation) scan((LogicalRelation) plan, above);
+        return;
+      }
+      List inner = new ArrayList();
+      // Rows pass a projection one by one, so what is asked of them above it holds of the rows below.
+      if (plan instanceof Project) inner = above;
+      if (plan instanceof Filter) {
+        inner = new ArrayList(above);
+        inner.add(((Filter) plan).condition());
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) walk((LogicalPlan) children.next(), inner);
+      scala.collection.Iterator subqueries = plan.subqueries().iterator();
+      while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList());
+    }
+
+    private void scan(LogicalRelation scan, List conditions) {
+      HadoopFsRelation r = (HadoopFsRelation) scan.relation();
+      if (!relations.isEmpty()) text.append(",");
+      relations.add(scan);
+      text.append("{\"format\":");
+      quoted(r.fileFormat().getClass().getName(), text);
+      text.append(",\"index\":");
+      quoted(r.location().getClass().getName(), text);
+      text.append(",\"roots\":[");
+      String comma = "";
+      for (scala.collection.Iterator i = r.location().rootPaths().iterator(); i.hasNext(); comma = ",") {
+        text.append(comma);
+        quoted(i.next().toString(), text);
+      }
+      text.append("],\"name\":");
+      if (scan.catalogTable().isEmpty()) text.append("null");
+      else quoted(((org.apache.spark.sql.catalyst.catalog.CatalogTable) scan.catalogTable().get()).identifier().unquotedString(), text);
+      text.append(",\"streaming\":").append(scan.isStreaming());
+      text.append(",\"data\":").append(r.dataSchema().json());
+      text.append(",\"partitions\":").append(r.partitionSchema().json());
+      text.append(",\"options\":{");
+      comma = "";
+      for (scala.collection.Iterator i = r.options().iterator(); i.hasNext(); comma = ",") {
+        scala.Tuple2 option = (scala.Tuple2) i.next();
+        text.append(comma);
+        quoted(String.valueOf(option._1()).toLowerCase(java.util.Locale.ROOT), text);
+        text.append(":");
+        quoted(String.valueOf(option._2()), text);
+      }
+      text.append("},\"output\":[");
+      scala.collection.Iterator output = scan.output().iterator();
+      for (comma = ""; output.hasNext(); comma = ",") {
+        text.append(comma);
+        tree(output.next(), text);
+      }
+      text.append("],\"conditions\":[");
+      comma = "";
+      for (Iterator i = conditions.iterator(); i.hasNext(); comma = ",") {
+        text.append(comma);
+        tree(i.next(), text);
+      }
+      text.append("]}");
+    }
+  }
+
+  /** The files of an index by partition: as texts between zero characters, which no path holds, and as objects in the same order. */
+  public static class Listing {
+    private final ArrayList files = new ArrayList();
+    private final StringBuilder text = new StringBuilder();
+    private final StringBuilder partitions = new StringBuilder("[");
+    private final String digest;
+
+    public Listing(FileIndex index) throws Exception {
+      scala.collection.immutable.Seq none = seq(new ArrayList());
+      StructType schema = index.partitionSchema();
+      scala.collection.Iterator folders = index.listFiles(none, none).iterator();
+      for (int n = 0; folders.hasNext(); n++) {
+        PartitionDirectory folder = (PartitionDirectory) folders.next();
+        partitions.append(n == 0 ? "[" : ",[");
+        InternalRow values = folder.values();
+        for (int i = 0; i < schema.size(); i++) {
+          if (i > 0) partitions.append(",");
+          DataType type = schema.apply(i).dataType();
+          tree(values.isNullAt(i) ? null : values.get(i, type), partitions);
+        }
+        partitions.append("]");
+        scala.collection.Iterator each = folder.files().iterator();
+        while (each.hasNext()) {
+          FileStatusWithMetadata file = (FileStatusWithMetadata) each.next();
+          files.add(file);
+          text.append(file.getPath().toString()).append('\0').append(file.getLen()).append('\0');
+          text.append(file.getModificationTime()).append('\0').append(n).append('\0');
+        }
+      }
+      partitions.append("]");
+      java.security.MessageDigest sha = java.security.MessageDigest.getInstance("SHA-256");
+      sha.update(text.toString().getBytes("UTF-8"));
+      sha.update(partitions.toString().getBytes("UTF-8"));
+      digest = new java.math.BigInteger(1, sha.digest()).toString(16);
+    }
+
+    /** What the listing is told from others by. */
+    public String digest() {
+      return digest;
+    }
+
+    public String text() {
+      return text.toString();
+    }
+
+    public String partitions() {
+      return partitions.toString();
+    }
+
+    /** An index of the same files but for those whose bit is set. */
+    public FileIndex without(FileIndex whole, byte[] bits) {
+      HashMap dropped = new HashMap();
+      long nbytes = 0;
+      for (int i = 0; i < files.size(); i++) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) files.get(i);
+        long length = file.getLen();
+        if ((bits[i >> 3] >> (i & 7) & 1) == 0) nbytes += length;
+        else dropped.put(file.getPath(), new long[] {length, file.getModificationTime()});
+      }
+      return new PrunedFiles(whole, dropped, nbytes);
+    }
+  }
+
+  /** What Python calls. */
+  public static class Door {
+    public Scans scans(LogicalPlan plan) {
+      return new Scans(plan);
+    }
+
+    public Listing listing(FileIndex index) throws Exception {
+      return new Listing(index);
+    }
+
+    /** A plan whose scans have other indexes: `to` has one for the ids of their columns. */
+    public LogicalPlan replaced(LogicalPlan plan, Map to) {
+      return (LogicalPlan) plan.transformWithSubqueries(new Replace(to));
+    }
+  }
+
+  public static class Replace extends scala.runtime.AbstractPartialFunction {
+    private final Map to;
+
+    public Replace(Map to) {
+      this.to = to;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return found(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      FileIndex index = found(node);
+      if (index == null) return otherwise.apply(node);
+      LogicalRelation scan = (LogicalRelation) node;
+      HadoopFsRelation r = (HadoopFsRelation) scan.relation();
+      Object[] parts = new Object[scan.productArity()];
+      for (int i = 0; i < parts.length; i++) parts[i] = scan.productElement(i);
+      parts[0] = r.copy(index, r.partitionSchema(), r.dataSchema(), r.bucketSpec(), r.fileFormat(), r.options(), r.sparkSession());
+      return scan.makeCopy(parts);
+    }
+
+    private FileIndex found(Object node) {
+      if (!(node instanceof LogicalRelation)) return null;
+      LogicalRelation scan = (LogicalRelation) node;
+      if (!(scan.relation() instanceof HadoopFsRelation)) return null;
+      scala.collection.Iterator output = scan.output().iterator();
+      while (output.hasNext()) {
+        Object index = to.get(String.valueOf(((NamedExpression) output.next()).exprId().id()));
+        if (index != null) return (FileIndex) index;
+      }
+      return null;
+    }
+  }
+
+  // An expression of Spark's as JSON: its class, and what it is made of. Values stand as Spark keeps them: days, microseconds.
+
+  private static void tree(Object o, StringBuilder out) {
+    if (o instanceof Expression) {
+      Expression e = (Expression) o;
+      out.append("{\"class\":");
+      quoted(e.getClass().getSimpleName(), out);
+      out.append(",\"name\":");
+      quoted(e.prettyName(), out);
+      if (e instanceof NamedExpression && e.resolved()) out.append(",\"id\":").append(((NamedExpression) e).exprId().id());
+      if (e instanceof Literal) {
+        out.append(",\"type\":");
+        quoted(e.dataType().sql(), out);
+      }
+      if (e instanceof InSet) {
+        out.append(",\"subject\":");
+        quoted(((InSet) e).child().dataType().sql(), out);
+      }
+      if (e instanceof GetStructField) {
+        out.append(",\"field\":");
+        quoted(((GetStructField) e).extractFieldName(), out);
+      }
+      out.append(",\"parts\":[");
+      if (e instanceof And || e instanceof Or) {
+        flat(e, out);
+      } else {
+        parts((scala.Product) e, out);
+      }
+      out.append("]}");
+    } else if (o == null || o instanceof scala.None$) {
+      out.append("null");
+    } else if (o instanceof scala.Some) {
+      tree(((scala.Some) o).get(), out);
+    } else if (o instanceof Boolean) {
+      out.append(o.toString());
+    } else if (o instanceof Float || o instanceof Double) {
+      // Every FLOAT is a DOUBLE; Java's text of one names it exactly.
+      out.append("{\"float\":\"").append(((Number) o).doubleValue()).append("\"}");
+    } else if (o instanceof Number) {
+      out.append(o.toString());
+    } else if (o instanceof Decimal) {
+      out.append("{\"decimal\":\"").append(((Decimal) o).toJavaBigDecimal().toPlainString()).append("\"}");
+    } else if (o instanceof UTF8String) {
+      hex(((UTF8String) o).getBytes(), out);
+    } else if (o instanceof byte[]) {
+      hex((byte[]) o, out);
+    } else if (o instanceof String || o instanceof Character) {
+      quoted(o.toString(), out);
+    } else if (o instanceof DataType) {
+      out.append("{\"type\":");
+      quoted(((DataType) o).sql(), out);
+      out.append("}");
+    } else if (o instanceof scala.Enumeration.Value) {
+      quoted(o.toString(), out);
+    } else if (o instanceof scala.Tuple2 || o.getClass().getSimpleName().equals("NumericEvalContext")) {
+      out.append("[");
+      parts((scala.Product) o, out);
+      out.append("]");
+    } else if (o instanceof scala.collection.Seq || o instanceof scala.collection.Set) {
+      out.append("[");
+      scala.collection.Iterator items = ((scala.collection.Iterable) o).iterator();
+      for (String comma = ""; items.hasNext(); comma = ",") {
+        out.append(comma);
+        tree(items.next(), out);
+      }
+      out.append("]");
+    } else {
+      out.append("{\"other\":");
+      quoted(o.getClass().getName(), out);
+      out.append("}");
+    }
+  }
+
+  private static void parts(scala.Product p, StringBuilder out) {
+    for (int i = 0; i < p.productArity(); i++) {
+      if (i > 0) out.append(",");
+      tree(p.productElement(i), out);
+    }
+  }
+
+  // Long chains of AND or OR are deep trees; as one node they are not.
+  private static void flat(Expression chain, StringBuilder out) {
+    java.util.ArrayDeque left = new java.util.ArrayDeque();
+    left.push(chain);
+    for (String comma = ""; !left.isEmpty(); ) {
+      Expression e = (Expression) left.pop();
+      if (e.getClass() == chain.getClass()) {
+        left.push(e.children().apply(1));
+        left.push(e.children().apply(0));
+      } else {
+        out.append(comma);
+        tree(e, out);
+        comma = ",";
+      }
+    }
+  }
+
+  private static void hex(byte[] bytes, StringBuilder out) {
+    out.append("{\"bytes\":\"");
+    for (int i = 0; i < bytes.length; i++) {
+      out.append(Character.forDigit(bytes[i] >> 4 & 15, 16)).append(Character.forDigit(bytes[i] & 15, 16));
+    }
+    out.append("\"}");
+  }
+
+  private static void quoted(String s, StringBuilder out) {
+    out.append('"');
+    for (int i = 0; i < s.length(); i++) {
+      char c = s.charAt(i);
+      if (c == '"' || c == '\\') out.append('\\').append(c);
+      else if (c < ' ' || c > '~') out.append(String.format("\\u%04x", new Object[] {Integer.valueOf(c)}));
+      else out.append(c);
+    }
+    out.append('"');
+  }
+}

@@ -1,0 +1,142 @@
+"""Pruned reads: a DataFrame that opens only those files of its Parquet scans that may hold what it asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import pyarrow.fs as pafs
+
+from skipstone.bindings.predicate import is_column
+from skipstone.bindings.spark.jvm import door_of, frame_of
+from skipstone.bindings.spark.listing import Listings
+from skipstone.bindings.spark.scans import Pruned, Scan, context_of, untouched
+from skipstone.bindings.spark.session import require_pyspark
+from skipstone.ir.errors import BackendMissing, PredicateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
+_listings: Final = Listings()
+
+
+def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.FileSystem | None = None) -> DataFrame:
+    """The same DataFrame, with fewer files opened: those whose statistics say that no row can match are left out.
+
+    Each scan of Parquet files is judged by the conditions that Spark's optimiser brings down to it, so joins, unions, views,
+    subqueries and aggregates prune each side by its own. The conditions stay where they are. What cannot be judged is
+    left as it is, and `pruned` says why. Footers are read on the driver when a table is first pruned, and kept.
+
+    Files are left out while Spark lists them as they were: what is added to a table or replaced in it is read as soon as Spark
+    itself sees it (after `REFRESH TABLE`, say). What Spark itself leaves open without pruning stays open: the order of rows
+    without ORDER BY, which ones LIMIT takes, `rand()`, `monotonically_increasing_id()`.
+
+    Args:
+        df: A DataFrame, of classic Spark or of Spark Connect.
+        where: A condition that is added to it, as by `df.where`: a Column or SQL text.
+        filesystem: Where the files are, for Arrow; by default it is found by their paths.
+
+    Returns:
+        A DataFrame with the rows of `df`, or of `df.where(where)`; the same object if nothing was left out.
+
+    Raises:
+        PredicateError: `where` is neither a Column nor text.
+        BackendMissing: PySpark is not installed.
+
+    Example:
+        >>> late = prune(spark.table("flights").where("dest = 'BOS' AND dep_delay > 60"))  # doctest: +SKIP
+        >>> print(pruned(late))  # doctest: +SKIP
+        spark_catalog.default.flights: 12 of 365 files, where dest = 'BOS' AND dep_delay > 60
+    """
+    require_pyspark()
+    if where is not None:
+        if not (isinstance(where, str) or is_column(where)):
+            raise PredicateError(f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where")
+        df = df.where(where)
+    if hasattr(df, "_jdf"):
+        found, report = _classic(df, filesystem)
+    else:
+        from skipstone.bindings.spark.remote import prune_remote
+
+        found, report = prune_remote(df, filesystem, _listings)
+    _reports[found] = report
+    return found
+
+
+def pruned(df: DataFrame) -> Pruned:
+    """What `prune` did for a DataFrame that it returned.
+
+    Returns:
+        One `PrunedScan` for each scan of files; prints as a report.
+
+    Raises:
+        PredicateError: `prune` did not return this DataFrame.
+
+    Example:
+        >>> [(scan.table, scan.files, scan.kept) for scan in pruned(prune(df))]  # doctest: +SKIP
+    """
+    try:
+        return _reports[df]
+    except (KeyError, TypeError):
+        raise PredicateError("the DataFrame does not come from prune(); pass what prune() returned, not what was made from it") from None
+
+
+def _classic(df: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
+    if df.isStreaming:
+        return df, Pruned((untouched("it is streaming"),))
+    from py4j.protocol import Py4JError
+
+    try:
+        return _replanned(df, door_of(df.sparkSession), filesystem)
+    except (BackendMissing, Py4JError, RecursionError) as e:  # a plan that is too deep to be written down, or of another Spark's classes
+        return df, Pruned((untouched(f"its plan cannot be read ({str(e)[:300]})"),))
+
+
+def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
+    spark, execution = df.sparkSession, df._jdf.queryExecution()
+    scans = _scans(door, execution.optimizedPlan())
+    context = context_of(spark, door, filesystem, _listings)
+    for scan in scans:
+        scan.judge(context)
+    indexes = _indexes(_scans(door, execution.analyzed()), scans) if any(scan.pruned for scan in scans) else {}
+    report = Pruned(scan.report for scan in scans)
+    return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
+
+
+def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan]) -> dict[str, Any]:
+    """Lists of files for scans of the analysed plan, by the ids of their columns.
+
+    The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
+    copy of any, so files that it needs are left out nowhere. One scan may also come to stand in several places. Where a scan is
+    gone, another of the same files may stand for it, or a cache; then nothing is known of either.
+    """
+    copies = [scan for scan in judged if not any(scan.ids & one.ids for one in analysed)]
+    gone = [one for one in analysed if not any(scan.ids & one.ids for scan in judged)]
+    out: dict[str, Any] = {}
+    for one in analysed:
+        own = [scan for scan in judged if scan.ids & one.ids]
+        if any(other.overlaps(one) for other in gone):
+            _leave(own, "Spark does not read these files in all places where the query names them")
+        elif not all(scan.pruned for scan in own) or any(copy.kept is None and copy.overlaps(one) for copy in copies):
+            _leave(own, "its files are also needed in another place")
+        elif own:
+            needed = {path for scan in (*own, *copies) for path in scan.needed()}
+            index = one.index
+            for scan in own:
+                index = scan.without(index, needed)
+            out |= dict.fromkeys(map(str, one.ids), index)
+    return out
+
+
+def _leave(scans: Sequence[Scan], why: str) -> None:
+    for scan in scans:
+        if scan.pruned:
+            scan.leave(why)
+
+
+def _scans(door: Any, plan: Any) -> list[Scan]:
+    made = door.scans(plan)
+    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))]
