@@ -39,6 +39,7 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items):
     """One worker process runs all tests of Spark, so that one Java serves them."""
     for item in items:
