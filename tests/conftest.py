@@ -1,6 +1,8 @@
 """What all tests share: Hypothesis profiles, and the backends that this machine has."""
 
 import os
+import re
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -39,9 +41,24 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
-def pytest_collection_modifyitems(items):
-    """One worker process runs all tests of Spark, so that one Java serves them."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+def _of_spark(path):
+    """Whether a file has tests or fixtures that take a session of Spark."""
+    return re.search(r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE) is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """One worker process runs all files of Spark, so that one Java serves them; other tests go to whoever is free.
+
+    pytest-xdist 3.8 has groups of its own (`--dist loadgroup`), which do nothing under pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    here = Path(__file__).parent
+    files = {f"tests/{path.name}" for path in here.glob("test_*.py") if _of_spark(path)}
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if nodeid.partition("::")[0] in files else nodeid
+
+    return Scheduling(config, log)
