@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any, Final
 
 import pytest
+
+from skipstone.bindings.spark.session import version_of
 
 CONFIG: Final = {
     "spark.ui.enabled": "false",
@@ -23,6 +27,8 @@ CONFIG: Final = {
 }
 # PySpark 4.3 runs on pandas 3, and says at each turn that it does not promise to.
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+
+HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(metadata.version("pyspark")) >= (4, 1)
 
 
 def _free_port() -> int:

@@ -86,11 +86,12 @@ MISTYPED = {*BAD, bounds({"d": "2024", "t": "now"}), bounds({"x": "5", "i": 1.5,
 
 @pytest.fixture(scope="module")
 def parsed(spark: Any, adds: pa.Table) -> Any:
-    """The add files as checkpoints may have them: statistics as structs."""
+    """The add files as checkpoints, and Spark's JSON reader, may have them: statistics and partition values as structs."""
     leaf = "x BIGINT, i SMALLINT, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE, m DECIMAL(12,2), w DECIMAL(38,10), s STRING, g DOUBLE, st STRUCT<v: INT>"
     counts = "x BIGINT, st STRUCT<v: BIGINT>"
+    partitions = f"from_json(to_json(partitionValues), '{', '.join(f'{c} STRING' for c in 'pqruhkz')}') AS partitionValues"
     struct = f"numRecords BIGINT, minValues STRUCT<{leaf}>, maxValues STRUCT<{leaf}>, nullCount STRUCT<{counts}>, tightBounds BOOLEAN"
-    return spark.createDataFrame(adds).selectExpr("path", "partitionValues", f"from_json(stats, '{struct}') AS stats_parsed")
+    return spark.createDataFrame(adds).selectExpr("path", partitions, f"from_json(stats, '{struct}') AS stats_parsed")
 
 
 def judged_by(df: Any, table: Any) -> tuple[ss.Statistics, list[int]]:

@@ -65,11 +65,20 @@ def test_it_equals_evaluate(request: Any, table: pa.Table, stats: ss.Statistics,
         assert found == (p.prune(stats) if answer == "keep" else p.evaluate(stats)).tolist(), p
 
 
-def test_it_equals_evaluate_where_types_are_only_assumed(spark: Any, table: pa.Table, stats: ss.Statistics) -> None:
+def test_it_equals_evaluate_where_types_are_only_assumed_in_any_session(spark: Any, table: pa.Table, stats: ss.Statistics) -> None:
+    odd = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "America/New_York", "spark.sql.parser.escapedStringLiterals": "true"}
     predicates = bound((PREDICATES + LISTS)[1::3])
     lacking = {c for p in predicates for c in keep_udf(p).columns} - set(table.column_names)
     df = frame(spark, table).selectExpr("*", *(f"CAST(NULL AS BIGINT) AS `{c}`" for c in sorted(lacking)))
-    for p, found in zip(predicates, natively(df, predicates, known=False), strict=True):
+    for key, value in odd.items():
+        spark.conf.set(key, value)
+    try:
+        answered = natively(df, predicates, known=False)
+    finally:
+        for key in odd:
+            spark.conf.unset(key)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for p, found in zip(predicates, answered, strict=True):
         assert found == p.evaluate(stats).tolist(), p
 
 

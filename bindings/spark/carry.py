@@ -56,6 +56,8 @@ def split(F: Any, slot: Slot, place: Place) -> tuple[Carrier, list[Column]]:
 
     if slot.statistic == "values":
         return _list(F, c, t.elementType)
+    if slot.statistic == "bloom":
+        return Carrier(), [c]
     match t:
         case _ if slot.counts or slot.dtype.kind in (Kind.INT, Kind.UINT):
             return apart(c)

@@ -38,11 +38,12 @@ def delta_statistics(df_or_schema: DataFrame | StructType, schema: pa.Schema | S
 
     What cannot be read (malformed JSON, values of another type) is unknown, also in ANSI mode. Bounds are widened for what writers
     cut: timestamps by a millisecond (early ones by a minute), decimals of more than 15 digits by what a DOUBLE loses.
-    A column has one value in a file whose `partitionValues` names it.
+    A column that `partitionValues` names has one value in a file.
 
     Args:
         df_or_schema: The DataFrame, or its schema. It has `stats`, JSON text; or `stats_parsed`, a struct of `minValues`, `maxValues`,
-            `nullCount`, `numRecords`, which counts where both are there; and `partitionValues`, a map of text, if it likes.
+            `nullCount`, `numRecords`, which counts where both are there; and `partitionValues` if it likes, a map of text, or the struct
+            that Spark's JSON reader makes of it.
         schema: The table's columns. Of a table with column mapping it is Spark's schema, whose metadata names the physical columns.
 
     Returns:
@@ -87,16 +88,21 @@ class DeltaStatistics(Mapping[str, "Column"]):
         self._names = {f"{plain_name(path, self._leaves)}.{s}": (path, s) for path in self._leaves for s in ("min", "max", *COUNTS)}
 
     def __getitem__(self, name: str) -> Column:
+        from pyspark.sql import types as T
+
         if name == ROW_COUNT:
             return self._rows
         path, statistic = self._names[name]
         leaf = self._leaves[path]
         told = self._told(leaf, statistic)
-        if len(path) > 1 or "partitionValues" not in self._kinds:
-            return told
-        F, key = self._F, self._F.lit(leaf.physical[0])
-        values = F.col("partitionValues")
-        return F.when(F.coalesce(F.map_contains_key(values, key), F.lit(False)), self._of_partition(leaf, statistic, values[key])).otherwise(told)
+        F, values, kind = self._F, self._F.col("partitionValues"), self._kinds.get("partitionValues")
+        if len(path) == 1 and isinstance(kind, T.MapType):
+            key = F.lit(leaf.physical[0])
+            there = F.coalesce(F.map_contains_key(values, key), F.lit(False))
+            return F.when(there, self._of_partition(leaf, statistic, values[key])).otherwise(told)
+        if len(path) == 1 and isinstance(kind, T.StructType) and leaf.physical[0] in kind.names and isinstance(kind[leaf.physical[0]].dataType, T.StringType):
+            return self._of_partition(leaf, statistic, values.getField(leaf.physical[0]))
+        return told
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self._names, ROW_COUNT))

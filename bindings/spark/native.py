@@ -241,22 +241,22 @@ class _Writer:
         floating, leaf = n.dtype.kind is Kind.FLOAT, self.leaves[path]
         null, nan = (self.known(self.count(path, s)) for s in ("null_count", "nan_count"))
         rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
-        counted, empty = test("{0} >= 0", rows), test("{0} = 0", rows)
-        all_null = both(counted, test("{0} = {1}", null, rows))
+        counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
+        all_null = both(counted, holds("{0} = {1}", null, rows))
         # More NULLs than rows are unknown, as if they were not counted.
-        told = both(test("{0} > 0", null), inverse(both(counted, test("{0} > {1}", null, rows))))
-        nulls = (test("{0} <> 0", null) if null else YES) if leaf.nullable else told
+        told = both(holds("{0} > 0", null), inverse(both(counted, holds("{0} > {1}", null, rows))))
+        nulls = (holds("{0} <> 0", null) if null else YES) if leaf.nullable else told
         all_nan = NO
         if floating and rows and nan:
             others = f"({rows} - if({null} > 0 AND {null} <= {rows}, {null}, 0))" if null else rows
             all_nan = both(counted, f"({nan} >= 0)", f"({nan} = {others})")
-            nulls = both(nulls, inverse(both(all_nan, test("{0} = {1}", nan, rows))))
+            nulls = both(nulls, inverse(both(all_nan, holds("{0} = {1}", nan, rows))))
         struct = self.leaves.get(path[:-1])
         above = len(path) > 1 and (struct is None or struct.nullable)
         return {
             Op.REAL: inverse(either(all_null, all_nan, empty)),
             Op.NULLS: YES if above else either(nulls, empty),
-            Op.NANS: both(test("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)) if floating else NO,
+            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)) if floating else NO,
         }
 
     def known(self, *counts: str | None) -> str | None:
@@ -295,7 +295,7 @@ def _runs(values: tuple[Any, ...], dtype: DType) -> tuple[list[Any], list[Any]]:
 # Logic on text, without constants.
 
 
-def test(template: str, *counts: str | None) -> str:
+def holds(template: str, *counts: str | None) -> str:
     """A test of counts; of one that is unknown everywhere it does not hold."""
     return NO if None in counts else f"({template.format(*counts)})"
 

@@ -7,6 +7,7 @@ microseconds, so that far ones do not raise and no time zone is needed.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -145,7 +146,9 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
         from pyspark.sql.types import StructType
 
         if isinstance(schema, StructType):
-            schema = to_arrow_schema(schema, timezone="UTC")
+            # Older ones, which do not ask, say UTC.
+            zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+            schema = to_arrow_schema(schema, **zone)
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)

@@ -25,7 +25,7 @@ VERDICT: Final = "verdict"
 Strategy = Literal["auto", "native", "arrow_udf", "map_in_arrow", "pandas_udf"]
 ARROW_UDF_SINCE: Final = (4, 1)
 # Tests of a native expression, counted as `weight` does, up to which it was faster than a kernel.
-HEAVIEST: Final = 400
+HEAVIEST: Final = 120
 
 
 def with_verdict(
