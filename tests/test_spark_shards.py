@@ -117,7 +117,8 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("c", pa.string())])
     frame = spark.sql(
         "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, 0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
-        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`, map('a', 1) AS tags"
+        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
+        " map('a', 1) AS tags"
     )
     shards = write_shards(frame, tmp_path, schema, {"x.max": "most", "row_count": F.col("counts.n")})
     stats = shards.statistics(0)

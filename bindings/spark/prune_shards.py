@@ -117,7 +117,7 @@ def _gathered(
     """What the executors found, with what is settled."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(plain(Judging(shards, p, tuple(todo))), from_arrow_schema(JUDGED, True))  # type: ignore[arg-type]
+    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(plain(Judging(shards, p, tuple(todo))), from_arrow_schema(JUDGED, True))
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
@@ -144,9 +144,9 @@ def _frame(
     if here:
         found = shards.judge(p, on_error=on_error)
         if where == "driver" or found.kept <= ROWS:
-            return made.createDataFrame(shards.listed(found), schema=schema)  # type: ignore[no-any-return]
+            return made.createDataFrame(shards.listed(found), schema=schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
-    return _numbers(spark, len(todo), tasks).mapInArrow(plain(Listing(shards, p, todo, on_error)), schema)  # type: ignore[arg-type]
+    return _numbers(spark, len(todo), tasks).mapInArrow(plain(Listing(shards, p, todo, on_error)), schema)
 
 
 def _numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:
