@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import threading
+import time
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator
@@ -23,6 +24,7 @@ from skipstone.ir.node import Node
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
+LONGEST: Final = 30  # seconds that a process waits for the kernel of another
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 
@@ -71,12 +73,17 @@ def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
 def _alone(path: Path) -> Iterator[None]:
     """While no other process of this machine does the same: of Spark's many workers one compiles, and the others read what it kept."""
     with contextlib.ExitStack() as held:
-        # Where files cannot be locked, some compile what others do too.
+        # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
             file = held.enter_context(open(path, "ab"))
-            fcntl.flock(file, fcntl.LOCK_EX)  # the system ends it with the process
+            end = time.monotonic() + LONGEST
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system ends it with the process
+                    break
+                time.sleep(0.01)
         yield
 
 
