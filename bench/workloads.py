@@ -20,6 +20,7 @@ from bench.power import power
 from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
 from bench.scaling import scaling
+from bench.shards import shards
 from bench.spark_reads import spark_reads
 from bench.stored import stored
 
@@ -43,6 +44,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "iceberg": iceberg,
     "lakes": lakes,
     "power": power,
+    "shards": shards,
     "spark_reads": spark_reads,
 }
 USUAL: Final = (

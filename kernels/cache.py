@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 import threading
+import time
 import types
 import warnings
 from collections.abc import Callable, Hashable, Iterator
@@ -24,6 +25,7 @@ from skipstone.ir.node import Node
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
+LONGEST: Final = 30  # seconds that a process waits for the kernel of another
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 
@@ -70,23 +72,20 @@ def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """While no other process of this machine loads or compiles the same kernel: the first compiles it, the others then find it on disk.
+    """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk."""
+    with contextlib.ExitStack() as held:
+        # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
 
-    A process that ends lets go. Where files cannot be locked, nobody waits, and some compile in vain.
-    """
-    try:
-        import fcntl
-
-        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except (ImportError, OSError):
+            file = held.enter_context(open(path.with_suffix(".lock"), "ab"))
+            end = time.monotonic() + LONGEST
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system ends it with the process
+                    break
+                time.sleep(0.01)
         yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _load_or_compile(module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]) -> Kernel:

@@ -117,7 +117,8 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("c", pa.string())])
     frame = spark.sql(
         "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, 0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
-        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`, map('a', 1) AS tags"
+        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
+        " map('a', 1) AS tags"
     )
     shards = write_shards(frame, tmp_path, schema, {"x.max": "most", "row_count": F.col("counts.n")})
     stats = shards.statistics(0)
@@ -141,6 +142,26 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     for given in ({"returns": "rows"}, {"where": "here"}, {"on_error": "skip"}, {"tasks": 0}):
         with pytest.raises(ss.SkipstoneError, match="expected"):
             prune_shards(spark, shards, "x = 3", **given)
+
+
+def test_what_containers_are_may_have_any_name(spark, tmp_path):
+    frame = spark.range(0, 9, 1, 1).selectExpr("id AS `x.min`", "id AS `x.max`", "concat('p', id) AS `a.b``c d%`", "struct(id AS `n.m`) AS `st`")
+    shards = write_shards(frame, tmp_path / "with blanks %41", pa.schema([("x", pa.int64())]), rows=4)
+    for where in ("driver", "executors"):
+        rows = prune_shards(spark, tmp_path / "with blanks %41", "x IN (3, 7)", returns="frame", where=where).orderBy("container")
+        assert [tuple(r) for r in rows.collect()] == [(i, 1, None, f"p{i}", (i,)) for i in (3, 7)] and rows.columns[3] == "a.b`c d%"
+    assert shards.num_shards == 3
+
+
+def test_functions_that_executors_lack_keep_all(spark, tmp_path):
+    from skipstone.bindings.register import register_function
+
+    register_function("only_here", lambda v: v * 2, returns=pa.int64(), monotone="increasing")
+    stats = clustered(60)
+    stats.save_shards(tmp_path, rows=20)
+    p = ss.PruningPredicate("only_here(x) % 7 = 3", stats.schema)
+    here, there = (prune_shards(spark, tmp_path, p, where=where).verdicts for where in ("driver", "executors"))
+    assert here.tolist() == p.evaluate(stats).tolist() and ((there >= 1) | (here == 0)).all()
 
 
 def test_a_failed_job_leaves_what_was_there(spark, tmp_path):

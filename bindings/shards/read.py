@@ -107,6 +107,11 @@ class Shards:
         return sum(s.size for s in self.shards)
 
     @property
+    def local(self) -> bool:
+        """Whether they can be mapped where they lie; others are fetched first."""
+        return self._place.local
+
+    @property
     def about_schema(self) -> pa.Schema | None:
         """The columns that say what containers are, such as their paths; None: there are none."""
         return self._manifest.about

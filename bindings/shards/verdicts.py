@@ -80,7 +80,7 @@ def _count(part: Found | Verdict, n: int) -> int:
 
 def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
     """What was found as it travels: numbers of words, unless all are there; what may match; what matches whole, unless nothing does."""
-    words = b"" if len(found.words) == word_count(found.n) else found.words.tobytes()
+    words = b"" if len(found.words) == word_count(found.n) else found.words.astype(np.uint32, copy=False).tobytes()
     sure = b"" if found.sure is None or not found.sure.any() else found.sure.tobytes()
     return words, found.match.tobytes(), sure
 

@@ -86,7 +86,7 @@ def write_shards(
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:
             job = Packing(place, save, arrow, slots, told, rows, by)
-            answer: Any = frame.mapInArrow(plain(job), from_arrow_schema(WRITTEN, True))  # type: ignore[arg-type]
+            answer: Any = frame.mapInArrow(plain(job), from_arrow_schema(WRITTEN, True))
             found = answer.toArrow().sort_by([("partition", "ascending"), ("place", "ascending")])
             written: list[Written] = [pickle.loads(entry) for entry in found.column("written").to_pylist()]
             commit(place, save, arrow, written, told)

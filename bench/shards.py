@@ -1,0 +1,192 @@
+"""`shards`: `prune_shards` and the driver beside Spark's own expression and UDFs, all over the same statistics, in a Spark session of their own.
+
+`python -m bench.shards` is that session: it reads what to measure from standard input, and prints a line of JSON for each contestant.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skipstone as ss
+from bench.measure import Timing, clock
+from bench.report import OWN, Options, Report, Requirement
+
+SPARK: Final = "Spark"
+UDF: Final = "UDF in Spark"
+BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
+FOUND: Final = 10_000  # one container in 10,000 survives
+KEYS: Final = 10_000
+IN_CONTAINERS: Final = (100_000, 1_000_000)  # usually, and with --full: Spark compares each of them with each key
+IN: Final = f"IN with {KEYS:,} keys"
+SHARD: Final = 1 << 20
+PARTS: Final = 16  # Parquet files
+SCHEMA: Final = pa.schema([("x", pa.int64())])
+ORDERS: Final = ("in no order", "clustered")
+CONFIG: Final = {"spark.driver.memory": "6g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+BYTES: Final = 60  # of disk for each container, meanwhile
+NATIVE: Final = "native expression"
+SLOW: Final = 10_000_000  # containers up to which UDFs of single rows take part without --full
+
+
+def shards(options: Options) -> Report:
+    """Statistics in shards, judged by Spark's executors and by its driver, beside Spark's own expression and UDFs; with --full 100 million."""
+    most = 100_000_000 if options.full else options.containers
+    sizes = [n for n in (1_000_000, 10_000_000, 100_000_000) if n <= most] or [most]
+    report = Report("one bigint column's bounds; a range that 1 container in 10,000 survives, and IN with 10,000 keys; counts of survivors; seconds", sizes[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        while len(sizes) > 1 and shutil.disk_usage(folder).free < sizes[-1] * BYTES:
+            report.notes.append(f"{sizes.pop():,} containers are left out: their disk is not free")
+        found = _session({"folder": folder, "sizes": sizes, "keyed": IN_CONTAINERS[options.full], "rounds": options.rounds or 5})
+    groups = list(dict.fromkeys((one["n"], one["what"]) for one in found))
+    for n, what in groups:
+        rows = {one["who"]: one for one in found if (one["n"], one["what"]) == (n, what)}
+        own = Timing(tuple(rows["prune_shards"]["seconds"]))
+        group = f"{n:,} {what}"
+        for who, one in rows.items():
+            t, engine = Timing(tuple(one["seconds"])), SPARK if NATIVE in who else UDF if "UDF" in who or "InArrow" in who else OWN
+            report.time(f"{group}: {who}", t, own=own if len(own.seconds) == len(t.seconds) else None, engine=engine, group=group, n=n)
+            report.rows.append({"containers": f"{n:,}", "": what, "by": who, "s": t.median, "best s": t.best, "times prune_shards": t.median / own.median})
+        best = min(Timing(tuple(one["seconds"])).median for who, one in rows.items() if NATIVE in who)
+        bound = {"in no order": 3.0, "clustered": 10.0}.get(what, 10.0)
+        if n == sizes[-1] or what == IN:
+            report.requirements.append(Requirement(f"{group}: Spark's own expression takes times as long as prune_shards", best / own.median, bound))
+    report.notes.append("Spark's own expression reads a cached DataFrame, and Parquet files, with code generation; the faster of both counts.")
+    report.notes.append("prune_shards leaves few containers to the driver, and many to the executors; both are measured by themselves as well.")
+    return report
+
+
+def _session(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    run = subprocess.run([sys.executable, "-m", "bench.shards"], input=json.dumps(asked), capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"the Spark session failed: {run.stderr[-3000:]}")
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"n"')]
+
+
+# In the session.
+
+
+def measure(folder: Path, sizes: list[int], keyed: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """Everything, one size after the other; each answer is compared before it is timed."""
+    from skipstone.spark import session
+
+    spark = session(CONFIG, master=f"local[{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}]")
+    try:
+        for n, order in [(keyed, IN), *((n, order) for n in sizes for order in ORDERS)]:
+            place = folder / f"{n}-{order.replace(' ', '-')}"
+            low = _write(place, n, clustered=order == "clustered")
+            start = BASE + n // 3 * STEP
+            where = f"x >= {start} AND x < {start + max(n // FOUND, 10) * STEP}"
+            keys = sorted((np.random.default_rng(5).choice(low, KEYS, replace=False) + STEP // 3).tolist()) if order == IN else None
+            del low
+            yield from ({"n": n, "what": order, **one} for one in _contestants(spark, place, where if keys is None else _in(keys), keys, n, rounds))
+            shutil.rmtree(place)
+    finally:
+        spark.stop()
+
+
+def _in(keys: list[int]) -> str:
+    return f"x IN ({', '.join(map(str, keys))})"
+
+
+def _write(place: Path, n: int, *, clustered: bool) -> npt.NDArray[np.int64]:
+    """The same bounds as shards and as Parquet files."""
+    low = np.arange(n) if clustered else np.random.default_rng(3).permutation(n)
+    low *= STEP
+    low += BASE
+    high = low + 2 * STEP
+    ss.Statistics.from_dict({"x": {"min": low, "max": high}}, SCHEMA).save_shards(place / "shards", rows=SHARD)
+    (place / "parquet").mkdir()
+    edges = np.linspace(0, n, PARTS + 1).astype(int)
+    for i, (first, stop) in enumerate(itertools.pairwise(edges)):
+        table = pa.table({"x.min": low[first:stop], "x.max": high[first:stop]})
+        pq.write_table(table, place / "parquet" / f"part-{i:02}.parquet", compression="none", use_dictionary=False)
+    return low
+
+
+def _contestants(spark: Any, place: Path, where: str, keys: list[int] | None, n: int, rounds: int) -> Iterator[dict[str, Any]]:
+    from skipstone.spark import prune_shards
+
+    p = ss.PruningPredicate(where, SCHEMA)
+    opened = ss.Shards.open(place / "shards")
+    files = spark.read.parquet(str(place / "parquet"))
+    cached = spark.read.parquet(str(place / "parquet")).cache()
+    cached.count()
+    runs: dict[str, Callable[[], int]] = {
+        "prune_shards": lambda: prune_shards(spark, opened, p).kept,
+        "prune_shards, by executors": lambda: prune_shards(spark, opened, p, where="executors").kept,
+        "prune_shards, by the driver": lambda: prune_shards(spark, opened, p, where="driver").kept,
+    }
+    quick = {
+        f"{NATIVE}, {name}": (lambda df=df: native(df, p, where, keys).count())
+        for name, df in (("cached", cached), ("Parquet", files))
+        if not (keys and name == "Parquet")
+    }
+    slow = {f"{who}, cached": (lambda df=cached, s=s: judged(df, p, s).where("verdict > 0").count()) for who, s in strategies().items()}
+    # What takes long, or is no close race, runs less often.
+    few = {**slow, **(quick if keys else {})}
+    expected = runs["prune_shards, by the driver"]()
+    for who, run in {**runs, **quick, **slow}.items():
+        if n > SLOW and who in slow and "pandas" in who:
+            continue
+        found = run()  # the first run does not count
+        if found != expected:
+            raise AssertionError(f"{who} finds {found} of {n}; expected {expected}")
+        if who in runs:
+            run()  # kernels that are compiled behind the scenes are there
+    names = {who: run for who, run in {**runs, **quick}.items() if who not in few}
+    seconds: dict[str, list[float]] = {who: [] for who in {**names, **few}}
+    for _ in range(rounds):
+        for who, run in names.items():
+            seconds[who].append(clock(run))
+    for who, run in few.items():
+        if n <= SLOW or "pandas" not in who:
+            seconds[who] = [clock(run) for _ in range(1 if n > SLOW or keys else 2)]
+    cached.unpersist()
+    yield from ({"who": who, "seconds": s, "kept": expected} for who, s in seconds.items() if s)
+
+
+def native(df: Any, p: ss.PruningPredicate, where: str, keys: list[int] | None) -> Any:
+    """What may match, by an expression of Spark's own: the one that is fastest there."""
+    from pyspark.sql import functions as F
+
+    if keys is not None:
+        return df.where(F.expr(f"exists(array({', '.join(f'{k}L' for k in keys)}), k -> k >= `x.min` AND k <= `x.max`)"))
+    first, stop = (int(text.split()[2]) for text in where.split(" AND "))
+    return df.where(f"`x.max` >= {first}L AND `x.min` < {stop}L")
+
+
+def strategies() -> dict[str, str]:
+    """The UDFs that this Skipstone has, by name."""
+    from skipstone.spark import with_verdict
+
+    known = {"pandas UDF": "pandas_udf", "Arrow UDF": "arrow_udf", "mapInArrow": "map_in_arrow"}
+    return known if "strategy" in inspect.signature(with_verdict).parameters else {"pandas UDF": "pandas_udf"}
+
+
+def judged(df: Any, p: ss.PruningPredicate, strategy: str) -> Any:
+    """Verdicts by a UDF over each row."""
+    from skipstone.spark import with_verdict
+
+    given: Any = with_verdict
+    return given(df, p, strategy=strategy) if len(strategies()) > 1 else given(df, p)
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    for line in measure(Path(given["folder"]), given["sizes"], given["keyed"], given["rounds"]):
+        print(json.dumps(line), flush=True)
