@@ -93,9 +93,10 @@ class Listing:
 
         What was read of the others is forgotten.
         """
-        if not isinstance(self.filesystem, pafs.LocalFileSystem):
-            return np.ones(len(self), np.bool_)
         listed = time.time_ns()
+        if not isinstance(self.filesystem, pafs.LocalFileSystem):
+            self.settled = bool(settled(self.times * 10**6, listed).all())
+            return np.ones(len(self), np.bool_)
         infos = self.filesystem.get_file_info(self._own)
         stamps = np.array([UNKNOWN if i.mtime_ns is None else i.mtime_ns for i in infos], np.int64)
         if self._stamps is not None and not (stamps == self._stamps).all():
