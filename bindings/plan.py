@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
+    from skipstone.bindings.sources.read import Tasks
     from skipstone.bindings.work import Work
 
 Mask = npt.NDArray[np.bool_]
@@ -114,8 +115,8 @@ class PlannedTable(Protocol):
         """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
         ...
 
-    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The matching rows, in table order."""
+    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+        """How to read the matching rows, in table order; `lenient`: and those that cannot be judged here."""
         ...
 
 
@@ -280,7 +281,7 @@ class Plan:
             yield from read_in_order(self)
             return
         left = None if self.cut is None else self.cut.limit
-        for batch in self.table.read(self):
+        for batch in self.table.tasks(self).batches():
             if left is None:
                 yield batch
                 continue
