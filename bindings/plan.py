@@ -299,6 +299,25 @@ class Plan:
         """The matching rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
+    def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
+        """The matching rows as a Spark DataFrame, sorted and cut as the plan says; Spark filters them by the condition in any case.
+
+        Args:
+            spark: The session, classic or of Spark Connect.
+            how: As for `skipstone.spark.read`.
+
+        Raises:
+            UnsupportedForm: `how="native"`, and Spark would read a file otherwise; or the condition cannot be given to Spark.
+            SourceError: partition values without a zone were read in another zone than the session's.
+            BackendMissing: PySpark or pandas is not installed.
+
+        Example:
+            >>> plan.to_spark(spark).groupBy("dest").count().show()  # doctest: +SKIP
+        """
+        from skipstone.bindings.spark.read import read_plan
+
+        return read_plan(spark, self, how)
+
     def count(self) -> int:
         """How many rows match; as many as the limit allows.
 

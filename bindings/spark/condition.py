@@ -23,7 +23,7 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
     """
     given = predicate.source
     if (isinstance(given, str) or is_column(given)) and predicate.settings == settings_of(spark):
-        return given  # type: ignore[no-any-return]
+        return given
     text = sql_of(predicate.node)
     try:
         again = PruningPredicate(text, predicate.schema, **settings_of(spark))

@@ -11,8 +11,9 @@ PySpark and pandas are imported when a function is first called. Workers need Sk
 from __future__ import annotations
 
 from skipstone.bindings.spark.java import ensure_java
+from skipstone.bindings.spark.read import read
 from skipstone.bindings.spark.session import session
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
 
-__all__ = ["ContainerUDF", "ensure_java", "keep_udf", "session", "verdict_udf", "with_verdict"]
+__all__ = ["ContainerUDF", "ensure_java", "keep_udf", "read", "session", "verdict_udf", "with_verdict"]

@@ -1,0 +1,71 @@
+"""Reading a plan by Skipstone's own reader, in Spark's Python workers: a few files a task, as Arrow batches."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.sources.read import Reader, Tasks
+from skipstone.bindings.spark.session import quiet
+from skipstone.bindings.spark.types import carried, fitted, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from skipstone.bindings.plan import Plan
+
+OPENING: Final = 4 << 20  # what opening a file costs, in bytes read: `spark.sql.files.openCostInBytes`
+MOST: Final = 128 << 20  # bytes a task reads, beyond one file: `spark.sql.files.maxPartitionBytes`
+LEAST_TASKS: Final = 8  # so many there are, if there are so many files, however small
+
+
+def by_workers(spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, dict[str, Any]]) -> DataFrame:
+    """A DataFrame of some columns of a plan's files, which workers read when it runs.
+
+    Rows that a worker can judge are judged there; all others come, to be judged by Spark.
+    """
+    schema = pa.schema([plan.table.schema.field(name) for name in columns])
+    tasks = plan.table.tasks(plan.only(plan.kept, list(columns)), lenient=True)
+    groups = grouped(tasks)
+    to = carried(schema)
+    with quiet():
+        packed = spark.createDataFrame(pa.table({"tasks": pa.array([pickle.dumps(g) for g in groups], pa.binary())}))
+        if len(groups) > packed_parts(spark):
+            packed = packed.repartition(len(groups))
+        found: DataFrame = packed.mapInArrow(_function(tasks.reader, to), spark_schema(to, notes))
+    return found
+
+
+def packed_parts(spark: Any) -> int:
+    """How many parts a small table is in, at most. Connect does not say; there tasks are always spread."""
+    context = getattr(spark, "_sc", None)
+    return 0 if context is None else int(context.defaultParallelism)
+
+
+def grouped(tasks: Tasks) -> list[list[Any]]:
+    """Tasks of a plan by what one task of Spark reads: neighbours, up to so many bytes."""
+    cost = [n + OPENING for n in tasks.nbytes]
+    most = max(OPENING, min(MOST, -(-sum(cost) // LEAST_TASKS)))
+    out: list[list[Any]] = []
+    room = 0
+    for task, n in zip(tasks.each, cost, strict=True):
+        if not out or n > room:
+            out.append([])
+            room = most
+        out[-1].append(task)
+        room -= n
+    return out
+
+
+def _function(reader: Reader, to: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for packed in batch.column(0):
+                for task in pickle.loads(packed.as_py()):
+                    for rows in reader.read(task):
+                        yield fitted(rows, to)
+
+    return read
