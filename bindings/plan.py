@@ -217,7 +217,7 @@ class Plan:
             return "limit"
         if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
             return "none"
-        return "partition" if self._is_of_partitions(self.predicate.node) else "data"
+        return "partition" if self.is_of_partitions(self.predicate.node) else "data"
 
     @property
     def kind(self) -> str:
@@ -233,7 +233,7 @@ class Plan:
                 return "partitionFilteringOnlyV1"
             case "limit":
                 return "filteredLimit" if filtered else "limit"
-        return "dataSkippingAndPartitionFilteringV1" if any(map(self._is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
+        return "dataSkippingAndPartitionFilteringV1" if any(map(self.is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -248,7 +248,8 @@ class Plan:
     def _conjuncts(self) -> tuple[Node, ...]:
         return () if self.predicate is None else conjuncts_of(self.predicate.node)
 
-    def _is_of_partitions(self, n: Node) -> bool:
+    def is_of_partitions(self, n: Node) -> bool:
+        """Whether a bound condition is of partition columns alone."""
         return {path[0] for path in columns_of(n)} <= set(self.table.partition_columns) and not _has_unknown(n)
 
     @cached_property

@@ -13,7 +13,21 @@ from __future__ import annotations
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.bindings.spark.read import read
 from skipstone.bindings.spark.session import session
+from skipstone.bindings.spark.source import register
+from skipstone.bindings.spark.state import DeltaScan, files_for_scan, with_stats
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
 
-__all__ = ["ContainerUDF", "ensure_java", "keep_udf", "read", "session", "verdict_udf", "with_verdict"]
+__all__ = [
+    "ContainerUDF",
+    "DeltaScan",
+    "ensure_java",
+    "files_for_scan",
+    "keep_udf",
+    "read",
+    "register",
+    "session",
+    "verdict_udf",
+    "with_stats",
+    "with_verdict",
+]
