@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from skipstone.bindings.predicate import PruningPredicate, is_column
@@ -24,11 +25,10 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
     given = predicate.source
     if (isinstance(given, str) or is_column(given)) and predicate.settings == settings_of(spark):
         return given
-    text = sql_of(predicate.node)
-    try:
-        again = PruningPredicate(text, predicate.schema, **settings_of(spark))
-    except PredicateError:
-        again = None
+    text, again = sql_of(predicate.node), None
+    if not predicate.has_unknown:
+        with contextlib.suppress(PredicateError):
+            again = PruningPredicate(text, predicate.schema, **settings_of(spark))
     if again is None or again.node != predicate.node:
         raise UnsupportedForm(
             f"the condition {predicate.expr[:300]} cannot be given to Spark: its text would mean something else in this session, or has forms that "

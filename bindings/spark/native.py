@@ -18,7 +18,7 @@ from skipstone.bindings.sources.forms import Form
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.parquet import ParquetTable
 from skipstone.bindings.sources.partitions import HIVE_NULL, Texts, unescaped
-from skipstone.bindings.spark.session import quiet
+from skipstone.bindings.spark.session import functions_of, quiet
 from skipstone.bindings.spark.types import carried, carried_type, spark_schema, spark_type
 from skipstone.ir.node import Op, Path, columns_of
 
@@ -276,8 +276,7 @@ def by_spark(spark: Any, plan: Plan, scans: Sequence[Scan], columns: Sequence[st
     Raises:
         UnsupportedForm: Spark has no type for a column.
     """
-    from pyspark.sql import functions as F
-
+    F = functions_of(spark)
     whole = carried(pa.schema([plan.table.schema.field(name) for name in columns]))
     guarded = _may_hide_nan(plan, columns)
     frames = []
@@ -290,8 +289,8 @@ def by_spark(spark: Any, plan: Plan, scans: Sequence[Scan], columns: Sequence[st
             if not scan.constants and not guarded:
                 frames.append(raw.select(*(quoted(f.name) for f in whole)))
                 continue
-            given = {n: literal(v, whole.field(n).type).alias(n, metadata=notes.get(n, {})) for n, v in scan.constants.items()}
-            seen = {path[0]: _guard(path, guarded).alias(path[0]) for path in guarded if path[0] not in given}
+            given = {n: literal(F, v, whole.field(n).type).alias(n, metadata=notes.get(n, {})) for n, v in scan.constants.items()}
+            seen = {path[0]: _guard(F, path, guarded).alias(path[0]) for path in guarded if path[0] not in given}
             frames.append(raw.select(*(given.get(n) if n in given else seen[n] if n in seen else F.col(quoted(n)) for n in whole.names)))
     out = frames[0]
     for one in frames[1:]:
@@ -342,10 +341,8 @@ def _is_float(schema: pa.Schema, path: Path) -> bool:
     return kind is not None and pa.types.is_floating(kind)
 
 
-def _guard(path: Path, guarded: Sequence[Path]) -> Column:
+def _guard(F: Any, path: Path, guarded: Sequence[Path]) -> Column:
     """A column with its floats behind a function that gives them as they are."""
-    from pyspark.sql import functions as F
-
     out: Column = F.col(quoted(path[0]))
     for p in guarded:
         if p[0] != path[0]:
@@ -361,23 +358,21 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def literal(value: pa.Scalar, kind: pa.DataType) -> Column:
-    """A value as a column of Spark's, of the type that it has in a table."""
-    from pyspark.sql import functions as F
-
+def literal(F: Any, value: pa.Scalar, kind: pa.DataType) -> Column:
+    """A value as a column of Spark's, of the type that it has in a table; `F` are PySpark's functions. It may be NULL for all that its type tells."""
     to = spark_type(kind)
     if not value.is_valid:
-        return F.lit(None).cast(to)
-    if pa.types.is_timestamp(kind):
+        out = F.lit(None).cast(to)
+    elif pa.types.is_timestamp(kind):
         micros = value.cast(kind).value
-        if kind.tz is not None:
-            return F.timestamp_micros(F.lit(micros))
-        return cast("Column", F.lit(_wall(micros)).cast("timestamp_ntz"))
-    if pa.types.is_date32(kind):
-        return F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
-    if pa.types.is_decimal(kind):
-        return F.lit(format(value.as_py(), "f")).cast(to)
-    return F.lit(value.as_py()).cast(to)
+        out = F.lit(_wall(micros)).cast("timestamp_ntz") if kind.tz is None else F.timestamp_micros(F.lit(micros))
+    elif pa.types.is_date32(kind):
+        out = F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
+    elif pa.types.is_decimal(kind):
+        out = F.lit(format(value.as_py(), "f")).cast(to)
+    else:
+        out = F.lit(value.as_py()).cast(to)
+    return cast("Column", F.nullif(out, F.lit(None).cast(to)))
 
 
 def _wall(micros: int) -> str:

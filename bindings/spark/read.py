@@ -12,7 +12,7 @@ from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.spark.condition import condition_of
 from skipstone.bindings.spark.native import Split, by_spark, quoted, split
-from skipstone.bindings.spark.session import quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried, spark_schema
 from skipstone.bindings.spark.workers import by_workers
@@ -104,7 +104,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
         if len(plan.kept) and plan.predicate is not None and plan.predicate.node != TRUE:
             rows = rows.where(condition_of(spark, plan.predicate))
         if plan.order:
-            rows = rows.orderBy(*map(_sorted_by, plan.order))
+            rows = rows.orderBy(*(_sorted_by(functions_of(spark), key) for key in plan.order))
         if plan.cut is not None:
             rows = rows.limit(min(plan.cut.limit, 2**31 - 1))
         return rows if needed == plan.columns else rows.select(*map(quoted, plan.columns))
@@ -149,10 +149,8 @@ def _notes(plan: Plan) -> dict[str, dict[str, Any]]:
     return {name: {key: own[key] for key in NOTES if key in own} for name, own in found.items()}
 
 
-def _sorted_by(key: SortKey) -> Column:
-    from pyspark.sql import functions as F
-
-    column = F.col(".".join(map(quoted, key.path)))
+def _sorted_by(F: Any, key: SortKey) -> Column:
+    column: Column = F.col(".".join(map(quoted, key.path)))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

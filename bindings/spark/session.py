@@ -59,6 +59,17 @@ def settings_of(spark: Any) -> Settings:
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
 
 
+def functions_of(spark: Any) -> Any:
+    """PySpark's functions for the Columns of a session; a process may have both classic sessions and Connect's."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        from pyspark.sql.connect import functions as connected
+
+        return connected
+    from pyspark.sql import functions as classic
+
+    return classic
+
+
 def require_pyspark() -> None:
     """Check that PySpark and pandas are there.
 
