@@ -31,9 +31,7 @@ def lake(tmp_path_factory):
         log.add(Written(data, {"p": None if i == 2 else f"2024-01-0{i + 1}"}, dead=[1] if i == 1 else None))
         for kind in ("parquet", f"hive/k={i}"):
             (root / kind).mkdir(parents=True, exist_ok=True)
-            table = pa.table(
-                {"x": [r["x"] for r in data], "u": pa.array([k for k in range(10)], pa.uint16()), "m": pa.array([[("a", 1)]] * 10, pa.map_("string", "int64"))}
-            )
+            table = pa.table({"x": [r["x"] for r in data], "u": pa.array(range(10), pa.uint16()), "m": pa.array([[("a", 1)]] * 10, pa.map_("string", "int64"))})
             pq.write_table(table, root / kind / f"{i}.parquet")
     return root
 
@@ -63,8 +61,9 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
     load = spark.read.format("skipstone")
     assert load.option("version", 1).load(str(lake / "delta")).count() == 10
     first = append(make(tmp_path, Schema(NestedField(1, "x", LongType()))), pa.table({"x": [1, 2]}))
+    number = first.current_snapshot().snapshot_id
     second = append(first, pa.table({"x": [3]}))
-    one = spark.read.format("skipstone").option("snapshot", first.current_snapshot().snapshot_id)
+    one = spark.read.format("skipstone").option("snapshot", number)
     assert (one.load(second.metadata_location).count(), spark.read.format("skipstone").load(second.metadata_location).count()) == (2, 3)
 
 

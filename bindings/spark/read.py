@@ -15,7 +15,7 @@ from skipstone.bindings.spark.native import Split, by_spark, quoted, split
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried, spark_schema
-from skipstone.bindings.spark.workers import by_workers
+from skipstone.bindings.spark.workers import CHAR, by_workers
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import columns_of
 from skipstone.ir.simplify import TRUE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 How = Literal["auto", "native", "python"]
 HOWS: Final = ("auto", "native", "python")
 # What of a Delta column's metadata Spark goes by: CHAR is padded, comments are shown.
-NOTES: Final = ("__CHAR_VARCHAR_TYPE_STRING", "comment")
+NOTES: Final = (CHAR, "comment")
 
 
 def read(
