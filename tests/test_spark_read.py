@@ -95,17 +95,13 @@ PARQUET = [
 def test_parquet(spark, parquet, how):
     # Not cached: bounds of cached batches leave NaN out, and Spark trusts these, too.
     whole = spark.createDataFrame(ss.scan_parquet(parquet).plan().to_arrow())
-    for where, most in PARQUET:
+    schema = spark.read.parquet(str(parquet / "part 0*")).schema
+    for where, most in PARQUET if how == "native" else PARQUET[::2]:
         df = read(spark, parquet, where, how=how)
-        assert df.schema == whole.schema
+        assert df.schema == schema
         assert rows(df) == rows(whole.where(where or "true")), where
         if how == "native" and most:
             assert files_opened(df, ran=True) <= most, where
-
-
-def test_what_spark_infers_is_what_we_declare(spark, parquet):
-    only = str(parquet / "part 0*")
-    assert read(spark, parquet).schema == spark.read.parquet(only).schema
 
 
 def test_both_kinds_of_sessions(any_session, parquet):
@@ -350,9 +346,8 @@ def iceberg(tmp_path):
 
 def test_iceberg(any_session, iceberg):
     table = ss.scan_iceberg(iceberg)
-    for where in (None, "x = 12", "p = 'a' AND x % 2 = 0", "t >= TIMESTAMP '2024-01-03'", "x > 99"):
-        for how in ("native", "python"):
-            assert rows(read(any_session, iceberg, where, how=how)) == rows_of(table.plan(where).to_arrow()), where
+    for where, how in [(None, "native"), ("p = 'a' AND x % 2 = 0", "python"), ("t >= TIMESTAMP '2024-01-03'", "native"), ("x > 99", "python")]:
+        assert rows(read(any_session, iceberg, where, how=how)) == rows_of(table.plan(where).to_arrow()), where
 
 
 def test_iceberg_deletes_and_evolution(spark, iceberg):
