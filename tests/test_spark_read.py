@@ -300,6 +300,16 @@ def test_many_partitions(spark, tmp_path):
         read(spark, table, "p < 70", how="native")
 
 
+def test_files_that_spark_does_not_list(spark, tmp_path):
+    log = Log(tmp_path / "[t] {u}", delta_schema("x INT"))
+    log.add(*(Written([{"x": i}], path=name) for i, name in enumerate(["_hidden.parquet", ".dot.parquet", "a:b.parquet", "_k=1/p*?.parquet"])))
+    assert sorted(read(spark, log.folder, "x >= 0").collect()) == [(0,), (1,), (2,), (3,)]
+    assert read(spark, log.folder, "x = 3", how="native").collect() == [(3,)]
+    for x, said in enumerate(["begins with '_'", "begins with '_'", "a colon"]):
+        with pytest.raises(ss.UnsupportedForm, match=said):
+            read(spark, log.folder, f"x = {x}", how="native")
+
+
 def test_partition_values_of_every_type(spark, tmp_path):
     kinds = {
         "b BOOLEAN": "true", "i8 TINYINT": "-5", "i64 BIGINT": str(2**60), "f FLOAT": "1.1", "g DOUBLE": "NaN", "h DOUBLE": "-Infinity", "d DATE": "0001-01-01",

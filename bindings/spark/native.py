@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.sources.delta.columns import partition_values
 from skipstone.bindings.sources.delta.table import DeltaTable
+from skipstone.bindings.sources.files import is_hidden
 from skipstone.bindings.sources.forms import Form
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
+from skipstone.bindings.sources.iceberg.read import partition_of
 from skipstone.bindings.sources.parquet import ParquetTable
 from skipstone.bindings.sources.partitions import HIVE_NULL, Texts, unescaped
 from skipstone.bindings.spark.session import functions_of, quiet
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 SCHEMES: Final = {"local": "file://", "s3": "s3a://", "gcs": "gs://"}
 THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 MOST_PARTITIONS: Final = 64  # combinations of partition values that are scans of their own; more make planning slow
+HIDDEN: Final = "a file whose name begins with '_' or '.', which Spark passes over"
 COLON: Final = "a colon in a file's path, which Hadoop takes for a scheme"
 SAFE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Notes = Mapping[str, Mapping[str, Any]]
@@ -99,8 +102,8 @@ def _parquet(table: ParquetTable, kept: list[int], columns: Sequence[str], case_
     if why:
         return Split([], kept, why)
     paths = table.groups.files.paths.take(pa.array(files)).to_pylist()
-    if any(map(has_colon, paths)):
-        return Split([], kept, COLON)
+    if why := next(filter(None, map(unlisted, paths)), ""):
+        return Split([], kept, why)
     bases: set[str | None] = {None}
     if table.partition_columns:
         folders = [table.groups.files.folders[i] for i in set(table.groups.files.folder[files].tolist())]
@@ -171,9 +174,11 @@ def named(path: str, prefix: str = "file://", *, glob: bool = True) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path) if glob else path
 
 
-def has_colon(path: str) -> bool:
-    """Whether Hadoop, which lists the file's folder, takes a part of its name for a scheme."""
-    return ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:"))
+def unlisted(path: str) -> str:
+    """Why Spark does not find a file that is named, which it lists all the same; "": it does."""
+    if is_hidden(path.rpartition("/")[2]):
+        return HIDDEN
+    return COLON if ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:")) else ""
 
 
 # Delta.
@@ -196,17 +201,23 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     unread = np.zeros(len(kept), np.bool_)
     for found, empty in values.values():
         unread |= np.asarray(pc.and_(pc.is_null(found), pc.invert(empty)))
-    colon = np.array([has_colon(p) or (uri and p.startswith("/")) for p in paths], np.bool_)
-    foreign = dead | unread | colon
-    groups: dict[tuple[Any, ...], list[int]] = {}
     keys = list(zip(*(texts[n].to_pylist() for n in own), strict=True)) if own else [()] * len(kept)
+    why, foreign = "", np.zeros(len(kept), np.bool_)
+    for i, path in enumerate(paths):
+        found = "deletion vectors" if dead[i] else "a partition value that cannot be read" if unread[i] else unlisted(path)
+        if found := found or ("an absolute path that names no storage" if uri and path.startswith("/") else ""):
+            foreign[i], why = True, found
+    groups: dict[Hashable, list[int]] = {}
     for i in np.flatnonzero(~foreign).tolist():
         groups.setdefault(keys[i], []).append(i)
     if len(groups) > MOST_PARTITIONS:
-        return Split([], kept, f"{len(groups)} combinations of partition values, where {MOST_PARTITIONS} are scans of their own at most")
+        return _too_many(kept, groups)
     scans = [Scan([named(paths[i], prefix) for i in at], constants={n: values[n][0][at[0]] for n in own}) for at in groups.values()]
-    why = "deletion vectors" if dead.any() else "a partition value that cannot be read" if unread.any() else COLON if colon.any() else ""
     return Split(scans, [kept[i] for i in np.flatnonzero(foreign).tolist()], why)
+
+
+def _too_many(kept: list[int], groups: Mapping[Hashable, Sequence[Any]]) -> Split:
+    return Split([], kept, f"{len(groups)} combinations of partition values, where {MOST_PARTITIONS} are scans of their own at most")
 
 
 def _delta_feature(table: DeltaTable, columns: Sequence[str]) -> str:
@@ -228,19 +239,26 @@ def _delta_feature(table: DeltaTable, columns: Sequence[str]) -> str:
 def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Split:
     if why := _iceberg_feature(files, columns):
         return Split([], kept, why)
-    paths: list[str] = []
     others: list[int] = []
+    groups: dict[Hashable, list[str]] = {}
+    constants: dict[Hashable, dict[str, pa.Scalar]] = {}
     for i in kept:
         manifest, row = files.at(i)
         path, kind = manifest.paths[row].as_py(), manifest.formats[row].as_py()
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
-        found = "deletes" if deletes else f"files of format {kind}" if kind.upper() != "PARQUET" else COLON if has_colon(path) else ""
-        if found:
+        # A file may lack the columns of its partition; their values are those of the partition.
+        values = dict(partition_of(files, manifest, row, set(columns)))
+        found = "deletes" if deletes else f"files of format {kind}" if kind.upper() != "PARQUET" else unlisted(path)
+        if found := found or ("a partition value that cannot be read" if any(isinstance(v, str) for v in values.values()) else ""):
             others.append(i)
             why = found
-        else:
-            paths.append(named(path))
-    return Split([Scan(paths)] if paths else [], others, why)
+            continue
+        key = tuple((name, str(v)) for name, v in sorted(values.items()))
+        constants[key] = {name: v for name, v in values.items() if not isinstance(v, str)}
+        groups.setdefault(key, []).append(named(path))
+    if len(groups) > MOST_PARTITIONS:
+        return _too_many(kept, groups)
+    return Split([Scan(paths, constants=constants[key]) for key, paths in groups.items()], others, why)
 
 
 def _iceberg_feature(files: IcebergFiles, columns: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from skipstone.bindings.spark.condition import condition_of
 from skipstone.bindings.spark.native import Split, by_spark, quoted, split
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, settings_of
 from skipstone.bindings.spark.tables import table_of
-from skipstone.bindings.spark.types import carried, spark_schema
+from skipstone.bindings.spark.types import carried, carried_type, spark_schema
 from skipstone.bindings.spark.workers import CHAR, by_workers
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import columns_of
@@ -133,7 +133,7 @@ def _needed(plan: Plan) -> list[str]:
     """The columns of the plan, and after them those that the condition or the order needs besides."""
     used = [] if plan.predicate is None else [path[0] for path in columns_of(plan.predicate.node)]
     if plan.predicate is not None and plan.predicate.has_unknown:  # it may name any column
-        used = list(plan.table.schema.names)
+        used = [f.name for f in plan.table.schema if carried_type(f.type) is not None]
     return list(dict.fromkeys([*plan.columns, *used, *(key.path[0] for key in plan.order)]))
 
 

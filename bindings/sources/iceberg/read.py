@@ -57,7 +57,7 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
         filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
         manifest, row = files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
-        partition = dict(_partition(files, manifest, row, wanted.needed(filtered)))
+        partition = dict(partition_of(files, manifest, row, wanted.needed(filtered)))
         each.append(FileTask(manifest.paths[row].as_py(), manifest.formats[row].as_py(), filtered, deletes, partition))
     mapping = files.table.source.name_mapping()
     fields = TableFields(files.table.fields.iceberg, dict(files.table.fields.others))
@@ -65,7 +65,7 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
     return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
 
 
-def _partition(files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]) -> Iterator[tuple[str, pa.Scalar | str]]:
+def partition_of(files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]) -> Iterator[tuple[str, pa.Scalar | str]]:
     """What the partition of a file says of columns that are needed."""
     for name in needed:
         field = files.table.specs[manifest.spec].exact((name,))
