@@ -94,7 +94,8 @@ PARQUET = [
 @pytest.mark.parametrize("how", ["native", "python"])
 def test_parquet(spark, parquet, how):
     # Not cached: bounds of cached batches leave NaN out, and Spark trusts these, too.
-    whole = spark.createDataFrame(ss.scan_parquet(parquet).plan().to_arrow())
+    whole = ss.scan_parquet(parquet).plan().to_spark(spark, how="python").localCheckpoint()
+    assert rows(whole) == rows_of(ss.scan_parquet(parquet).plan().to_arrow())
     schema = spark.read.parquet(str(parquet / "part 0*")).schema
     for where, most in PARQUET if how == "native" else PARQUET[::2]:
         df = read(spark, parquet, where, how=how)

@@ -47,9 +47,15 @@ def register(spark: Any) -> None:
         >>> spark.read.format("skipstone").option("where", "x = 5").load("/lake/t").show()  # doctest: +SKIP
     """
     require_pyspark()
+    from pyspark.errors import AnalysisException
+
     from pyspark_skipstone import DefaultSource
 
-    spark.dataSource.register(DefaultSource)
+    try:
+        spark.dataSource.register(DefaultSource)
+    except AnalysisException as e:  # Spark 4.0 refuses a name that it has found by itself
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(e):
+            raise
 
 
 class Asked:

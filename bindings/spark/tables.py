@@ -61,8 +61,6 @@ def format_at(path: str) -> str:
     """
     if path.endswith(".metadata.json"):
         return "iceberg"
-    if any(ch in path for ch in "*?["):
-        return "parquet"
     try:
         fs, root = resolve(path, None)
         below = fs.get_file_info(pafs.FileSelector(root, allow_not_found=True))
