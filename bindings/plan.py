@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skipstone.bindings.predicate import Source
+    from skipstone.bindings.sources.read import Tasks
     from skipstone.bindings.work import Work
 
 Mask = npt.NDArray[np.bool_]
@@ -114,8 +115,8 @@ class PlannedTable(Protocol):
         """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
         ...
 
-    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The matching rows, in table order."""
+    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+        """How to read the matching rows, in table order; `lenient`: and those that cannot be judged here."""
         ...
 
 
@@ -216,7 +217,7 @@ class Plan:
             return "limit"
         if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
             return "none"
-        return "partition" if self._is_of_partitions(self.predicate.node) else "data"
+        return "partition" if self.is_of_partitions(self.predicate.node) else "data"
 
     @property
     def kind(self) -> str:
@@ -232,7 +233,7 @@ class Plan:
                 return "partitionFilteringOnlyV1"
             case "limit":
                 return "filteredLimit" if filtered else "limit"
-        return "dataSkippingAndPartitionFilteringV1" if any(map(self._is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
+        return "dataSkippingAndPartitionFilteringV1" if any(map(self.is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -247,7 +248,8 @@ class Plan:
     def _conjuncts(self) -> tuple[Node, ...]:
         return () if self.predicate is None else conjuncts_of(self.predicate.node)
 
-    def _is_of_partitions(self, n: Node) -> bool:
+    def is_of_partitions(self, n: Node) -> bool:
+        """Whether a bound condition is of partition columns alone."""
         return {path[0] for path in columns_of(n)} <= set(self.table.partition_columns) and not _has_unknown(n)
 
     @cached_property
@@ -280,7 +282,7 @@ class Plan:
             yield from read_in_order(self)
             return
         left = None if self.cut is None else self.cut.limit
-        for batch in self.table.read(self):
+        for batch in self.table.tasks(self).batches():
             if left is None:
                 yield batch
                 continue
@@ -297,6 +299,25 @@ class Plan:
     def to_pandas(self) -> pd.DataFrame:
         """The matching rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
+
+    def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
+        """The matching rows as a Spark DataFrame, sorted and cut as the plan says; Spark filters them by the condition in any case.
+
+        Args:
+            spark: The session, classic or of Spark Connect.
+            how: As for `skipstone.spark.read`.
+
+        Raises:
+            UnsupportedForm: `how="native"`, and Spark would read a file otherwise; or the condition cannot be given to Spark.
+            SourceError: partition values without a zone were read in another zone than the session's.
+            BackendMissing: PySpark or pandas is not installed.
+
+        Example:
+            >>> plan.to_spark(spark).groupBy("dest").count().show()  # doctest: +SKIP
+        """
+        from skipstone.bindings.spark.read import read_plan
+
+        return read_plan(spark, self, how)
 
     def count(self) -> int:
         """How many rows match; as many as the limit allows.

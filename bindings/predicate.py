@@ -209,9 +209,15 @@ class PruningPredicate:
         return self._session.timezone
 
     @property
-    def case_sensitive(self) -> bool:
-        """Whether names must match in case."""
-        return self._session.case_sensitive
+    def settings(self) -> dict[str, Any]:
+        """Spark's settings that it was made under: the keywords `timezone`, `ansi`, `case_sensitive`."""
+        s = self._session
+        return {"timezone": s.timezone, "ansi": s.ansi, "case_sensitive": s.case_sensitive}
+
+    @property
+    def source(self) -> object:
+        """What it was made from."""
+        return self._source
 
     @property
     def expr(self) -> str:
@@ -258,6 +264,11 @@ class PruningPredicate:
     def always_true(self) -> bool:
         """Whether nothing can be pruned, whatever the statistics; only a container without rows still is."""
         return self._both.can_match in (TRUE, Node(Op.ROWS))
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a form in it is not understood, so that it may name columns that are not told."""
+        return any(n.op is Op.UNKNOWN for n in self._bound.walk())
 
     @property
     def program(self) -> Program:

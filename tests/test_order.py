@@ -149,8 +149,8 @@ def test_min_and_max_read_only_what_may_hold_them(tmp_path, monkeypatch):
     log = simple(tmp_path / "t", 20)
     log.add(Written([{"x": 1, "s": "a"}, {"x": 10_000, "s": "b"}], dead=[1]))
     read = []
-    original = ss.DeltaTable.read
-    monkeypatch.setattr(ss.DeltaTable, "read", lambda self, plan: (read.extend(plan.kept.tolist()), original(self, plan))[1])
+    original = ss.DeltaTable.tasks
+    monkeypatch.setattr(ss.DeltaTable, "tasks", lambda self, plan: (read.extend(plan.kept.tolist()), original(self, plan))[1])
     table = ss.scan_delta(log.folder)
     plan = table.plan("x >= 5 AND s LIKE 't%'")
     assert (plan.min("x"), sorted(set(read))) == (5, [0])

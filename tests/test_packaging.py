@@ -32,7 +32,7 @@ def test_wheel_from_sdist_holds_every_module(sdist, tmp_path):
     wheel = build(next((tmp_path / "source").iterdir()), tmp_path / "wheel", "--wheel")
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
-    assert modules("ir") | modules("kernels") | modules("bindings") | {"skipstone/__init__.py", "skipstone/py.typed"} <= names
+    assert modules("ir") | modules("kernels") | modules("bindings") | {"skipstone/__init__.py", "skipstone/py.typed", "pyspark_skipstone/__init__.py"} <= names
 
 
 def tracked():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate, Source
+    from skipstone.bindings.sources.read import Tasks
 
 
 class ParquetTable:
@@ -141,11 +142,11 @@ class ParquetTable:
         groups = np.split(self.groups.group[kept], starts[1:])
         return {path: [g for g in own.tolist() if g != UNKNOWN] for path, own in zip(paths, groups, strict=False)}
 
-    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The rows that match a plan of this table."""
-        from skipstone.bindings.sources.read import read_plan
+    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+        """How to read the rows that match a plan of this table."""
+        from skipstone.bindings.sources.read import tasks_of
 
-        return read_plan(self, plan)
+        return tasks_of(self, plan, lenient)
 
     def save_stats(self, path: str | os.PathLike[str] | None = None) -> str:
         """Save what the footers say, so that later scans read those of new and changed files only.

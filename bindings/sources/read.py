@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.files import UNKNOWN
-from skipstone.bindings.sources.partitions import values_of
-from skipstone.ir.errors import SourceError
-from skipstone.ir.node import columns_of
+from skipstone.bindings.sources.partitions import Texts, values_of
+from skipstone.ir.errors import SourceError, UnsupportedForm
+from skipstone.ir.node import Node, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import matching_rows
 from skipstone.kernels.pool import threads
@@ -45,58 +47,171 @@ def in_turn(read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]) -> It
                 one.cancel()
 
 
-def read_plan(table: ParquetTable, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The matching rows in table order."""
-    return in_turn(lambda task: _read(table, plan, *task), list(_tasks(table, plan)))
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a plan wants of each file.
+
+    Attributes:
+        columns: Top-level columns.
+        predicate: The bound condition; None keeps every row.
+        lenient: Whether rows are handed on that cannot be judged here, to be judged by who asked.
+    """
+
+    columns: tuple[str, ...]
+    predicate: Node | None
+    lenient: bool = False
+
+    @staticmethod
+    def of(plan: Plan, lenient: bool = False) -> Wanted:
+        """What a plan wants."""
+        return Wanted(tuple(plan.columns), None if plan.predicate is None else plan.predicate.node, lenient)
+
+    def needed(self, filtered: bool) -> set[str]:
+        """The columns to read of a file, whose rows are to be judged or not."""
+        judged = columns_of(self.predicate) if filtered and self.predicate is not None else ()
+        return {*self.columns, *(path[0] for path in judged)}
+
+    def select(self, batch: pa.RecordBatch, filtered: bool) -> pa.RecordBatch:
+        """The rows and columns that are wanted of a batch."""
+        if filtered and self.predicate is not None:
+            try:
+                batch = matching_rows(self.predicate, batch)
+            except UnsupportedForm:
+                if not self.lenient:
+                    raise
+        return batch.select(list(self.columns))
 
 
-def _tasks(table: ParquetTable, plan: Plan) -> Iterator[tuple[int, list[int], bool]]:
-    """Runs of kept row groups of one file with one verdict: (file, row groups, whether to filter)."""
-    groups = table.groups
-    kept = [(int(groups.file[i]), int(groups.group[i]), bool(plan.verdicts[i] == Verdict.MAYBE)) for i in plan.kept]
-    for (file, filtered), run in itertools.groupby(kept, lambda one: (one[0], one[2])):
-        path = groups.files.paths[file].as_py()
+class Reader(Protocol):
+    """Reads files of a plan. It holds what they have in common, and nothing of the table besides, so that it may be pickled."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """What it reads of each file."""
+        ...
+
+    def read(self, task: Any) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted of one file, or of some row groups of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """How to read a plan: one reader, and what it is to read, in table order.
+
+    Attributes:
+        reader: Reads each of them.
+        each: Small values of the reader's own kind, which may be pickled.
+        containers: Which containers of the plan each is of.
+        nbytes: About how much each reads.
+    """
+
+    reader: Reader
+    each: Sequence[Any]
+    containers: Sequence[Sequence[int]]
+    nbytes: Sequence[int]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in table order."""
+        return in_turn(lambda task: list(self.reader.read(task)), self.each)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTask:
+    """Row groups of one file with one verdict.
+
+    Attributes:
+        path, size: The file's; size -1 is unknown.
+        groups: Which row groups.
+        filtered: Whether their rows are to be judged.
+        folder: Path, and texts of the partition values, of the folder that holds it.
+        metadata: The file's footer, if it was read.
+        rows: The rows that a summary tells of each row group of the file; None: the footer told them.
+    """
+
+    path: str
+    size: int
+    groups: list[int]
+    filtered: bool
+    folder: tuple[str, Texts]
+    metadata: pq.FileMetaData | None
+    rows: list[int] | None
+
+
+def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
+    """How to read a plan of a Parquet table.
+
+    Raises:
+        SourceError: a file that could not be read is to be.
+    """
+    found = table.groups
+    nbytes = np.where(found.nbytes == UNKNOWN, found.files.sizes[found.file], found.nbytes)
+    each, containers, sizes = [], [], []
+    kept = [(i, int(found.file[i]), bool(plan.verdicts[i] == Verdict.MAYBE)) for i in plan.kept.tolist()]
+    for (file, filtered), several in itertools.groupby(kept, lambda one: one[1:]):
+        places = [i for i, _, _ in several]
+        path = found.files.paths[file].as_py()
         if path in table.unreadable:
             raise table.unreadable[path]
-        yield file, [group for _, group, _ in run], filtered
+        footer = table.footers.get(path)
+        first, stop = np.searchsorted(found.file, [file, file + 1]).tolist()
+        rows = found.rows[first:stop].tolist() if footer is None else None
+        groups, folder = found.group[places].tolist(), found.files.folders[found.files.folder[file]]
+        each.append(GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, footer, rows))
+        containers.append(places)
+        sizes.append(int(nbytes[places].sum()))
+    reader = GroupReader(Wanted.of(plan, lenient), table.filesystem, table.schema, table.partition_columns, plan.timezone)
+    return Tasks(reader, each, containers, sizes)
 
 
-def _read(table: ParquetTable, plan: Plan, file: int, groups: list[int], filtered: bool) -> list[pa.RecordBatch]:
-    predicate = plan.predicate
-    needed = set(plan.columns)
-    if filtered and predicate is not None:
-        needed |= {p[0] for p in columns_of(predicate.node)}
-    fields = [f for f in table.schema if f.name in needed]
-    files = table.groups.files
-    path, folder = files.paths[file].as_py(), files.folders[files.folder[file]]
-    constants = {f.name: values_of([folder], f, plan.timezone)[0] for f in fields if f.name in table.partition_columns}
-    out: list[pa.RecordBatch] = []
-    try:
-        with table.filesystem.open_input_file(path) as source:
-            if files.sizes[file] != UNKNOWN and source.size() != files.sizes[file]:
-                raise SourceError(f"{path}: was {files.sizes[file]} bytes when it was planned, and is {source.size()}; scan the table again")
-            reader = pq.ParquetFile(source, metadata=table.footers.get(path), coerce_int96_timestamp_unit="us")
-            _same_groups(table, file, reader.metadata, path)
-            own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
-            for batch in reader.iter_batches(BATCH, row_groups=groups, columns=list(own.values()), use_threads=False):
-                whole = _complete(batch, fields, own, constants)
-                if filtered and predicate is not None:
-                    whole = matching_rows(predicate.node, whole)
-                if whole.num_rows:
-                    out.append(whole.select(plan.columns))
-    except (OSError, pa.ArrowException, IndexError) as e:
-        if isinstance(e, SourceError):
-            raise
-        raise SourceError(f"{path}: reading row groups {groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
-    return out
+@dataclass(frozen=True, slots=True)
+class GroupReader:
+    """Reads row groups of Parquet files.
+
+    Attributes:
+        wanted: What of them.
+        filesystem: Where they are.
+        schema: The table's columns.
+        partition_columns: Those of them that come from folders' names.
+        timezone: What partition values without a zone are read in.
+    """
+
+    wanted: Wanted
+    filesystem: pafs.FileSystem
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    timezone: str
+
+    def read(self, task: GroupTask) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted of some row groups.
+
+        Raises:
+            SourceError: the file cannot be read, or is another than the one that was planned.
+        """
+        needed, path = self.wanted.needed(task.filtered), task.path
+        fields = [f for f in self.schema if f.name in needed]
+        constants = {f.name: values_of([task.folder], f, self.timezone)[0] for f in fields if f.name in self.partition_columns}
+        try:
+            with self.filesystem.open_input_file(path) as source:
+                if task.size != UNKNOWN and source.size() != task.size:
+                    raise SourceError(f"{path}: was {task.size} bytes when it was planned, and is {source.size()}; scan the table again")
+                reader = pq.ParquetFile(source, metadata=task.metadata, coerce_int96_timestamp_unit="us")
+                _same_groups(task, reader.metadata)
+                own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
+                for batch in reader.iter_batches(BATCH, row_groups=task.groups, columns=list(own.values()), use_threads=False):
+                    rows = self.wanted.select(_complete(batch, fields, own, constants), task.filtered)
+                    if rows.num_rows:
+                        yield rows
+        except (OSError, pa.ArrowException, IndexError) as e:
+            if isinstance(e, SourceError):
+                raise
+            raise SourceError(f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
 
 
-def _same_groups(table: ParquetTable, file: int, found: pq.FileMetaData, path: str) -> None:
+def _same_groups(task: GroupTask, found: pq.FileMetaData) -> None:
     """Refuse a file that has other row groups than it was planned by: `_metadata` may be older than it."""
-    groups = table.groups
-    first, stop = np.searchsorted(groups.file, [file, file + 1]).tolist()
-    if path not in table.footers and [found.row_group(i).num_rows for i in range(found.num_row_groups)] != groups.rows[first:stop].tolist():
-        raise SourceError(f"{path}: has other row groups than a summary of the table says; write _metadata again, or scan with use_metadata=False")
+    if task.rows is not None and [found.row_group(i).num_rows for i in range(found.num_row_groups)] != task.rows:
+        raise SourceError(f"{task.path}: has other row groups than a summary of the table says; write _metadata again, or scan with use_metadata=False")
 
 
 def _own_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:

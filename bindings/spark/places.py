@@ -147,7 +147,7 @@ def assumed(predicate: PruningPredicate, columns: Mapping[str, Column | str]) ->
     Raises:
         StatisticsError: `columns` names something else, or has a Column that is more than a name.
     """
-    names = _Names(predicate.schema, str if predicate.case_sensitive else str.lower)
+    names = _Names(predicate.schema, str if predicate.settings["case_sensitive"] else str.lower)
     found: dict[Key, str | None] = {} if columns else {(s.path, s.statistic): quoted(s.name) for s in slots_of(predicate)}
     for name, column in columns.items():
         key = names.statistics.get(names.fold(name))

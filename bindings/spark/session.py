@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import sys
@@ -14,7 +15,9 @@ from skipstone.bindings.spark.java import ensure_java
 from skipstone.ir.errors import BackendMissing
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 OLDEST: Final = (4, 0)
 
@@ -60,6 +63,16 @@ def settings_of(spark: Any) -> Settings:
     """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
     zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
+
+
+def as_arrow(schema: StructType) -> pa.Schema:
+    """Columns of Spark as Arrow has them, instants in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Older ones, which do not ask, say UTC.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    found: pa.Schema = to_arrow_schema(schema, **zone)
+    return found
 
 
 def require_pyspark() -> None:

@@ -7,7 +7,6 @@ microseconds, so that far ones do not raise and no time zone is needed.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import dressed, own_carrier
 from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import as_arrow, functions_of, is_connect, quiet, require_pyspark, settings_of
 from skipstone.bindings.spark.slots import Answer, Judge, slots_of
 from skipstone.bindings.spark.worker import over_arrays, over_series
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
@@ -142,13 +141,10 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
     require_pyspark()
     with quiet():
         from pyspark.sql import SparkSession
-        from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
         if isinstance(schema, StructType):
-            # Older ones, which do not ask, say UTC.
-            zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-            schema = to_arrow_schema(schema, **zone)
+            schema = as_arrow(schema)
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)

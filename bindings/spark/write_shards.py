@@ -15,8 +15,8 @@ from skipstone.bindings.shards.place import Place
 from skipstone.bindings.shards.read import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
 from skipstone.bindings.spark.executor import WRITTEN, Packing, plain
-from skipstone.bindings.spark.session import quiet, require_pyspark
-from skipstone.bindings.spark.slots import ROW_COUNT, spellings
+from skipstone.bindings.spark.session import as_arrow, quiet, require_pyspark
+from skipstone.bindings.spark.slots import ROW_COUNT, quoted, spellings
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import show_path
 from skipstone.ir.types import leaves_of
@@ -103,7 +103,7 @@ def _picked(
     case = str(df.sparkSession.conf.get("spark.sql.caseSensitive")) == "true"
     fold: Callable[[str], str] = str if case else str.lower
     places = {fold(name): slot for name, slot in _places(schema).items()}
-    found: dict[tuple[str, str], Any] = {places[fold(name)]: _quoted(name) for name in df.columns if fold(name) in places}
+    found: dict[tuple[str, str], Any] = {places[fold(name)]: quoted(name) for name in df.columns if fold(name) in places}
     for name, column in given.items():
         if fold(name) not in places:
             raise StatisticsError(
@@ -118,7 +118,7 @@ def _picked(
     own = {fold(name): name for name in df.columns}
     if unknown := next((name for name in kept if fold(name) not in own), None):
         raise StatisticsError(f"about= names {unknown!r}; the DataFrame has {', '.join(df.columns)}")
-    numbered = df.select(*found.values(), *map(_quoted, kept)).toDF(*(str(i) for i in range(len(found) + len(kept))))
+    numbered = df.select(*found.values(), *map(quoted, kept)).toDF(*(str(i) for i in range(len(found) + len(kept))))
     texts = [_carried(f"`{i}`", key, field.dataType) for i, ((_, key), field) in enumerate(zip(found, numbered.schema, strict=False))]
     slots = tuple(slot for slot, text in zip(found, texts, strict=True) if text is not None)
     if not slots:
@@ -155,18 +155,3 @@ def _carried(column: str, key: str, t: DataType) -> str | None:
         case T.NumericType() | T.BooleanType() | T.BinaryType() | T.DateType() | T.TimestampType() | T.TimestampNTZType():
             return column
     return None
-
-
-def as_arrow(schema: StructType) -> pa.Schema:
-    """Spark's columns as Arrow has them."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    make: Any = to_arrow_schema
-    try:
-        return make(schema, timezone="UTC")
-    except TypeError:  # Spark 4.0 takes that for granted
-        return make(schema)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -15,25 +15,33 @@ from skipstone.bindings.spark.java import ensure_java
 from skipstone.bindings.spark.native import to_column
 from skipstone.bindings.spark.prune import prune, pruned
 from skipstone.bindings.spark.prune_shards import prune_shards
+from skipstone.bindings.spark.read import read
 from skipstone.bindings.spark.scans import Pruned, PrunedScan
 from skipstone.bindings.spark.session import session
+from skipstone.bindings.spark.source import register
+from skipstone.bindings.spark.state import DeltaScan, files_for_scan, with_stats
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
 from skipstone.bindings.spark.write_shards import write_shards
 
 __all__ = [
     "ContainerUDF",
+    "DeltaScan",
     "Pruned",
     "PrunedScan",
     "delta_statistics",
     "ensure_java",
+    "files_for_scan",
     "keep_udf",
     "prune",
     "prune_shards",
     "pruned",
+    "read",
+    "register",
     "session",
     "to_column",
     "verdict_udf",
+    "with_stats",
     "with_verdict",
     "write_shards",
 ]

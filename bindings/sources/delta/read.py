@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -13,12 +14,11 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.delta.columns import partition_values
+from skipstone.bindings.sources.delta.fields import TableFields
 from skipstone.bindings.sources.delta.vectors import deleted_rows
-from skipstone.bindings.sources.read import BATCH, in_turn, offsets_of
+from skipstone.bindings.sources.read import BATCH, Tasks, Wanted, offsets_of
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.rows import matching_rows
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
@@ -27,74 +27,97 @@ if TYPE_CHECKING:
 FIELD_ID: Final = b"PARQUET:field_id"
 
 
-def read_plan(table: DeltaTable, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The matching rows in table order."""
-    return in_turn(_Reader(table, plan).read, plan.kept)
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """One file: its action, and whether its rows are to be judged."""
+
+    action: Mapping[str, Any]
+    filtered: bool
 
 
-class _Reader:
-    def __init__(self, table: DeltaTable, plan: Plan) -> None:
-        self.table, self.plan = table, plan
-        self.by_id = table.column_mapping_mode == "id"
+def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
+    """How to read a plan of a Delta table."""
+    kept, snapshot = plan.kept.tolist(), table.snapshot
+    actions = snapshot.files.select(["path", "size", "deletionVector", "partition"]).take(pa.array(kept, pa.int64())).to_pylist()
+    each = [FileTask(action, bool(plan.verdicts[i] == Verdict.MAYBE)) for i, action in zip(kept, actions, strict=True)]
+    reader = FileReader(Wanted.of(plan, lenient), snapshot.fs, snapshot.root, snapshot.fields, plan.timezone, table.column_mapping_mode == "id")
+    return Tasks(reader, each, [[i] for i in kept], [int(a["size"] or 0) for a in actions])
 
-    def read(self, i: int) -> list[pa.RecordBatch]:
-        """The matching rows of the i-th file."""
-        table, predicate = self.table, self.plan.predicate
-        filtered = predicate is not None and self.plan.verdicts[i] == Verdict.MAYBE
-        needed = set(self.plan.columns) | ({p[0] for p in columns_of(predicate.node)} if filtered and predicate is not None else set())
-        action = table.files.slice(i, 1).to_pylist()[0]
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads files of a Delta table.
+
+    Attributes:
+        wanted: What of them.
+        fs, root: Where the table is.
+        fields: Its columns.
+        timezone: What partition values without a zone are read in.
+        by_id: Whether columns are found by their ids.
+    """
+
+    wanted: Wanted
+    fs: pafs.FileSystem
+    root: str
+    fields: TableFields
+    timezone: str
+    by_id: bool
+
+    def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted of one file.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        needed, action = self.wanted.needed(task.filtered), task.action
         path = action["path"]
-        out: list[pa.RecordBatch] = []
         try:
             fs, path = self._where(path)
             with fs.open_input_file(path) as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-                dead = None if action["deletionVector"] is None else deleted_rows(action["deletionVector"], table.snapshot.fs, table.snapshot.root)
-                fields = [f for f in table.snapshot.fields.described if f["name"] in needed]
-                own = {f["name"]: name for f in fields if f["name"] not in table.partition_columns and (name := self._named(f, file.schema_arrow)) is not None}
+                dead = None if action["deletionVector"] is None else deleted_rows(action["deletionVector"], self.fs, self.root)
+                fields = [f for f in self.fields.described if f["name"] in needed]
+                own = {f["name"]: name for f in fields if f["name"] not in self.fields.partitions and (name := self._named(f, file.schema_arrow)) is not None}
                 start = 0
                 for batch in file.iter_batches(BATCH, columns=list(own.values()), use_threads=False):
                     whole = self._complete(batch, fields, own, action["partition"])
                     if dead is not None:
                         whole = _living(whole, dead, start)
                     start += batch.num_rows
-                    if filtered and predicate is not None:
-                        whole = matching_rows(predicate.node, whole)
-                    if whole.num_rows:
-                        out.append(whole.select(self.plan.columns))
+                    rows = self.wanted.select(whole, task.filtered)
+                    if rows.num_rows:
+                        yield rows
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
             raise SourceError(f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
-        return out
 
     def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
-        s = self.table.snapshot
         if path.startswith("file:/"):  # percent signs are decoded already
             return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
         if "://" in path:
             fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
             return fs, found
-        return s.fs, path if path.startswith("/") or not s.root else f"{s.root}/{path}"
+        return self.fs, path if path.startswith("/") or not self.root else f"{self.root}/{path}"
 
     def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
         """What the file calls a column; None: it lacks it."""
-        at = position(list(file), field, self.table.snapshot.fields.mapped, self.by_id)
+        at = position(list(file), field, self.fields.mapped, self.by_id)
         return None if at is None else str(file.names[at])
 
     def _complete(self, batch: pa.RecordBatch, fields: Sequence[Mapping[str, Any]], own: Mapping[str, str], partition: Mapping[str, str]) -> pa.RecordBatch:
-        n, schema, physical = batch.num_rows, self.table.schema, self.table.snapshot.fields.partitions
+        n, schema, physical = batch.num_rows, self.fields.schema, self.fields.partitions
         columns = []
         for f in fields:
             kind = schema.field(f["name"]).type
             if f["name"] in physical:
                 text = pa.array([(partition or {}).get(physical[f["name"]])], pa.string())
-                value, empty = partition_values(text, kind, self.plan.timezone)
+                value, empty = partition_values(text, kind, self.timezone)
                 if not value[0].is_valid and not empty[0].as_py():
                     raise SourceError(f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}")
                 columns.append(pa.repeat(value[0], n))
             elif f["name"] in own:
-                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.table.snapshot.fields.mapped, self.by_id))
+                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.fields.mapped, self.by_id))
             else:
                 columns.append(pa.nulls(n, kind))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema([schema.field(f["name"]) for f in fields]))

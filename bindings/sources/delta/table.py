@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate, Source
+    from skipstone.bindings.sources.read import Tasks
 
 Mask = npt.NDArray[np.bool_]
 
@@ -331,11 +332,11 @@ class DeltaTable:
         """Path -> an empty list: files are kept whole."""
         return {path: [] for path in self.files.column("path").take(pa.array(kept)).to_pylist()}
 
-    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The rows that match a plan of this table."""
-        from skipstone.bindings.sources.delta.read import read_plan
+    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+        """How to read the rows that match a plan of this table."""
+        from skipstone.bindings.sources.delta.read import tasks_of
 
-        return read_plan(self, plan)
+        return tasks_of(self, plan, lenient)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from skipstone.ir.types import Kind, whole
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate
     from skipstone.bindings.sources.iceberg.table import IcebergTable
+    from skipstone.bindings.sources.read import Tasks
 
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
@@ -181,11 +182,11 @@ class IcebergFiles:
         """Path -> an empty list: files are kept whole."""
         return {path: [] for path in self.paths.take(pa.array(kept)).to_pylist()}
 
-    def read(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """The rows that match a plan of these files."""
-        from skipstone.bindings.sources.iceberg.read import read_plan
+    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
+        """How to read the rows that match a plan of these files."""
+        from skipstone.bindings.sources.iceberg.read import tasks_of
 
-        return read_plan(self, plan)
+        return tasks_of(self, plan, lenient)
 
     def __repr__(self) -> str:
         return f"IcebergFiles({len(self)} files of {len(self.manifests)} manifests, {self.table!r})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,15 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.iceberg.deletes import FILE_PATH, FILE_POSITION, Delete
-from skipstone.bindings.sources.iceberg.fields import arrow_of, field_of
+from skipstone.bindings.sources.iceberg.fields import TableFields, arrow_of, field_of
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.sources.iceberg.partition import partition_values
 from skipstone.bindings.sources.iceberg.removed import deleted_positions, equal_rows, vector_positions
-from skipstone.bindings.sources.read import BATCH, in_turn, offsets_of
+from skipstone.bindings.sources.read import BATCH, Tasks, Wanted, offsets_of
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.rows import matching_rows
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
@@ -32,36 +31,87 @@ FIELD_ID: Final = b"PARQUET:field_id"
 Positions = npt.NDArray[np.int64]
 
 
-def read_plan(files: IcebergFiles, plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The matching rows in table order."""
-    return in_turn(_Reader(files, plan).read, plan.kept)
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """One data file.
+
+    Attributes:
+        path, kind: Where it is, and its format.
+        filtered: Whether its rows are to be judged.
+        deletes: What may take rows of it.
+        partition: The values of columns that are the same in all of its rows, by name; what is no value says why it cannot be read.
+    """
+
+    path: str
+    kind: str
+    filtered: bool
+    deletes: Sequence[Delete]
+    partition: Mapping[str, pa.Scalar | str]
 
 
-class _Reader:
-    def __init__(self, files: IcebergFiles, plan: Plan) -> None:
-        self.files, self.plan, self.table = files, plan, files.table
-        self.storage = self.table.source.io
-        mapping = self.table.source.name_mapping()
-        self.mapping: Sequence[Any] | None = None if mapping is None else mapping.root
+def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
+    """How to read a plan of an Iceberg table."""
+    kept, wanted = plan.kept.tolist(), Wanted.of(plan, lenient)
+    each = []
+    for i in kept:
+        filtered = bool(plan.verdicts[i] == Verdict.MAYBE)
+        manifest, row = files.at(i)
+        ((_, deletes),) = files.deletes.of_files(manifest, [row])
+        partition = dict(partition_of(files, manifest, row, wanted.needed(filtered)))
+        each.append(FileTask(manifest.paths[row].as_py(), manifest.formats[row].as_py(), filtered, deletes, partition))
+    mapping = files.table.source.name_mapping()
+    fields = TableFields(files.table.fields.iceberg, dict(files.table.fields.others))
+    reader = FileReader(wanted, files.table.source.io, fields, None if mapping is None else mapping.root)
+    return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
+
+
+def partition_of(files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]) -> Iterator[tuple[str, pa.Scalar | str]]:
+    """What the partition of a file says of columns that are needed."""
+    for name in needed:
+        field = files.table.specs[manifest.spec].exact((name,))
+        if field is None:
+            continue
+        values, known = partition_values(field, manifest)
+        if values is not None and known is not None and not known[row]:
+            yield name, pa.scalar(None, field.type)
+        elif values is None or not values[row].is_valid:
+            yield name, f"{manifest.path}: the partition value of {name} cannot be read"
+        else:
+            yield name, values[row]
+
+
+class FileReader:
+    """Reads data files of an Iceberg table.
+
+    Attributes:
+        wanted: What of them.
+        storage: pyiceberg's FileIO.
+        fields: The table's columns.
+        mapping: Names of columns by id, for files without ids.
+    """
+
+    def __init__(self, wanted: Wanted, storage: Any, fields: TableFields, mapping: Sequence[Any] | None) -> None:
+        self.wanted, self.storage, self.fields, self.mapping = wanted, storage, fields, mapping
         self._loaded: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
-    def read(self, i: int) -> list[pa.RecordBatch]:
-        """The matching rows of the i-th file."""
-        predicate = self.plan.predicate
-        filtered = predicate is not None and self.plan.verdicts[i] == Verdict.MAYBE
-        needed = set(self.plan.columns) | ({p[0] for p in columns_of(predicate.node)} if filtered and predicate is not None else set())
-        manifest, row = self.files.at(int(i))
-        path, kind = manifest.paths[row].as_py(), manifest.formats[row].as_py()
-        ((_, deletes),) = self.files.deletes.of_files(manifest, [row])
-        dead = self._dead(path, deletes)
-        wanted = [f for f in self.table.fields.iceberg.fields if f.name in needed]
-        by_value = [d for d in deletes if d.equality]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FileReader, (self.wanted, self.storage, self.fields, self.mapping)
+
+    def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted of one file.
+
+        Raises:
+            SourceError: it, or a delete of it, cannot be read.
+        """
+        needed = self.wanted.needed(task.filtered)
+        dead = self._dead(task.path, task.deletes)
+        wanted = [f for f in self.fields.iceberg.fields if f.name in needed]
+        by_value = [d for d in task.deletes if d.equality]
         compared = {number: self._field(number, d) for d in by_value for number in d.equality}
         tops = [top for top, _ in compared.values()]  # of older schemas where a column was dropped, so that none of the wanted ones may stand for it
-        out: list[pa.RecordBatch] = []
         start = 0
-        for batch in self.batches(path, kind, [*wanted, *tops], lambda f: self._missing(f, manifest, row)):
+        for batch in self.batches(task.path, task.kind, [*wanted, *tops], lambda f: _missing(f, task)):
             keys = {n: _within(batch.column(len(wanted) + i), below) for i, (n, (_, below)) in enumerate(compared.items())}
             live = np.ones(batch.num_rows, np.bool_)
             first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
@@ -72,11 +122,9 @@ class _Reader:
             whole = batch.select(list(range(len(wanted))))
             if not live.all():
                 whole = whole.filter(pa.array(live))
-            if filtered and predicate is not None:
-                whole = matching_rows(predicate.node, whole)
-            if whole.num_rows:
-                out.append(whole.select(self.plan.columns))
-        return out
+            rows = self.wanted.select(whole, task.filtered)
+            if rows.num_rows:
+                yield rows
 
     def batches(self, path: str, kind: str, fields: Iterable[Any], missing: Any) -> Iterator[pa.RecordBatch]:
         """The columns of a file, found by their ids and as the table has them.
@@ -114,21 +162,6 @@ class _Reader:
             raise
         except (OSError, ValueError, pa.ArrowException) as e:
             raise SourceError(f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
-
-    def _missing(self, f: Any, manifest: Manifest, row: int) -> pa.Scalar:
-        """The value of a column that a file lacks: that of its partition, or its default.
-
-        Source: Iceberg's specification, "Column Projection".
-        """
-        field = self.table.specs[manifest.spec].exact((f.name,))
-        if field is not None:
-            values, known = partition_values(field, manifest)
-            if values is not None and known is not None and not known[row]:
-                return pa.scalar(None, field.type)
-            if values is None or not values[row].is_valid:
-                raise SourceError(f"{manifest.path}: the partition value of {f.name} cannot be read")
-            return values[row]
-        return _default(f)
 
     # Deletes.
 
@@ -173,7 +206,7 @@ class _Reader:
 
     def _field(self, number: int, d: Delete) -> tuple[Any, tuple[str, ...]]:
         """The top-level field that has a compared column, and the names below it; the column may have been dropped since."""
-        for schema in (self.table.fields.iceberg, *reversed(list(self.table.fields.others.values()))):
+        for schema in (self.fields.iceberg, *reversed(list(self.fields.others.values()))):
             name = schema.find_column_name(number)
             if name is None:
                 continue
@@ -181,6 +214,17 @@ class _Reader:
                 if (below := _path_to(top, number)) is not None:
                     return top, below
         raise SourceError(f"{d.path}: the equality delete compares the column {number}, which no schema of the table has at a readable place")
+
+
+def _missing(f: Any, task: FileTask) -> pa.Scalar:
+    """The value of a column that a file lacks: that of its partition, or its default.
+
+    Source: Iceberg's specification, "Column Projection".
+    """
+    value = task.partition.get(f.name)
+    if isinstance(value, str):
+        raise SourceError(value)
+    return _default(f) if value is None else value
 
 
 def _schema(fields: Iterable[Any]) -> pa.Schema:
