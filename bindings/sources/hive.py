@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.plan import DataSize, Plan, Sizes, plan_table
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
@@ -30,10 +32,11 @@ from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plan import Dynamic
     from skipstone.bindings.predicate import Source
 
 
-class HiveTable:
+class HiveTable(DynamicTable):
     """A table of Parquet files in partition folders. Planning lists the folders that its condition admits, and reads their footers.
 
     What was listed or read once is kept, so that one table sees one state of each folder and file.
@@ -105,6 +108,8 @@ class HiveTable:
         columns: list[str] | None = None,
         limit: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -115,7 +120,7 @@ class HiveTable:
         The plan's verdicts, statistics and explanation are of these.
 
         Args:
-            where, columns, limit, order_by, timezone, ansi, case_sensitive: As for `ParquetTable.plan`.
+            where, columns, limit, order_by, dynamic, dynamic_filtering, timezone, ansi, case_sensitive: As for `ParquetTable.plan`.
 
         Raises:
             PredicateError: the condition is malformed or names no column.
@@ -139,7 +144,18 @@ class HiveTable:
         folders, passed_over = self._folders(where)
         part = self._table(folders) if passed_over else self.whole
         with self._meter.phase("planning"):
-            plan = plan_table(part, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+            plan = plan_table(
+                part,
+                where,
+                columns=columns,
+                limit=limit,
+                order_by=order_by,
+                dynamic=dynamic,
+                dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
+                timezone=timezone,
+                ansi=ansi,
+                case_sensitive=case_sensitive,
+            )
         return HivePlan(plan, self, passed_over)
 
     def _folders(self, predicate: PruningPredicate | None) -> tuple[list[Folder], int]:
@@ -178,7 +194,9 @@ class HivePlan(Plan):
     def unpruned(self) -> Plan:
         """The same question without any pruning: every folder is listed, every row group is read and every row is judged."""
         order = [str(key) for key in self.order] or None
-        everything = self._source.whole.plan(self.predicate, columns=self.columns, order_by=order, timezone=self.timezone)
+        everything = self._source.whole.plan(
+            self.predicate, columns=self.columns, order_by=order, timezone=self.timezone, dynamic=self.dynamic and self.dynamic.filters
+        )
         return everything.unpruned()
 
     def __repr__(self) -> str:
