@@ -19,7 +19,9 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.simplify import FALSE, TRUE, is_in
+from skipstone.ir.pullback import Span
+from skipstone.ir.simplify import TRUE, is_in
+from skipstone.ir.thresholds import against_nan, against_span, never
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.boxes import any_inside, tree_of
 from skipstone.kernels.columns import Column
@@ -55,7 +57,7 @@ def evaluate(of: Compared, stats: Statistics) -> Verdicts:
         return found if of.terms[0].dtype is not None and of.terms[0].dtype.ordered else np.minimum(found, np.uint8(Verdict.MAYBE))
     some = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(of.terms, data.domains, strict=True)):
-        if domain.kind == "set" or len(domain.firsts) == 0:
+        if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
             some &= _predicate(of, i, stats.schema).prune(stats)
         elif domain.kind == "ranges":
             some &= _in_ranges(term, domain, stats)
@@ -109,9 +111,6 @@ def extreme_of(domain: Domain, dtype: DType, *, greatest: bool) -> Any:
 
 
 def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
-    from skipstone.ir.pullback import Span
-    from skipstone.ir.thresholds import against_nan, against_span
-
     op, (term, lit) = condition.node.op, condition.node.args
     value = lit.value
     nan = isinstance(value, float) and value != value
@@ -137,11 +136,11 @@ def _leaf(term: Node, domain: Domain) -> Node:
     parts = [is_in(term, axis_of(domain.firsts, term.dtype))] if len(domain.firsts) else []
     if domain.nan:
         parts.append(Node(Op.NAN, (term,)))
-    found = parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts)) if parts else FALSE
+    found = parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts)) if parts else never(term)
     if not domain.null:
         return found
     null = Node(Op.IS_NULL, (term,))
-    return null if found == FALSE else Node(Op.OR, (Node(Op.IS_TRUE, (found,)), null))
+    return Node(Op.OR, (Node(Op.IS_TRUE, (found,)), null)) if parts else null
 
 
 def _key(term: Node) -> Any:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.ir import types as ty
 from skipstone.ir.coerce import common_type, in_spark
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Node, Op

@@ -71,18 +71,14 @@ class State:
         for d in self.domains:
             digest.update(repr((d.kind, d.nan, d.null, len(d.firsts))).encode())
             arrays += [d.firsts, d.lasts]
-        for array, dtype in zip(arrays, _each(self), strict=True):
+        for array in arrays:
             digest.update(np.packbits(array.is_valid().to_numpy(zero_copy_only=False)).tobytes())
-            if in_bytes(dtype):
+            if pa.types.is_large_binary(array.type):
                 digest.update(pc.binary_length(array).fill_null(-1).to_numpy().tobytes())
                 digest.update(b"".join(v.as_buffer() for v in array.drop_null()))
             else:
                 digest.update(np.ascontiguousarray(array.fill_null(0).to_numpy(zero_copy_only=False)).tobytes())
         return digest.hexdigest()
-
-
-def _each(state: State) -> list[DType]:
-    return list(state.dtypes) if state.rows is not None else [t for t in state.dtypes for _ in (0, 1)][: 2 * len(state.domains)]
 
 
 def _column(rows: pa.Table, i: int) -> pa.Array:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.given import KEYS
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
+from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta import disk
 from skipstone.bindings.sources.delta.cache import discard, table_of

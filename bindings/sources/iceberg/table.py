@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.given import KEYS
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
+from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table, predicate_over
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
