@@ -17,13 +17,20 @@ import skipstone as ss
 ZONE = dt.UTC
 KINDS = {
     "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "uint8": pa.uint8(), "uint32": pa.uint32(), "uint64": pa.uint64(),
-    "float": pa.float32(), "double": pa.float64(), "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5), "decimal(12,0)": pa.decimal128(12, 0),
-    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"), "timestamp_ntz ns": pa.timestamp("ns"), "timestamp": pa.timestamp("us", "UTC"), "timestamp ms": pa.timestamp("ms", "UTC"),
+    "float": pa.float32(), "double": pa.float64(),
+    "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5), "decimal(12,0)": pa.decimal128(12, 0),
+    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"), "timestamp_ntz ns": pa.timestamp("ns"),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp ms": pa.timestamp("ms", "UTC"),
     "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(), "boolean": pa.bool_(),
 }  # fmt: skip
 NUMBERS = [k for k, t in KINDS.items() if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)]
-TIMES = {"date": ["date", "timestamp_ntz", "timestamp_ntz ns", "timestamp"], "timestamp_ntz": ["date", "timestamp_ntz", "timestamp_ntz ns"],
-         "timestamp_ntz ns": ["timestamp_ntz", "timestamp_ntz ns"], "timestamp": ["timestamp", "timestamp ms", "date"], "timestamp ms": ["timestamp", "timestamp ms"]}  # fmt: skip
+TIMES = {
+    "date": ["date", "timestamp_ntz", "timestamp_ntz ns", "timestamp"],
+    "timestamp_ntz": ["date", "timestamp_ntz", "timestamp_ntz ns"],
+    "timestamp_ntz ns": ["timestamp_ntz", "timestamp_ntz ns"],
+    "timestamp": ["timestamp", "timestamp ms", "date"],
+    "timestamp ms": ["timestamp", "timestamp ms"],
+}
 PARTNERS = {
     **dict.fromkeys(NUMBERS, NUMBERS),
     **TIMES,
@@ -103,11 +110,8 @@ class Random:
             top = 2 ** (t.bit_width - 1)
             return r.choice([n, n, n, n, top - 1, -top, min(2**53 + r.randint(-1, 2), top - 1)])
         if pa.types.is_floating(t):
-            return (
-                float(np.float32(v))
-                if (v := r.choice([n, n, n, n + 0.5, 0.1, -0.0, math.nan, math.inf, -math.inf, 2.0**53, 1e30])) and pa.types.is_float32(t)
-                else float(v)
-            )
+            v = r.choice([n, n, n, n + 0.5, 0.1, -0.0, math.nan, math.inf, -math.inf, 2.0**53, 1e30])
+            return float(np.float32(v)) if pa.types.is_float32(t) else float(v)
         if pa.types.is_decimal(t):
             return decimal.Decimal(r.choice([n, n, n, n * 10 + 5, 255])) / (1 if t.scale == 0 else r.choice([1, 10, 100]))
         if pa.types.is_date(t):

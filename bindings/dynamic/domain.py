@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -114,8 +115,8 @@ def _apart(points: pa.Array, dtype: DType) -> npt.NDArray[np.int64]:
     """At which level each value shares a bucket with the next; shape (n - 1,)."""
     if in_bytes(dtype):
         texts = points.to_pylist()
-        return np.array([SHORT - len(os.path.commonprefix([a, b])) for a, b in zip(texts, texts[1:], strict=False)], np.int64)
+        return np.array([SHORT - len(os.path.commonprefix([a, b])) for a, b in pairwise(texts)], np.int64)
     bits = points.to_numpy(zero_copy_only=False).view(np.uint64) ^ np.uint64(1 << 63)
     different = bits[1:] ^ bits[:-1]
     high, low = (different >> np.uint64(32)).astype(np.float64), (different & np.uint64(0xFFFFFFFF)).astype(np.float64)
-    return np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1]).astype(np.int64)
+    return np.asarray(np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1]), np.int64)

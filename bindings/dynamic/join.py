@@ -200,7 +200,7 @@ def _pairs(on: On) -> dict[str, str]:
 
 
 def _resolved(name: str, schema: pa.Schema, session: Session) -> str:
-    same = [n for n in schema.names if n == name] or [n for n in schema.names if not session.case_sensitive and n.lower() == name.lower()]
+    same: list[str] = [n for n in schema.names if n == name] or [n for n in schema.names if not session.case_sensitive and n.lower() == name.lower()]
     if not same:
         raise unknown_column(name, schema.names)
     return same[0]
@@ -210,7 +210,7 @@ def _read(table: Table, where: Source | None, columns: list[str] | None, session
     """The rows of a side that fulfil its condition."""
     settings: dict[str, Any] = {"timezone": session.timezone, "ansi": session.ansi, "case_sensitive": session.case_sensitive}
     if isinstance(table, DynamicTable):
-        return table.plan(where, columns=columns, **settings).to_arrow()  # type: ignore[attr-defined, no-any-return]
+        return table.plan(where, columns=columns, **settings).to_arrow()  # type: ignore[attr-defined]
     rows = table_of(table)
     if where is not None:
         node = PruningPredicate(where, rows.schema, **settings).node

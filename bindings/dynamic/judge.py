@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData
 from skipstone.bindings.dynamic.domain import Domain
-from skipstone.bindings.dynamic.keys import NAN, axis_of
-from skipstone.bindings.dynamic.tuples import Tuples
+from skipstone.bindings.dynamic.keys import axis_of
+from skipstone.bindings.dynamic.tuples import Group
 from skipstone.bindings.expr import Expr
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
@@ -22,8 +22,8 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.pullback import Span
 from skipstone.ir.simplify import TRUE, is_in
 from skipstone.ir.thresholds import against_nan, against_span, never
-from skipstone.ir.types import DType, Kind
-from skipstone.kernels.boxes import any_inside, tree_of
+from skipstone.ir.types import DType
+from skipstone.kernels.boxes import any_inside
 from skipstone.kernels.columns import Column
 from skipstone.kernels.places import places_of
 from skipstone.kernels.planes import Mask, mask_of
@@ -193,20 +193,13 @@ class _Box:
 def _by_tuples(of: Compared, stats: Statistics, at: Positions) -> Verdicts:
     """The verdicts of some containers by whole rows of keys."""
     tuples, n = of.data.tuples, stats.num_containers
-    boxes, ends = [], []
-    for term, values in zip(of.terms, tuples.values, strict=True):
+    boxes = []
+    for term, values, numbers in zip(of.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
-        nan = term.dtype.kind is Kind.FLOAT and len(values) > 0 and values[-1].as_py() == NAN
-        real = values.slice(0, len(values) - nan)
-        boxes.append(_Box.of(stats.column(_key(term), term.dtype), axis_of(real, term.dtype), n, at))
-        ends.append(len(real))
-    some = np.logical_or.reduce([b.lost for b in boxes])
-    kinds = np.stack(
-        [(tuples.ranks[:, i] >= end).astype(np.int64) + (tuples.ranks[:, i] >= len(values)) for i, (end, values) in _numbered(ends, tuples)], axis=1
-    )
-    for pattern in np.unique(kinds, axis=0):
-        rows = tuples.ranks[(kinds == pattern).all(axis=1)]
-        _look(rows, pattern, boxes, some)
+        boxes.append(_Box.of(stats.column(_key(term), term.dtype), axis_of(values.slice(0, numbers), term.dtype), n, at))
+    some: Mask = np.logical_or.reduce([b.lost for b in boxes])
+    for group in tuples.groups:
+        _look(group, boxes, some)
     out = some.astype(np.uint8)
     single = np.flatnonzero(some & np.logical_and.reduce([b.single for b in boxes]))
     ranks = np.stack([b.low[single] for b in boxes], axis=1)
@@ -214,22 +207,16 @@ def _by_tuples(of: Compared, stats: Statistics, at: Positions) -> Verdicts:
     return out
 
 
-def _numbered(ends: list[int], tuples: Tuples) -> Any:
-    return enumerate(zip(ends, tuples.values, strict=True))
-
-
-def _look(rows: Positions, pattern: Positions, boxes: list[_Box], some: Mask) -> None:
-    """Mark boxes that may hold one of the rows; these have a number, NaN or NULL in the same columns."""
+def _look(group: Group, boxes: list[_Box], some: Mask) -> None:
+    """Mark boxes that may hold one of the rows of a group."""
     fits = ~some
-    for kind, box in zip(pattern, boxes, strict=True):
+    for kind, box in zip(group.kinds, boxes, strict=True):
         fits &= (box.real, box.nans, box.nulls)[kind]
-    numbers = np.flatnonzero(pattern == 0)
     left = np.flatnonzero(fits)
-    if not len(left):
-        return
-    if not len(numbers):
+    numbers = [i for i, kind in enumerate(group.kinds) if kind == 0]
+    if not len(left) or group.tree is None:
         some[left] = True
         return
     low = np.stack([boxes[i].low[left] for i in numbers], axis=1)
     high = np.stack([boxes[i].high[left] for i in numbers], axis=1)
-    some[left[any_inside(tree_of(np.ascontiguousarray(rows[:, numbers])), low, high)]] = True
+    some[left[any_inside(group.tree, low, high)]] = True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +15,17 @@ import pyarrow.compute as pc
 from skipstone.bindings.dynamic.domain import Domain
 from skipstone.bindings.dynamic.keys import NAN, Mask, in_bytes
 from skipstone.ir.types import DType, Kind
+from skipstone.kernels.boxes import Tree, tree_of
 
 Ranks = npt.NDArray[np.int64]
 MOST: Final = 2**62  # different codes, beyond which they are numbered anew
 
 
-def places(ascending: pa.Array, wanted: pa.Array, side: str) -> Ranks:
+def places(ascending: pa.Array, wanted: pa.Array, side: Literal["left", "right"]) -> Ranks:
     """Where values would stand among ascending ones, as `numpy.searchsorted` says; neither has NULL."""
     if not pa.types.is_large_binary(ascending.type):
-        found = np.searchsorted(ascending.to_numpy(zero_copy_only=False), wanted.to_numpy(zero_copy_only=False), side)  # type: ignore[arg-type]
-        return found.astype(np.int64, copy=False)
+        given = ascending.to_numpy(zero_copy_only=False), wanted.to_numpy(zero_copy_only=False)
+        return np.asarray(np.searchsorted(*given, side=side), np.int64)
     if hasattr(pc, "search_sorted"):  # pyarrow 26
         return np.asarray(pc.search_sorted(ascending, wanted, side=side).to_numpy(), np.int64)
     keys, find = ascending.to_pylist(), bisect.bisect_left if side == "left" else bisect.bisect_right
@@ -49,6 +51,19 @@ def within(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Rows that have a number, NaN or NULL in the same columns.
+
+    Attributes:
+        kinds: Which each column has: 0 a number or bytes, 1 NaN, 2 NULL.
+        tree: Their ranks in the columns of kind 0; None: there are no such columns.
+    """
+
+    kinds: tuple[int, ...]
+    tree: Tree | None
+
+
+@dataclass(frozen=True, eq=False)
 class Tuples:
     """Distinct rows of keys.
 
@@ -57,12 +72,14 @@ class Tuples:
         ranks: Shape (rows, columns): which of them each row has; NULL is past them.
         folds: How the ranks of a row become one code: where not None, codes so far are numbered by it before the next column's rank joins.
         codes: Of the rows, ascending.
+        numbers: How many of each column's values are not NaN, which is the last.
     """
 
     values: tuple[pa.Array, ...]
     ranks: Ranks
     folds: tuple[Ranks | None, ...]
     codes: Ranks
+    numbers: tuple[int, ...]
 
     @classmethod
     def of(cls, columns: list[pa.Array], dtypes: tuple[DType, ...]) -> Tuples:
@@ -87,7 +104,21 @@ class Tuples:
             folds.append(fold)
             codes = codes * (len(own) + 1) + matrix[:, i]
             size *= len(own) + 1
-        return cls(tuple(values), matrix, tuple(folds), np.sort(codes))
+        numbers = [len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN) for v, t in zip(values, dtypes, strict=True)]
+        return cls(tuple(values), matrix, tuple(folds), np.sort(codes), tuple(numbers))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The rows by where they have NaN and NULL, as trees; made once."""
+        pattern = np.zeros(len(self.ranks), np.int64)
+        for i, (values, numbers) in enumerate(zip(self.values, self.numbers, strict=True)):
+            pattern = pattern * 3 + (self.ranks[:, i] >= numbers) + (self.ranks[:, i] >= len(values))
+        out = []
+        for p in np.unique(pattern).tolist():
+            kinds = tuple(p // 3**i % 3 for i in reversed(range(len(self.values))))
+            columns = [i for i, kind in enumerate(kinds) if kind == 0]
+            out.append(Group(kinds, tree_of(self.ranks[pattern == p][:, columns]) if columns else None))
+        return out
 
     def member(self, lanes: list[pa.Array]) -> Mask:
         """Which rows of lanes are among them; NULL equals NULL."""
@@ -114,4 +145,4 @@ class Tuples:
         if not len(self.codes):
             return np.zeros(len(ranks), np.bool_)
         at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        return present & (self.codes[at] == codes)
+        return np.asarray(present & (self.codes[at] == codes), np.bool_)

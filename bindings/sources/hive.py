@@ -194,9 +194,8 @@ class HivePlan(Plan):
     def unpruned(self) -> Plan:
         """The same question without any pruning: every folder is listed, every row group is read and every row is judged."""
         order = [str(key) for key in self.order] or None
-        everything = self._source.whole.plan(
-            self.predicate, columns=self.columns, order_by=order, timezone=self.timezone, dynamic=self.dynamic and self.dynamic.filters
-        )
+        filters = None if self.dynamic is None else list(self.dynamic.filters)
+        everything = self._source.whole.plan(self.predicate, columns=self.columns, order_by=order, timezone=self.timezone, dynamic=filters)
         return everything.unpruned()
 
     def __repr__(self) -> str:
