@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.kernels.columns import Column
+from skipstone.kernels.pool import run_chunks
 
 Positions = npt.NDArray[np.int64]
+CHUNK: Final = 1 << 16  # bounds that one thread looks for at a time
 
 
 def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positions, Positions]:
@@ -36,8 +38,19 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
             continue
         bound, known = lanes[at], known[at]
         if column.codes is not None:  # of values below a code, all bounds up to them come before it; of those up to it, all below them
-            found = np.searchsorted(lefts if upper else rights, bound, "right")
+            found = _search(lefts if upper else rights, bound, right=True)
         else:
-            found = np.searchsorted(lefts, bound.astype(lefts.dtype, copy=False), "right" if upper else "left")
+            found = _search(lefts, bound.astype(lefts.dtype, copy=False), right=upper)
         np.copyto(out, found, where=known)
     return low, high
+
+
+def _search(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any], *, right: bool) -> Positions:
+    """`numpy.searchsorted`, in the pool."""
+    out = np.empty(len(wanted), np.int64)
+
+    def find(first: int, stop: int) -> None:
+        out[first:stop] = np.searchsorted(ascending, wanted[first:stop], "right" if right else "left")
+
+    run_chunks(find, len(wanted), CHUNK)
+    return out

@@ -83,7 +83,7 @@ class DynamicFilterData:
         return pa.schema([pa.field(f.name, self._type(i)) for i, f in enumerate(self._fields.fields)])
 
     def _type(self, i: int) -> pa.DataType:
-        if self.state.dtypes[i] == in_spark(from_arrow(self._fields.fields[i].type)):
+        if self.state.dtypes[i] == from_arrow(self._fields.fields[i].type) or not self.state.dtypes[i].ordered:
             return self._fields.fields[i].type
         return array_of(pa.nulls(0, pa.int64()), self.state.dtypes[i]).type
 

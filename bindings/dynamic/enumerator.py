@@ -95,7 +95,7 @@ class SplitEnumerator:
         self._deadline = time.monotonic() + wait
         self._handed = np.zeros(len(plan.verdicts), np.bool_)
         self._left: deque[Split] | None = None
-        self._stopped = False
+        self._stopped, self._news = False, threading.Event()
         self._filters = () if plan.dynamic is None else plan.dynamic.filters
         for f in self._filters:
             f.when_complete(self._arrived)
@@ -191,6 +191,7 @@ class SplitEnumerator:
     def _arrived(self, f: DynamicFilter) -> None:
         """Plan what is left by what is known now."""
         with self._lock:
+            self._news.set()
             if f.error is not None:
                 self.errors.append(f.error)
             if f.data is None or self._stopped:
@@ -203,17 +204,19 @@ class SplitEnumerator:
 
     def _await(self) -> None:
         while (left := self._deadline - time.monotonic()) > 0:
-            open_ = [f for f in self._filters if not f.complete and f.awaitable]
-            if not open_ or self._stopped:
-                return
-            open_[0].wait(left)
+            with self._lock:
+                self._news.clear()
+                if self._stopped or not any(f.awaitable and not f.complete for f in self._filters):
+                    return
+            self._news.wait(left)
 
     # State.
 
     def stop(self) -> None:
         """Hand out nothing more, and wait for no filter."""
         with self._lock:
-            self._stopped, self._left, self._deadline = True, deque(), 0.0
+            self._stopped, self._left = True, deque()
+            self._news.set()
 
     cancel = stop
 

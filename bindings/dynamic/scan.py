@@ -99,12 +99,10 @@ class DynamicFilters:
         n, data = statistics.num_containers, f.data
         if f.needs is Needs.ALL:
             return np.full(n, Verdict.ALWAYS, np.uint8)
-        out = np.full(n, Verdict.MAYBE, np.uint8)
         if data is None:
-            return out
-        for terms in self.targets(f):
-            found = _judge(f, self._compared(data, terms), statistics)
-            out = found if len(self.targets(f)) == 1 else np.where(found == Verdict.NEVER, found, out).astype(np.uint8)
+            return np.full(n, Verdict.MAYBE, np.uint8)
+        judged = [_judge(f, self._compared(data, terms), statistics) for terms in self.targets(f)]
+        out: Verdicts = np.minimum.reduce(judged)
         return out
 
     def targets(self, f: DynamicFilter) -> list[tuple[Node, ...]]:
