@@ -4,6 +4,7 @@ import datetime as dt
 import pickle
 import threading
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ NEVER, MAYBE, ALWAYS = 0, 1, 2
 
 
 def schema(**types):
-    return pa.schema([(n, t) for n, t in types.items()])
+    return pa.schema(list(types.items()))
 
 
 def collected(of, *batches, **options):
@@ -125,7 +126,7 @@ def test_order_batches_and_parts_do_not_matter(limits):
     for _ in range(10):
         shuffled = table.take(r.permutation(60))
         cuts = [0, *sorted(r.integers(0, 61, 3)), 60]
-        parts = [collected(of, shuffled.slice(a, b - a), shuffled.slice(b, 1), **limits) for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [collected(of, shuffled.slice(a, b - a), shuffled.slice(b, 1), **limits) for a, b in pairwise(cuts)]
         left = parts[0].merge(parts[1]).merge(parts[2].merge(parts[3]))
         right = parts[3].merge(parts[2].merge(parts[1], parts[0]))
         assert expected == left == right and expected.fingerprint == right.fingerprint

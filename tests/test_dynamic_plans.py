@@ -326,6 +326,25 @@ def test_one_partition_without_values(table):
     assert empty.files == () and ss.scan_parquet(table.files[0]).plan(dynamic=[ss.DynamicFilter(keys(0), columns={"k": "day"})]).count() == 10
 
 
+@pytest.mark.parametrize("order", ["k", "k DESC", "k DESC NULLS FIRST", "v, k DESC"])
+def test_top_k_while_reading(tmp_path, order):
+    r = np.random.default_rng(2)
+    for i in range(40):
+        k = r.integers(0, 1000, 10) + (i * 37) % 40 * 20
+        pq.write_table(pa.table({"k": pa.array(k, mask=r.random(10) < 0.1 * (i == 17)), "v": r.integers(i // 4, i // 4 + 3, 10)}), tmp_path / f"{i:02}.parquet")
+    plan = ss.scan_parquet(str(tmp_path)).plan("k % 2 = 0 OR k IS NULL", order_by=order, limit=5)
+    splits, found = plan.splits(), []
+    for split in splits:
+        rows = split.to_arrow()
+        splits.offer(rows)
+        found.append(rows)
+    from skipstone.bindings.order import first_rows
+
+    best = first_rows(pa.concat_tables(found), plan.order, 5)
+    assert best.column("k").to_pylist() == plan.to_arrow().column("k").to_pylist()
+    assert len(found) < 20
+
+
 @pytest.mark.parametrize("late", [0.0, 0.005])
 def test_ten_readers(table, late):
     splits = table.plan().splits(range(10), min_desired_splits=12)

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.filter import DynamicFilter
+from skipstone.bindings.dynamic.topk import TopK
+from skipstone.bindings.order import best_first
 from skipstone.ir.errors import DynamicFilterError
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ class SplitEnumerator:
         plan: What is to be read. Its `dynamic` filters may be incomplete.
         readers, min_desired_splits, hosts, wait: As for `Plan.splits`.
 
+    Of a sorted plan with a limit, splits are single containers, those with the best rows first; readers `offer` what they found, and
+    the k-th row so far leaves out what cannot come before it.
+
     Safe to share between threads.
 
     Source: Flink FLIP-248, `DynamicFileSplitEnumerator` and `DynamicFileEnumerator`.
@@ -96,6 +101,7 @@ class SplitEnumerator:
         self._handed = np.zeros(len(plan.verdicts), np.bool_)
         self._left: deque[Split] | None = None
         self._stopped, self._news = False, threading.Event()
+        self._top = TopK(plan, plan.cut.limit) if plan.order and plan.cut is not None else None
         self._filters = () if plan.dynamic is None else plan.dynamic.filters
         for f in self._filters:
             f.when_complete(self._arrived)
@@ -146,6 +152,16 @@ class SplitEnumerator:
                 raise DynamicFilterError(f"{split.path}: row groups {list(split.row_groups)} were given back, and are not handed out")
             self._handed[list(split.containers)] = False
             self._left = None
+
+    def offer(self, rows: pa.Table) -> None:
+        """Tell rows that a reader found, of a plan that is sorted and has a limit: splits that cannot hold better ones are not handed out.
+
+        Args:
+            rows: All rows of a split, or some, with the columns that the plan sorts by.
+        """
+        if self._top is not None and self._top.offer(rows):
+            with self._lock:
+                self._left = None
 
     def __iter__(self) -> Iterator[Split]:
         """Splits until there are no more."""
@@ -229,7 +245,12 @@ class SplitEnumerator:
     def _splits(self) -> deque[Split]:
         if self._left is None:
             kept = self.plan.kept
-            self._left = deque(self._cut(kept[~self._handed[kept]]))
+            kept = kept[~self._handed[kept]]
+            if self._top is not None:
+                best = best_first(self.plan.statistics, self.plan.order[0], kept[self._top.wanted()[kept]])
+                self._left = deque(split for c in best.tolist() for split in self._cut(np.array([c], np.int64)))
+            else:
+                self._left = deque(self._cut(kept))
         return self._left
 
     def _cut(self, containers: Positions) -> Iterator[Split]:
