@@ -37,9 +37,8 @@ FIRST = 2450815
 def returns():
     r = np.random.default_rng(3)
     days = np.sort(r.integers(0, DAYS, 20_000)) + FIRST
-    return pa.table({
-        "sr_returned_date_sk": pa.array(days, pa.int32(), mask=r.random(20_000) < 0.01), "sr_return_time_sk": r.integers(0, 86400, 20_000), "sr_item_sk": r.integers(0, 99, 20_000),
-    })  # fmt: skip
+    keys = pa.array(days, pa.int32(), mask=r.random(20_000) < 0.01)
+    return pa.table({"sr_returned_date_sk": keys, "sr_return_time_sk": r.integers(0, 86400, 20_000), "sr_item_sk": r.integers(0, 99, 20_000)})
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +163,12 @@ def test_columns(tmp_path):
 def test_rows_that_spark_raises_for():
     with pytest.raises(ss.UnsupportedForm, match="Spark raises an error"):
         ss.join(pa.table({"k": [1]}), pa.table({"k": ["one"]}), on="k")
+
+
+def test_the_workload():
+    from bench.dynamic import dynamic
+    from bench.report import Options
+    from bench.show import table
+
+    report = dynamic(Options(rounds=1, containers=2000))
+    assert "ten readers read" in " ".join(r.text for r in report.requirements) and "late filter" in table(report.rows)

@@ -16,7 +16,7 @@ from skipstone.bindings.dynamic.domain import ALL
 from skipstone.bindings.dynamic.keys import keyed
 from skipstone.bindings.dynamic.limits import RANGES, limits_of
 from skipstone.bindings.dynamic.rows import batches_of
-from skipstone.bindings.dynamic.state import State, bounded, distinct, empty, row_bytes, union
+from skipstone.bindings.dynamic.state import State, bounded, distinct, empty, row_bytes, union, union_all
 from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import Incomparable, Session
 
@@ -82,7 +82,7 @@ class DynamicFilterCollector:
         self._fields = Fields(names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi))
         self._state = empty(self._fields.dtypes, self._limits)
         self._waiting: list[State] = []
-        self._bytes, self._rows = 0, 0
+        self._bytes, self._known, self._rows = 0, 0, 0
         self._finished: DynamicFilterData | None = None
         self._start_making()
 
@@ -118,7 +118,7 @@ class DynamicFilterCollector:
                 self._rows += rows.num_rows
                 self._waiting.append(part)
                 self._bytes += 64 if part.rows is None else row_bytes(part.rows, part.dtypes)
-                if self._bytes > max(WAITING, self._state.nbytes):
+                if self._bytes > max(WAITING, self._known):
                     self._settle()
 
     def merge(self, *others: DynamicFilterCollector | DynamicFilterData) -> None:
@@ -149,13 +149,11 @@ class DynamicFilterCollector:
             return self._state
 
     def _settle(self) -> None:
-        """Join what waits with what is known; in pairs, so that each row is moved a few times only."""
-        waiting = self._waiting
-        while len(waiting) > 1:
-            waiting = [union(a, b) if b is not None else a for a, b in zip(waiting[::2], [*waiting[1::2], None], strict=False)]
-        for state in waiting:
-            self._state = union(self._state, state)
-        self._waiting, self._bytes = [], 0
+        """Join what waits with what is known. At least as much waits as is known, so each row is moved a few times only."""
+        if self._waiting:
+            self._state = union_all([self._state, *self._waiting])
+            self._waiting, self._bytes = [], 0
+            self._known = self._state.nbytes
 
     def _part(self, rows: pa.Table) -> State:
         """The distinct keys of some rows."""

@@ -139,3 +139,14 @@ def union(a: State, b: State) -> State:
     n = len(a.dtypes)
     parts = [s.domains or tuple(domain_of(_column(s.rows, i), t, s.limits, n) for i, t in enumerate(s.dtypes)) for s in (a, b)]
     return replace(a, rows=None, domains=tuple(joined(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)), **flags)
+
+
+def union_all(states: list[State]) -> State:
+    """The keys of all; distinct rows are looked for once, and what has none is joined in pairs."""
+    first = states[0]
+    if all(s.rows is not None and s.dtypes == first.dtypes and not s.broken for s in states):
+        flags = {name: any(getattr(s, name) for s in states) for name in ("seen", "nulls", "blank", "dropped")}
+        return bounded(replace(first, rows=distinct(pa.concat_tables([s.rows for s in states])), **flags))
+    while len(states) > 1:
+        states = [union(*states[i : i + 2]) if i + 1 < len(states) else states[i] for i in range(0, len(states), 2)]
+    return states[0]
