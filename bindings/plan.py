@@ -232,9 +232,12 @@ class Plan:
         """
         if self.cut is not None and not self.order:
             return "limit"
-        if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
+        asked = self.predicate is not None and self.predicate.node != TRUE and len(self.table.schema) > 0
+        joined = {name for e in (self.dynamic.effects if self.dynamic is not None else ()) if e.pruned for name in e.fields}
+        if not asked and not joined:
             return "none"
-        return "partition" if self._is_of_partitions(self.predicate.node) else "data"
+        by_partition = not asked or (self.predicate is not None and self._is_of_partitions(self.predicate.node))
+        return "partition" if by_partition and joined <= set(self.table.partition_columns) else "data"
 
     @property
     def kind(self) -> str:

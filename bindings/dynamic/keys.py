@@ -49,9 +49,11 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
     """
     a, b = in_spark(a), in_spark(b)
     if a == b:
-        if not a.ordered and (a.kind is Kind.NULL or a.name.startswith(("map", "collated"))):
+        if a.name.startswith(("map", "collated")):
             raise Incomparable(f"keys of type {a} are not compared here")
         return a
+    if Kind.NULL in (a.kind, b.kind):
+        return b if a.kind is Kind.NULL else a
     if a.kind is Kind.STRING:
         a, b = b, a
     if not (a.ordered and b.ordered):
@@ -83,7 +85,7 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     source = from_arrow(array.type)
     if source == to:
         return array
-    encoded = array.dictionary_encode()
+    encoded = pa.nulls(len(array), pa.bool_()).dictionary_encode() if source.kind is Kind.NULL else array.dictionary_encode()
     if not len(encoded.dictionary):
         empty = Values(to, np.empty(1, lane_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
         empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0

@@ -29,7 +29,16 @@ def batches_of(rows: Any, names: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def table_of(rows: Any) -> pa.Table:
-    """Rows as an Arrow table."""
+    """Rows as an Arrow table, without views, which Arrow lacks operations of."""
+    table = _table_of(rows)
+    for i, f in enumerate(table.schema):
+        kind = pa.large_string() if pa.types.is_string_view(f.type) else pa.large_binary() if pa.types.is_binary_view(f.type) else None
+        if kind is not None:
+            table = table.set_column(i, f.with_type(kind), table.column(i).cast(kind))
+    return table
+
+
+def _table_of(rows: Any) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):

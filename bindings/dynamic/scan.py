@@ -21,7 +21,7 @@ from skipstone.ir.bind import bind_scalar
 from skipstone.ir.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError, UnknownColumn
 from skipstone.ir.functions.build import cast
-from skipstone.ir.node import Node, Op, show_path
+from skipstone.ir.node import Name, Node, Op, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
 from skipstone.ir.session import Incomparable, Session
@@ -114,7 +114,7 @@ class DynamicFilters:
         leaves = leaves_of(self.schema)
         bound = []
         for one in each:
-            scalars = [bind_scalar(col(name).node, leaves, self.session) for name in ([one] if isinstance(one, str) else one)]
+            scalars = [bind_scalar(named(name, self.schema, self.session), leaves, self.session) for name in ([one] if isinstance(one, str) else one)]
             if wrong := [s for s in scalars if s.op is not Op.COLUMN]:
                 raise DynamicFilterError(f"a filter is compared with {wrong[0]}; expected a column of the scan")
             bound.append(scalars)
@@ -213,10 +213,16 @@ def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> 
     out, leaves = [], leaves_of(schema)
     for name in candidates:
         try:
-            bound = bind_scalar(col(name).node, leaves, session)
+            bound = bind_scalar(named(name, schema, session), leaves, session)
             if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:
                 compared_in(bound.dtype, bound.dtype, session)
                 out.append(name)
         except (UnknownColumn, Incomparable):
             continue
     return out
+
+
+def named(name: str, schema: pa.Schema, session: Session) -> Node:
+    """A column by the name that the schema has for it, whatever that holds, or as SQL writes it: `a.b` is a struct's field."""
+    fold = (lambda s: s) if session.case_sensitive else str.lower
+    return Node(Op.COLUMN, value=Name((name,))) if fold(name) in map(fold, schema.names) else col(name).node

@@ -144,9 +144,10 @@ def union(a: State, b: State) -> State:
 def union_all(states: list[State]) -> State:
     """The keys of all; distinct rows are looked for once, and what has none is joined in pairs."""
     first = states[0]
-    if all(s.rows is not None and s.dtypes == first.dtypes and not s.broken for s in states):
-        flags = {name: any(getattr(s, name) for s in states) for name in ("seen", "nulls", "blank", "dropped")}
-        return bounded(replace(first, rows=distinct(pa.concat_tables([s.rows for s in states])), **flags))
+    rows = [s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.broken]
+    if len(rows) == len(states):
+        seen, nulls, blank, dropped = (any(found) for found in zip(*((s.seen, s.nulls, s.blank, s.dropped) for s in states), strict=True))
+        return bounded(State(first.dtypes, first.limits, distinct(pa.concat_tables(rows)), (), seen, nulls, blank, dropped))
     while len(states) > 1:
         states = [union(*states[i : i + 2]) if i + 1 < len(states) else states[i] for i in range(0, len(states), 2)]
     return states[0]
