@@ -156,6 +156,29 @@ def test_hive_partitions(tmp_path):
         assert plan.unpruned().to_arrow().num_rows == len(expected)
 
 
+def test_hive_folders_are_not_listed(tmp_path):
+    for day in range(10):
+        for hour in range(3):
+            place = tmp_path / f"day={day}" / f"hour={hour}"
+            place.mkdir(parents=True)
+            pq.write_table(pa.table({"k": [day * 10 + hour]}), place / "part.parquet")
+    kinds = {"day": pa.int32(), "hour": pa.int32()}
+    days = collected(schema(day=pa.int32()), {"day": [2, 5]})
+    table = ss.scan_hive(str(tmp_path), partition_schema=kinds)
+    plan = table.plan("hour < 2", dynamic=[days], columns=["k"])
+    assert plan.to_arrow().column("k").to_pylist() == [20, 21, 50, 51] and table.work["footers"] <= 5
+    assert "not listed" in plan.explain() and plan.unpruned().to_arrow().equals(plan.to_arrow())
+    assert plan.with_dynamic([]).to_arrow().num_rows == 20
+    later = ss.DynamicFilter(columns={"hour": "hour"})
+    plan = ss.scan_hive(str(tmp_path), partition_schema=kinds).plan(dynamic=[days, later])
+    later.report(collected(schema(hour=pa.int32()), {"hour": [1]}))
+    assert plan.replanned().to_arrow().column("k").to_pylist() == [21, 51]
+    splits = plan.splits()
+    assert [s.to_arrow().column("k").to_pylist() for s in splits] == [[21], [51]]
+    for how, rows in (("anti", 24), ("left", 30), ("not in", 24), ("full", 30)):
+        assert ss.scan_hive(str(tmp_path), partition_schema=kinds).plan(dynamic=[ss.DynamicFilter(days, how=how)]).to_arrow().num_rows == rows
+
+
 def test_delta(tmp_path):
     import deltalake
 
