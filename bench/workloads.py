@@ -7,6 +7,7 @@ from typing import Final
 
 from bench.cold import compiling
 from bench.delta import delta
+from bench.dynamic import dynamic
 from bench.files import files
 from bench.hive import hive
 from bench.iceberg import iceberg
@@ -43,6 +44,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "hive": hive,
     "iceberg": iceberg,
     "lakes": lakes,
+    "dynamic": dynamic,
     "power": power,
     "shards": shards,
     "spark_reads": spark_reads,
@@ -63,4 +65,5 @@ USUAL: Final = (
     "hive",
     "iceberg",
     "lakes",
+    "dynamic",
 )

@@ -16,6 +16,7 @@ from skipstone.ir.text import show
 from skipstone.kernels.bounds import bounds_of
 
 if TYPE_CHECKING:
+    from skipstone.bindings.dynamic.scan import DynamicFilters
     from skipstone.bindings.plan import DataSize, Plan
     from skipstone.bindings.predicate import PruningPredicate
 
@@ -151,12 +152,35 @@ def explain_plan(plan: Plan) -> str:
     if plan.cut is not None:
         reached = f"reached by {plan.cut.logical_rows} rows that are certain to match" if plan.cut.reached else "not reached by rows that are certain to match"
         lines.append(f"limit       {plan.cut.limit}: {reached}")
+    if plan.deferred is not None:
+        lines.append(f"limit       {plan.deferred}: left to the join, as it is not certain which rows have a match")
+    if plan.dynamic is not None:
+        lines += explain_dynamic(plan.dynamic, plan.columns, unit)
     lines += [f"kept        {count} {unit}: {reason}" for reason, count in plan.kept_because.items()]
     lines += [f"unused      {text}" for text in plan.unused]
     lines.append(f"work        {plan.table.work}")
     if plan.predicate is not None:
         lines += [plan.predicate.explain(plan.statistics)]
     return "\n".join(lines)
+
+
+def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> Iterator[str]:
+    """The scan over the collectors that filter it, and what each did.
+
+    Source: Flink FLIP-248, the explained plan.
+    """
+    yield f"DynamicFilteringTableSourceScan(fields=[{', '.join(columns)}])"
+    for e in dynamic.effects:
+        f = e.filter
+        keys = ", ".join(f.data.fields if f.data is not None else f.columns)
+        built = [] if e.rows is None else [f"{e.rows:,} rows"]
+        built += [] if e.seconds is None else [f"{e.seconds * 1e3:.1f} ms"]
+        yield f"+- DynamicFilteringDataCollector(fields=[{keys}])"
+        yield f"     compared     {', '.join(e.fields) or 'not known yet'} {f.op} key, {f.how} join, which needs {f.needs.value}"
+        yield f"     collected    {e.state}{' of ' + ' in '.join(built) if built else ''}"
+        yield f"     pruned       {e.pruned} {unit} more"
+    if dynamic.pending:
+        yield f"     incomplete   {len(dynamic.pending)} of {len(dynamic.filters)} filters may still come"
 
 
 def _amount(size: DataSize) -> str:

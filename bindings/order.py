@@ -189,21 +189,20 @@ def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Posit
 
 def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
     """The first rows of a plan, in their order."""
+    from skipstone.bindings.dynamic.topk import TopK
+
     keys, k = plan.order, None if plan.cut is None else plan.cut.limit
     names = list(dict.fromkeys([*plan.columns, *(key.path[0] for key in keys)]))
     left = best_first(plan.statistics, keys[0], plan.kept)
     size = len(left) if k is None else 2 * threads()
-    best: pa.Table | None = None
+    top = TopK(plan, k)
     while len(left) and k != 0:
         now, left = left[:size], left[size:]
-        found = plan.only(now, names).to_arrow()
-        best = first_rows(found if best is None else pa.concat_tables([best, found]), keys, k)
-        if len(left) and k is not None and best.num_rows == k:
-            last = value_of(best, keys[0].path)[k - 1]
-            left = left[sooner(plan, keys, last)[left]]
+        if top.offer(plan.only(now, names).to_arrow()) and len(left):
+            left = left[top.wanted()[left]]
         size *= 2
-    if best is not None:
-        yield from best.select(plan.columns).to_batches()
+    if top.rows is not None:
+        yield from top.rows.select(plan.columns).to_batches()
 
 
 def sooner(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.aggregate import extreme
+from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.explain import Conjunct, conjuncts_of, explain_plan, judge_conjuncts, kept_because
 from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
 from skipstone.bindings.predicate import PruningPredicate
@@ -23,14 +24,19 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
 
+    from skipstone.bindings.dynamic.data import DynamicFilterData
+    from skipstone.bindings.dynamic.enumerator import SplitEnumerator
+    from skipstone.bindings.dynamic.filter import DynamicFilter
+    from skipstone.bindings.dynamic.scan import DynamicFilters
     from skipstone.bindings.predicate import Source
     from skipstone.bindings.sources.read import Tasks
     from skipstone.bindings.work import Work
 
+Dynamic: TypeAlias = "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 
@@ -164,8 +170,11 @@ class Plan:
         columns: What reading gives.
         statistics: What the verdicts were found by.
         order: What rows are sorted by.
-        cut: What a limit left; None: there is none.
+        cut: What a limit left; None: there is none, or it is left to the join.
         timezone: What partition values without a zone are read in.
+        dynamic: What joins say of the rows; None: nothing.
+        session: What names of dynamic filters' columns are bound under; None: the plan takes none.
+        deferred: A limit that is left to the join, as it is not certain which of the rows here have a match.
     """
 
     def __init__(
@@ -178,12 +187,21 @@ class Plan:
         limit: int | None = None,
         timezone: str = "UTC",
         order: tuple[SortKey, ...] = (),
+        dynamic: DynamicFilters | None = None,
+        static: npt.NDArray[np.uint8] | None = None,
+        session: Session | None = None,
+        asked: Statistics | None = None,
     ) -> None:
-        self.timezone, self.order = timezone, order
+        self.timezone, self.order, self.dynamic, self.session = timezone, order, dynamic, session
+        self._asked = statistics if asked is None else asked
+        self._static = verdicts if static is None else static
         self.table, self.predicate, self.statistics = table, predicate, statistics
         self.verdicts, self.columns = verdicts, columns
         self.cut: Cut | None = None
         self._chosen: Mask = verdicts != Verdict.NEVER
+        self.deferred: int | None = None
+        if dynamic is not None and not dynamic.decide_rows:
+            self.deferred, limit = limit, None
         if limit is not None and order:
             found = certain(table, statistics, verdicts, order, limit)
             self.cut = Cut(limit, 0 if found is None else found.rows, found is not None)
@@ -215,9 +233,12 @@ class Plan:
         """
         if self.cut is not None and not self.order:
             return "limit"
-        if self.predicate is None or self.predicate.node == TRUE or not len(self.table.schema):
+        asked = self.predicate is not None and self.predicate.node != TRUE and len(self.table.schema) > 0
+        joined = {name for e in (self.dynamic.effects if self.dynamic is not None else ()) if e.pruned for name in e.fields}
+        if not asked and not joined:
             return "none"
-        return "partition" if self.is_of_partitions(self.predicate.node) else "data"
+        by_partition = not asked or (self.predicate is not None and self.is_of_partitions(self.predicate.node))
+        return "partition" if by_partition and joined <= set(self.table.partition_columns) else "data"
 
     @property
     def kind(self) -> str:
@@ -282,7 +303,7 @@ class Plan:
             yield from read_in_order(self)
             return
         left = None if self.cut is None else self.cut.limit
-        for batch in self.table.tasks(self).batches():
+        for batch in self._passing():
             if left is None:
                 yield batch
                 continue
@@ -291,6 +312,17 @@ class Plan:
             left -= min(left, batch.num_rows)
             if not left:
                 return
+
+    def _passing(self) -> Iterator[pa.RecordBatch]:
+        """The matching rows that joins may need."""
+        if self.dynamic is None or not self.dynamic.columns:
+            yield from self.table.tasks(self).batches()
+            return
+        names = list(dict.fromkeys([*self.columns, *self.dynamic.columns]))
+        for batch in self.table.tasks(self._of(self.kept, names, None)).batches():
+            found = self.dynamic.passing(batch)
+            if found.num_rows:
+                yield found.select(self.columns)
 
     def to_arrow(self) -> pa.Table:
         """The matching rows as an Arrow table: what reading everything and filtering in Spark would give."""
@@ -357,16 +389,73 @@ class Plan:
 
     def only(self, containers: Positions, columns: list[str]) -> Plan:
         """A plan of some of the containers, by the same verdicts, without order and limit."""
+        return self._of(containers, columns, self.dynamic)
+
+    def _of(self, containers: Positions, columns: list[str], dynamic: DynamicFilters | None) -> Plan:
         verdicts = np.zeros_like(self.verdicts)
         verdicts[containers] = self.verdicts[containers]
-        return Plan(self.table, self.predicate, verdicts, columns, self.statistics, timezone=self.timezone)
+        return Plan(self.table, self.predicate, verdicts, columns, self.statistics, timezone=self.timezone, dynamic=dynamic)
+
+    def replanned(self) -> Plan:
+        """The same plan, with what dynamic filters say by now.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> later = ss.DynamicFilter(columns={"k": "x"})
+            >>> plan = ss.scan_parquet(path).plan(dynamic=[later])
+            >>> collector = ss.DynamicFilterCollector(["k"], pa.schema([("k", pa.int64())]))
+            >>> collector.add(pa.table({"k": [7, 95]}))
+            >>> later.report(collector.finish())
+            True
+            >>> len(plan.kept), len(plan.replanned().kept)
+            (10, 2)
+        """
+        return self if self.dynamic is None else self.with_dynamic(self.dynamic.filters)
+
+    def with_dynamic(self, filters: Sequence[DynamicFilter]) -> Plan:
+        """The same plan, with other dynamic filters; without any, if dynamic filtering is off."""
+        if self.session is None:
+            return self
+        from skipstone.bindings.dynamic.scan import DynamicFilters
+
+        dynamic = DynamicFilters(tuple(filters), self.table.schema, self.session)
+        limit = self.deferred if self.cut is None else self.cut.limit
+        verdicts = dynamic.judged(self._asked, self._static)
+        return Plan(
+            self.table, self.predicate, verdicts, self.columns, self.statistics, limit, self.timezone, self.order,
+            dynamic, self._static, self.session, self._asked,
+        )  # fmt: skip
+
+    def splits(
+        self,
+        readers: Iterable[int] | None = None,
+        *,
+        min_desired_splits: int | None = None,
+        hosts: Callable[[str], Iterable[str]] | None = None,
+        wait: float = 0.0,
+    ) -> SplitEnumerator:
+        """Hand the plan out to several readers, part by part, while dynamic filters may still arrive.
+
+        Args:
+            readers: Numbers of the readers that are registered; None: any may ask.
+            min_desired_splits: How many splits there should be at least: files are split between their row groups where there are fewer.
+            hosts: Of a path, the hosts that it is local to.
+            wait: Seconds that the first request waits for filters that are not complete.
+
+        Source: Flink FLIP-248, `DynamicFileSplitEnumerator`.
+        """
+        from skipstone.bindings.dynamic.enumerator import SplitEnumerator
+
+        return SplitEnumerator(self, readers, min_desired_splits=min_desired_splits, hosts=hosts, wait=wait)
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
         statistics = table.statistics_in(self.timezone)
         everything = np.full(statistics.num_containers, Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
-        return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order)
+        return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order, dynamic=self.dynamic)
 
     def explain(self) -> str:
         """A report for people: what is read and why, how the predicate was understood, and what each conjunct prunes."""
@@ -380,7 +469,7 @@ class Plan:
     @cached_property
     def kept_because(self) -> dict[str, int]:
         """Reason -> containers that are kept for it: every row matches, no statistics, a form that is not understood, bounds that overlap."""
-        chosen = np.where(self._chosen, self.verdicts, 0)
+        chosen = np.where(self._chosen, self._static, 0)
         if self.predicate is None:
             return {"nothing is asked": len(self.kept)} if len(self.kept) else {}
         return kept_because(self.predicate, self.statistics, chosen)
@@ -422,6 +511,8 @@ def plan_table(
     limit: int | None = None,
     order_by: str | Sequence[str] | None = None,
     stats_skipping: bool = True,
+    dynamic: Dynamic = None,
+    dynamic_filtering: bool | None = None,
     refine: Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]] | None = None,
 ) -> Plan:
     """Judge every container of a table (`ParquetTable.plan` says what most arguments mean); `refine` may know more of some."""
@@ -438,16 +529,21 @@ def plan_table(
     timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
     order = () if order_by is None else sort_keys(order_by, table.schema, Session(timezone, ansi, case_sensitive))
     statistics = table.statistics_in(timezone)
-    n = statistics.num_containers
-    if where is None:
-        return Plan(table, None, np.full(n, Verdict.ALWAYS, np.uint8), columns or names, statistics, limit, timezone, order)
-    predicate = predicate_over(table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
-    judged = predicate.evaluate(statistics if stats_skipping else statistics.of_partitions(table.partition_columns))
-    if isinstance(table, PrunedTable):
-        judged = table.refined(predicate, judged)
-    if refine is not None:
-        judged = refine(predicate, statistics, judged)
-    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order)
+    asked = statistics if stats_skipping else statistics.of_partitions(table.partition_columns)
+    predicate = None if where is None else predicate_over(table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+    static = np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8) if predicate is None else predicate.evaluate(asked)
+    if predicate is not None and isinstance(table, PrunedTable):
+        static = table.refined(predicate, static)
+    if predicate is not None and refine is not None:
+        static = refine(predicate, statistics, static)
+    session = Session(timezone, ansi, case_sensitive) if enabled(dynamic_filtering) else None
+    judged, filters = static, None
+    if dynamic is not None and session is not None:
+        from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
+
+        filters = DynamicFilters(filters_of(dynamic), table.schema, session)
+        judged = filters.judged(asked, static)
+    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order, filters, static, session, asked)
 
 
 def predicate_over(schema: pa.Schema, where: Source | PruningPredicate, *, timezone: str, ansi: bool, case_sensitive: bool) -> PruningPredicate:

@@ -60,6 +60,10 @@ class SourceError(SkipstoneError, OSError):
     """A file of a table is missing, truncated, of another format, or encrypted."""
 
 
+class DynamicFilterError(SkipstoneError, ValueError):
+    """A dynamic filter was given rows of other columns, a limit that is none, or differs from the one that it was before."""
+
+
 class BackendMissing(SkipstoneError, ImportError):
     """A backend was asked for by name, and its package or device is not there."""
 

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.plan import DataSize, Plan, Sizes, plan_table
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
@@ -26,14 +28,19 @@ from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import PredicateError, SourceError
 from skipstone.ir.node import Path
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.session import Session
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
 
 if TYPE_CHECKING:
+    from skipstone.bindings.dynamic.filter import DynamicFilter
+    from skipstone.bindings.dynamic.scan import DynamicFilters
+    from skipstone.bindings.plan import Dynamic
     from skipstone.bindings.predicate import Source
 
 
-class HiveTable:
+class HiveTable(DynamicTable):
     """A table of Parquet files in partition folders. Planning lists the folders that its condition admits, and reads their footers.
 
     What was listed or read once is kept, so that one table sees one state of each folder and file.
@@ -105,6 +112,8 @@ class HiveTable:
         columns: list[str] | None = None,
         limit: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -115,7 +124,7 @@ class HiveTable:
         The plan's verdicts, statistics and explanation are of these.
 
         Args:
-            where, columns, limit, order_by, timezone, ansi, case_sensitive: As for `ParquetTable.plan`.
+            where, columns, limit, order_by, dynamic, dynamic_filtering, timezone, ansi, case_sensitive: As for `ParquetTable.plan`.
 
         Raises:
             PredicateError: the condition is malformed or names no column.
@@ -136,21 +145,47 @@ class HiveTable:
             where = PruningPredicate(where, self.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
         if where is not None and not where.schema.equals(self.schema):
             raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
-        folders, passed_over = self._folders(where)
+        wanted = enabled(dynamic_filtering, self.dynamic_filtering)
+        folders, passed_over = self._folders(where, self._filters(dynamic, Session(timezone, ansi, case_sensitive)) if wanted else None)
         part = self._table(folders) if passed_over else self.whole
         with self._meter.phase("planning"):
-            plan = plan_table(part, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+            plan = plan_table(
+                part,
+                where,
+                columns=columns,
+                limit=limit,
+                order_by=order_by,
+                dynamic=dynamic,
+                dynamic_filtering=wanted,
+                timezone=timezone,
+                ansi=ansi,
+                case_sensitive=case_sensitive,
+            )
         return HivePlan(plan, self, passed_over)
 
-    def _folders(self, predicate: PruningPredicate | None) -> tuple[list[Folder], int]:
-        with self._meter.phase("listing"):
-            return self._tree.folders(None if predicate is None or not self._partitions else lambda found: self._admits(predicate, found))
+    def _filters(self, dynamic: Dynamic, session: Session) -> DynamicFilters | None:
+        """Filters that are there already, so that folders need not be listed for them."""
+        if dynamic is None or not self._partitions:
+            return None
+        from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
 
-    def _admits(self, predicate: PruningPredicate, folders: Sequence[Folder]) -> Mask:
-        """Which folders may hold a matching row, by the partition columns that are known at their depth."""
+        found = tuple(f for f in filters_of(dynamic) if f.data is not None)
+        return DynamicFilters(found, self.schema, session) if found else None
+
+    def _folders(self, predicate: PruningPredicate | None, filters: DynamicFilters | None = None) -> tuple[list[Folder], int]:
+        with self._meter.phase("listing"):
+            return self._tree.folders(
+                None if not self._partitions or (predicate is None and filters is None) else lambda found: self._admits(predicate, filters, found)
+            )
+
+    def _admits(self, predicate: PruningPredicate | None, filters: DynamicFilters | None, folders: Sequence[Folder]) -> Mask:
+        """Which folders may hold a row that matches and has a match, by the partition columns that are known at their depth."""
         fields = self._partitions[: len(folders[0][1])]
-        known: dict[Path, Raw] = {(f.name,): constant(values_of(folders, f, predicate.timezone)) for f in fields}
-        return predicate.prune(Statistics(self.schema, len(folders), known))
+        timezone = predicate.timezone if predicate is not None else filters.session.timezone if filters is not None else "UTC"
+        known: dict[Path, Raw] = {(f.name,): constant(values_of(folders, f, timezone)) for f in fields}
+        statistics = Statistics(self.schema, len(folders), known)
+        kept = np.ones(len(folders), np.bool_) if predicate is None else predicate.prune(statistics)
+        return kept if filters is None else filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
 
     def _table(self, folders: Sequence[Folder]) -> ParquetTable:
         with self._meter.phase("listing"):
@@ -178,8 +213,20 @@ class HivePlan(Plan):
     def unpruned(self) -> Plan:
         """The same question without any pruning: every folder is listed, every row group is read and every row is judged."""
         order = [str(key) for key in self.order] or None
-        everything = self._source.whole.plan(self.predicate, columns=self.columns, order_by=order, timezone=self.timezone)
+        filters = None if self.dynamic is None else list(self.dynamic.filters)
+        everything = self._source.whole.plan(self.predicate, columns=self.columns, order_by=order, timezone=self.timezone, dynamic=filters)
         return everything.unpruned()
+
+    def with_dynamic(self, filters: Sequence[DynamicFilter]) -> Plan:
+        """As for other plans; without a filter that folders were passed over for, these are listed."""
+        if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
+            order, limit = [str(key) for key in self.order] or None, self.deferred if self.cut is None else self.cut.limit
+            return self._source.plan(self.predicate, columns=self.columns, limit=limit, order_by=order, timezone=self.timezone, dynamic=list(filters))
+        return HivePlan(super().with_dynamic(filters), self._source, self._passed_over)
+
+    def explain(self) -> str:
+        """As for other plans, and how many folders were not listed."""
+        return super().explain() + (f"\nfolders     {self._passed_over} not listed, by partition values" if self._passed_over else "")
 
     def __repr__(self) -> str:
         if not self._passed_over:

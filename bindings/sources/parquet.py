@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.blooms import FileBlooms
 from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, Where, in_folder, list_files, partition_folders, resolve
@@ -28,11 +30,12 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plan import Dynamic
     from skipstone.bindings.predicate import PruningPredicate, Source
     from skipstone.bindings.sources.read import Tasks
 
 
-class ParquetTable:
+class ParquetTable(DynamicTable):
     """A Parquet data set whose footers are known: read, or saved before.
 
     Attributes:
@@ -204,6 +207,8 @@ class ParquetTable:
         columns: list[str] | None = None,
         limit: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -220,6 +225,9 @@ class ParquetTable:
                 kept until they have as many; if they do not, all that may match are.
             order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
                 row groups that may hold one of the first rows are kept.
+            dynamic: What joins say of the rows: `DynamicFilterData` of a collector, or `DynamicFilter`, which may still be on its
+                way. What they rule out is not read; a limit chooses among the rows that they leave.
+            dynamic_filtering: Whether `dynamic` counts at all; None: as the table says, or the environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -234,7 +242,18 @@ class ParquetTable:
             ([9], 5)
         """
         with self._known.meter.phase("planning"):
-            return plan_table(self, where, columns=columns, limit=limit, order_by=order_by, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+            return plan_table(
+                self,
+                where,
+                columns=columns,
+                limit=limit,
+                order_by=order_by,
+                dynamic=dynamic,
+                dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
+                timezone=timezone,
+                ansi=ansi,
+                case_sensitive=case_sensitive,
+            )
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

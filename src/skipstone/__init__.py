@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
+    from skipstone.bindings.dynamic.collector import DynamicFilterCollector as DynamicFilterCollector
+    from skipstone.bindings.dynamic.data import DynamicFilterData as DynamicFilterData
+    from skipstone.bindings.dynamic.data import DynamicFilteringEvent as DynamicFilteringEvent
+    from skipstone.bindings.dynamic.enumerator import Split as Split
+    from skipstone.bindings.dynamic.enumerator import SplitEnumerator as SplitEnumerator
+    from skipstone.bindings.dynamic.filter import DynamicFilter as DynamicFilter
+    from skipstone.bindings.dynamic.join import join as join
     from skipstone.bindings.expr import Expr as Expr
     from skipstone.bindings.expr import call as call
     from skipstone.bindings.expr import col as col
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.work import Work as Work
     from skipstone.ir.errors import AmbiguousColumn as AmbiguousColumn
     from skipstone.ir.errors import BackendMissing as BackendMissing
+    from skipstone.ir.errors import DynamicFilterError as DynamicFilterError
     from skipstone.ir.errors import PredicateError as PredicateError
     from skipstone.ir.errors import PredicateSyntaxError as PredicateSyntaxError
     from skipstone.ir.errors import PredicateTooDeep as PredicateTooDeep
@@ -53,6 +61,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "bindings.dynamic.collector": ("DynamicFilterCollector",),
+    "bindings.dynamic.data": ("DynamicFilterData", "DynamicFilteringEvent"),
+    "bindings.dynamic.enumerator": ("Split", "SplitEnumerator"),
+    "bindings.dynamic.filter": ("DynamicFilter",),
+    "bindings.dynamic.join": ("join",),
     "bindings.expr": ("Expr", "call", "col", "lit"),
     "bindings.many": ("prune_many",),
     "bindings.plan": ("DataSize", "Plan"),
@@ -69,6 +82,7 @@ _HOMES = {
     "ir.errors": (
         "AmbiguousColumn",
         "BackendMissing",
+        "DynamicFilterError",
         "PredicateError",
         "PredicateSyntaxError",
         "PredicateTooDeep",
@@ -89,6 +103,11 @@ __all__ = [
     "BackendMissing",
     "DataSize",
     "DeltaTable",
+    "DynamicFilter",
+    "DynamicFilterCollector",
+    "DynamicFilterData",
+    "DynamicFilterError",
+    "DynamicFilteringEvent",
     "Expr",
     "HiveTable",
     "IcebergTable",
@@ -104,6 +123,8 @@ __all__ = [
     "Shards",
     "SkipstoneError",
     "SourceError",
+    "Split",
+    "SplitEnumerator",
     "Statistics",
     "StatisticsError",
     "UnknownColumn",
@@ -112,6 +133,7 @@ __all__ = [
     "Work",
     "call",
     "col",
+    "join",
     "lit",
     "prune_many",
     "register_function",

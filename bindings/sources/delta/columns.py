@@ -274,6 +274,8 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
             words = pc.if_else(pc.match_substring_regex(words, r"^[+-]?[0-9]+$"), pc.replace_substring_regex(words, r"^\+", ""), None)
         elif pa.types.is_floating(kind):  # and NaN with a sign or a payload
             words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            words = _padded(words)
         if pa.types.is_timestamp(kind):
             read = _instants(words, kind, timezone)
         elif pa.types.is_decimal(kind):  # with an exponent Arrow's overflow unnoticed
@@ -289,12 +291,18 @@ def is_zoned(texts: Given) -> Given:
     return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
 
 
+def _padded(words: pa.Array) -> pa.Array:
+    """Dates with two digits for month and day, as Arrow reads them; Spark's casts take one too."""
+    words = pc.replace_substring_regex(words, r"^(\d{4})-(\d)-", r"\1-0\2-")
+    return pc.replace_substring_regex(words, r"^(\d{4})-(\d\d)-(\d)($|[ T])", r"\1-\2-0\3\4")
+
+
 def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
     """Timestamps of texts with a zone or without."""
     zoned = is_zoned(words)
-    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
     if kind.tz is None:
-        return bare
+        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
+    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
     absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [None if v is None else _instant(v, zone) for chunk in _chunks(bare) for v in chunk.cast(pa.int64()).to_pylist()]

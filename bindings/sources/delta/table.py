@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table
 from skipstone.bindings.sources.delta import disk
@@ -30,13 +32,14 @@ from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plan import Dynamic
     from skipstone.bindings.predicate import PruningPredicate, Source
     from skipstone.bindings.sources.read import Tasks
 
 Mask = npt.NDArray[np.bool_]
 
 
-class DeltaTable:
+class DeltaTable(DynamicTable):
     """One version of a Delta table, whose log has been read; files have not.
 
     Attributes:
@@ -247,6 +250,8 @@ class DeltaTable:
         order_by: str | Sequence[str] | None = None,
         stats_skipping: bool = True,
         footers: int = MOST,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -264,6 +269,9 @@ class DeltaTable:
             stats_skipping: Whether to ask statistics; else partition values alone decide.
             footers: Of so many files at most footers are read, where the log lacks bounds of a column; if there are more such
                 files among those that may match, of none.
+            dynamic: What joins say of the rows: `DynamicFilterData` of a collector, or `DynamicFilter`, which may still be on its
+                way. What they rule out is not read; a limit chooses among the rows that they leave.
+            dynamic_filtering: Whether `dynamic` counts at all; None: as the table says, or the environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -275,7 +283,8 @@ class DeltaTable:
         try:
             with self.meter.phase("planning"):
                 return plan_table(
-                    self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
+                    self, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping, dynamic=dynamic,
+                    dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
                     refine=self._refined(footers) if stats_skipping else None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
                 )  # fmt: skip
         except StatisticsError:  # what was kept on disk is damaged: the next scan reads the log

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import DataSize, Plan, plan_table, predicate_over
 from skipstone.bindings.sources.iceberg.fields import TableFields
@@ -25,13 +27,14 @@ from skipstone.ir.errors import BackendMissing, SourceError
 from skipstone.ir.node import show_path
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plan import Dynamic
     from skipstone.bindings.predicate import PruningPredicate, Source
 
 
 VIEWS: Final = 8  # sets of manifests whose statistics are kept
 
 
-class IcebergTable:
+class IcebergTable(DynamicTable):
     """One snapshot of an Iceberg table. Its manifest list has been read; manifests are when a plan needs them, files are not.
 
     Attributes:
@@ -191,6 +194,8 @@ class IcebergTable:
         limit: int | None = None,
         order_by: str | Sequence[str] | None = None,
         stats_skipping: bool = True,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
         timezone: str = "UTC",
         ansi: bool = True,
         case_sensitive: bool = False,
@@ -209,6 +214,9 @@ class IcebergTable:
             order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
                 files that may hold one of the first rows are kept.
             stats_skipping: Whether to ask statistics of columns; else partition values alone decide.
+            dynamic: What joins say of the rows: `DynamicFilterData` of a collector, or `DynamicFilter`, which may still be on its
+                way. What they rule out is not read; a limit chooses among the rows that they leave.
+            dynamic_filtering: Whether `dynamic` counts at all; None: as the table says, or the environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -222,7 +230,8 @@ class IcebergTable:
         files = self._files(np.flatnonzero(kept).tolist())
         with self._meter.phase("planning"):
             return plan_table(
-                files, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping,
+                files, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping, dynamic=dynamic,
+                    dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
                 timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
             )  # fmt: skip
 

@@ -1,0 +1,182 @@
+"""`dynamic`: join keys against containers, collecting them, ten readers with a late filter, and the document's query from files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import skipstone as ss
+from bench.measure import YARDSTICK, Run, Timing, interleave, yardstick
+from bench.report import OWN, Options, Report, Requirement, equal
+from skipstone.bindings.dynamic.scan import DynamicFilters
+from skipstone.ir.session import Session
+
+KEYS: Final = 1_000_000
+PAIRS: Final = 1_000_000  # containers for tuples
+SPAN: Final = 1 << 44
+BATCH: Final = 1 << 16  # rows that a collector is given at a time
+DIMENSION: Final = 4_000_000  # rows of the dimension that is collected
+DAYS, PER_DAY = 1000, 20_000  # of the document's query
+READERS, SPLITS = 10, 2000
+LONG: Final = pa.schema([("k", pa.int64())])
+Bounds = npt.NDArray[np.int64]
+
+
+def dynamic(options: Options) -> Report:
+    """Dynamic filters: 1 million keys, 10 million containers; rows collected in a second; a late filter; a star join."""
+    n = options.containers
+    report = Report(f"{min(KEYS, n):,} join keys, {n:,} containers", n)
+    rounds = options.rounds or 3
+    _keys(n, rounds, report)
+    _tuples(min(PAIRS, n), min(KEYS, n), rounds, report)
+    _collecting(min(DIMENSION, n), rounds, report)
+    with tempfile.TemporaryDirectory() as folder:
+        _late(folder, min(SPLITS, max(n // 100, 20)), report)
+    with tempfile.TemporaryDirectory() as folder:
+        _query(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
+    return report
+
+
+def _keys(n: int, rounds: int, report: Report) -> None:
+    """One key column: NumPy's binary search is the peer."""
+    r = np.random.default_rng(1)
+    low = np.sort(r.integers(0, SPAN, n))
+    high = low + r.integers(0, SPAN // KEYS // 2, n)
+    stats = ss.Statistics.from_dict({"k": {"min": pa.array(low), "max": pa.array(high), "null_count": np.zeros(n, np.int64)}}, LONG)
+    keys = np.unique(r.integers(0, SPAN, min(KEYS, n)))
+    data = _collected(LONG, pa.table({"k": keys}))
+
+    def by_numpy() -> Any:
+        return np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right")
+
+    def own() -> Any:
+        return _verdicts(data, stats) > 0
+
+    equal(OWN, own(), by_numpy())
+    _times("keys and containers", {OWN: own, "NumPy by hand": by_numpy}, n, rounds, report, "NumPy")
+
+
+def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
+    """Two key columns, in boxes that most keys are near to in one column alone."""
+    r = np.random.default_rng(2)
+    of = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    table = pa.table({name: r.integers(0, 1 << 20, keys) for name in of.names})
+    columns = {name: (low, low + 1000) for name in of.names for low in [r.integers(0, 1 << 20, n)]}
+    given = {name: {"min": pa.array(a), "max": pa.array(b), "null_count": np.zeros(n, np.int64)} for name, (a, b) in columns.items()}
+    stats, data = ss.Statistics.from_dict(given, of), _collected(of, table)
+    kept = _verdicts(data, stats) > 0
+    some = r.integers(0, n, 20)
+    a, b = (table.column(name).to_numpy() for name in of.names)
+    inside = [bool(((a >= columns["a"][0][i]) & (a <= columns["a"][1][i]) & (b >= columns["b"][0][i]) & (b <= columns["b"][1][i])).any()) for i in some]
+    equal(OWN, kept[some], np.array(inside))
+    _times("tuples and containers", {OWN: lambda: _verdicts(data, stats)}, n, rounds, report)
+    report.notes.append(f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; by each column alone all are")
+
+
+def _collecting(n: int, rounds: int, report: Report) -> None:
+    """Rows of a dimension, in batches; pyarrow's `unique` of all of them at once is the peer."""
+    r = np.random.default_rng(3)
+    for name, distinct in (("few keys", 10_000), ("all different", 1 << 40)):
+        table = pa.table({"k": r.integers(0, distinct, n)})
+
+        def own(table: pa.Table = table) -> int:
+            return int(_collected(LONG, table).num_rows or 0)
+
+        def by_arrow(table: pa.Table = table) -> int:
+            return len(table.column("k").unique())
+
+        equal("pyarrow", by_arrow(), own())
+        found = _times(f"collecting, {name}", {OWN: own, "pyarrow, unique": by_arrow}, n, rounds, report, "pyarrow")
+        report.notes.append(f"collector, {name}: {n / found[OWN].median:,.0f} rows a second")
+
+
+def _late(folder: str, count: int, report: Report) -> None:
+    """Ten readers that take two milliseconds for a split; the filter, which leaves one in ten, comes when a tenth is read."""
+    table = pa.table({"k": np.arange(count * 4)})
+    pq.write_table(table, f"{folder}/t.parquet", row_group_size=4)
+    plan = ss.scan_parquet(folder).plan()
+    data = _collected(LONG, pa.table({"k": np.arange(0, count * 4, 40)}))
+    seconds: dict[str, float] = {}
+    read_splits: dict[str, int] = {}
+    for name, given in (("no filter", None), ("a late filter", data)):
+        splits = plan.splits(min_desired_splits=count)
+        done = [0] * READERS
+
+        def read(i: int, splits: ss.SplitEnumerator = splits, done: list[int] = done) -> None:
+            while splits.next_split() is not None:
+                time.sleep(0.002)
+                done[i] += 1
+
+        start = time.perf_counter()
+        readers = [threading.Thread(target=read, args=(i,)) for i in range(READERS)]
+        for t in readers:
+            t.start()
+        while sum(done) < count // 10:
+            time.sleep(0.001)
+        if given is not None:
+            splits.on_filter(given)
+        for t in readers:
+            t.join()
+        seconds[name] = time.perf_counter() - start
+        read_splits[name] = sum(done)
+    for name, s in seconds.items():
+        text = f"{READERS} readers, {name}: {read_splits[name]:,} of {count:,} splits"
+        report.rows.append({"": text, "ms": s * 1e3, "best ms": s * 1e3, "times Skipstone": s / seconds["a late filter"]})
+    text = "splits that ten readers read without a filter, times those with one that comes late"
+    report.requirements.append(Requirement(text, read_splits["no filter"] / read_splits["a late filter"], 2))
+
+
+def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
+    """store_returns and date_dim, where no file is partitioned and days are only clustered."""
+    r = np.random.default_rng(4)
+    first = 2450815
+    for i in range(days // 10):
+        day = np.sort(r.integers(10 * i, 10 * i + 10, PER_DAY)).astype(np.int32) + first
+        rows = {"sr_returned_date_sk": pa.array(day, pa.int32()), "sr_item_sk": r.integers(0, 18_000, PER_DAY), "sr_return_amt": r.random(PER_DAY)}
+        pq.write_table(pa.table(rows), folder / f"{i:04}.parquet", row_group_size=5000)
+    dates = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(days)]
+    date_dim = pa.table({"d_date_sk": pa.array(np.arange(days) + first), "d_date_id": [str(d) for d in dates], "d_moy": [d.month for d in dates]})
+    table = ss.scan_parquet(str(folder))
+    options: dict[str, Any] = {"on": {"sr_returned_date_sk": "d_date_sk"}, "where_dim": "d_moy = 2", "columns_dim": ["d_date_id"]}
+
+    def own() -> pa.Table:
+        return ss.join(table, date_dim, **options)
+
+    def plain() -> pa.Table:
+        return ss.join(table, date_dim, **options, dynamic_filtering=False)
+
+    equal("the plain join", plain().equals(own()), True)
+    found = _times("the document's query, from files", {OWN: own, "without dynamic filtering": plain}, days, rounds, report)
+    report.requirements.append(
+        Requirement("the document's query without dynamic filtering, times with it", found["without dynamic filtering"].times(found[OWN]), 2)
+    )
+
+
+def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
+    collector = ss.DynamicFilterCollector(of.names, of, threshold=None)
+    for batch in table.to_batches(max_chunksize=BATCH):
+        collector.add(batch)
+    return collector.finish()
+
+
+def _verdicts(data: ss.DynamicFilterData, stats: ss.Statistics) -> npt.NDArray[np.uint8]:
+    everything = np.full(stats.num_containers, ss.Verdict.ALWAYS, np.uint8)
+    return DynamicFilters((ss.DynamicFilter(data),), stats.schema, Session()).judged(stats, everything)
+
+
+def _times(group: str, ways: dict[str, Run], n: int, rounds: int, report: Report, engine: str = OWN) -> dict[str, Timing]:
+    timings = interleave({YARDSTICK: yardstick, **ways}, rounds)
+    for name in ways:
+        t = timings[name]
+        report.time(f"{group}: {name}", t, (YARDSTICK, timings[YARDSTICK]), own=timings[OWN], engine=OWN if name == OWN else engine, group=group, n=n)
+        report.rows.append({"": f"{group}: {name}", "ms": t.median * 1e3, "best ms": t.best * 1e3, "times Skipstone": t.times(timings[OWN])})
+    return timings

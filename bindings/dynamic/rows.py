@@ -1,0 +1,76 @@
+"""Rows from anywhere as Arrow tables of the columns that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skipstone.ir.errors import AmbiguousColumn, DynamicFilterError, unknown_column
+from skipstone.ir.types import COLLATION_KEYS
+
+
+def batches_of(rows: Any, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Some columns of rows, in the order that they are asked for.
+
+    Args:
+        rows: An Arrow RecordBatch, Table or reader, a DataFrame of pandas or Polars, or anything with `__arrow_c_stream__`.
+
+    Raises:
+        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
+        DynamicFilterError: it is none of these.
+    """
+    if isinstance(rows, pa.RecordBatchReader):
+        for batch in rows:
+            yield chosen(pa.Table.from_batches([batch]), names)
+    else:
+        yield chosen(table_of(rows), names)
+
+
+def table_of(rows: Any) -> pa.Table:
+    """Rows as an Arrow table, without views, which Arrow lacks operations of."""
+    table = _table_of(rows)
+    for i, f in enumerate(table.schema):
+        kind = pa.large_string() if pa.types.is_string_view(f.type) else pa.large_binary() if pa.types.is_binary_view(f.type) else None
+        if kind is not None:
+            table = table.set_column(i, f.with_type(kind), table.column(i).cast(kind))
+    return table
+
+
+def _table_of(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if type(rows).__module__.split(".")[0] == "pandas":
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if hasattr(rows, "collect") and type(rows).__name__ == "LazyFrame":
+        rows = rows.collect()
+    if hasattr(rows, "to_arrow"):  # Polars, whose views and large strings count as strings
+        return rows.to_arrow()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    if isinstance(rows, dict):
+        return pa.table(rows)
+    raise DynamicFilterError(f"rows came as {type(rows).__name__}; expected an Arrow RecordBatch or Table, or a DataFrame of pandas or Polars")
+
+
+def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Columns by name: in its own case, or else in any."""
+    columns, fields = [], []
+    for name in names:
+        at = [i for i, n in enumerate(table.column_names) if n == name] or [i for i, n in enumerate(table.column_names) if n.lower() == name.lower()]
+        if not at:
+            raise unknown_column(name, table.column_names)
+        if len(at) > 1:
+            raise AmbiguousColumn(f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}")
+        columns.append(table.column(at[0]))
+        fields.append(table.schema.field(at[0]).with_name(name))
+    return pa.table(columns, schema=pa.schema(fields)) if names else table.select([])
+
+
+def collated(field: pa.Field) -> bool:
+    """Whether a field's strings are compared by a collation, and not by their bytes."""
+    metadata = field.metadata or {}
+    return any(key in metadata and metadata[key] != b"UTF8_BINARY" for key in COLLATION_KEYS)

@@ -1,0 +1,231 @@
+"""ss.join: the document's query, several dimensions, chains, and random joins beside an oracle. Ids are those of the conformance table."""
+
+import datetime as dt
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skipstone as ss
+from skipstone.bindings.dynamic.join import join_explained
+from tests import fuzz_dynamic
+
+LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
+
+
+@settings(max_examples=100_000 if LONG else 200)
+@given(st.integers(0, 2**40))
+def test_random_filters_and_joins(seed):
+    fuzz_dynamic.run(1, first=seed)
+
+
+def test_random_joins_of_files():
+    for i in range(4000 if LONG else 40):
+        fuzz_dynamic.file_case(i)
+
+
+# The document's query: store_returns, by days, and date_dim.
+
+DAYS = 200
+FIRST = 2450815
+
+
+def returns():
+    r = np.random.default_rng(3)
+    days = np.sort(r.integers(0, DAYS, 20_000)) + FIRST
+    keys = pa.array(days, pa.int32(), mask=r.random(20_000) < 0.01)
+    return pa.table({"sr_returned_date_sk": keys, "sr_return_time_sk": r.integers(0, 86400, 20_000), "sr_item_sk": r.integers(0, 99, 20_000)})
+
+
+@pytest.fixture(scope="module")
+def date_dim():
+    dates = [dt.date(2000, 1, 1) + dt.timedelta(days=3 * i) for i in range(DAYS)]
+    return pa.table(
+        {"d_date_sk": pa.array(range(FIRST, FIRST + DAYS), pa.int64()), "d_date_id": [f"D{i}" for i in range(DAYS)], "d_year": [d.year for d in dates]}
+    )
+
+
+@pytest.fixture(scope="module", params=["partitioned by date", "clustered by date"])
+def store_returns(request, tmp_path_factory):
+    path, table = tmp_path_factory.mktemp("store_returns"), returns()
+    if request.param == "clustered by date":
+        for i in range(20):
+            pq.write_table(table.slice(i * 1000, 1000), path / f"{i:02}.parquet", row_group_size=250)
+        return ss.scan_parquet(str(path))
+    pq.write_to_dataset(table, str(path), partition_cols=["sr_returned_date_sk"])
+    return ss.scan_hive(str(path), partition_schema={"sr_returned_date_sk": pa.int32()})
+
+
+def test_the_documents_query(store_returns, date_dim):
+    import duckdb
+
+    on = {"sr_returned_date_sk": "d_date_sk"}
+    joined = join_explained(store_returns, date_dim, on=on, where_dim="d_year = 2001")
+    plain = join_explained(store_returns, date_dim, on=on, where_dim="d_year = 2001", dynamic_filtering=False)
+    assert joined.table.equals(plain.table)
+    sales = store_returns.plan().to_arrow()  # noqa: F841 what DuckDB reads
+    rows = duckdb.sql("SELECT count(*), sum(sr_item_sk) FROM sales JOIN date_dim ON sr_returned_date_sk = d_date_sk WHERE d_year = 2001").fetchall()[0]
+    assert rows == (joined.table.num_rows, pa.compute.sum(joined.table.column("sr_item_sk")).as_py())
+    kept, total = joined.plan.sizes.scan, plain.plan.sizes.scan
+    assert kept.files < 0.5 * total.files and kept.rows < 0.65 * total.rows
+    text = joined.plan.explain()
+    assert "DynamicFilteringTableSourceScan" in text and "DynamicFilteringDataCollector(fields=[sr_returned_date_sk])" in text
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti", "not in"])
+def test_joins_of_the_documents_tables(store_returns, date_dim, how):
+    options = {"on": {"sr_returned_date_sk": "d_date_sk"}, "how": how, "where_dim": "d_year = 2000", "columns_dim": ["d_date_id"]}
+    joined = ss.join(store_returns, date_dim, **options)
+    assert joined.equals(ss.join(store_returns, date_dim, **options, dynamic_filtering=False))
+    assert joined.num_rows and ("d_date_id" in joined.column_names) == (how not in ("semi", "anti", "not in"))
+
+
+# Nested joins that use one key twice with disjoint filters.
+
+
+def test_J24_filters_are_not_confused(tmp_path):
+    store = pa.table({"item": [(i + 30) % 50 for i in range(500)], "date": [i % 20 for i in range(500)], "price": [3 * i for i in range(500)]})
+    pq.write_to_dataset(store, str(tmp_path), partition_cols=["date"])
+    table = ss.scan_hive(str(tmp_path), partition_schema={"date": pa.int64()})
+    dates = pa.table({"sk": range(20), "year": range(20)})
+    items = pa.table({"item": range(30, 50)})
+    inner = join_explained(table, dates, on={"date": "sk"}, where_dim="year IN (2, 4, 6, 8) OR year >= 10")
+    sold = inner.table.select(["item"]).group_by("item").aggregate([])
+    outer = join_explained(table, [dates, items, sold], on=[{"date": "sk"}, "item", "item"], where_dim=["year IN (1, 3, 5, 7)", None, None])
+    assert pa.compute.sum(outer.table.column("price")).as_py() == 28080
+    assert inner.plan.sizes.scan.files == 14 and outer.plan.sizes.scan.files == 4
+
+
+def test_J13_a_branch_with_a_literal(tmp_path):
+    pq.write_table(pa.table({"k": [1, 2, 3]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"k": [7, 8, 9]}), tmp_path / "b.parquet")
+    dim = pa.table({"k": [4, 8]})
+    table = ss.scan_parquet(str(tmp_path))
+    literal = pa.table({"k": pa.array([4] * table.plan().count(), pa.int64())})
+    both = pa.concat_tables([ss.join(part, dim, on="k", how="semi") for part in (literal, table)])
+    assert both.column("k").to_pylist() == [4] * 6 + [8]
+
+
+def test_several_dimensions_and_chains(tmp_path):
+    r = np.random.default_rng(1)
+    fact = pa.table({"day": np.repeat(np.arange(20), 50), "store": r.integers(0, 6, 1000), "amount": r.random(1000)})
+    for i in range(20):
+        pq.write_table(fact.slice(50 * i, 50).sort_by("store"), tmp_path / f"{i:02}.parquet", row_group_size=10)
+    table = ss.scan_parquet(str(tmp_path))
+    days, stores = pa.table({"day": range(20), "month": [i // 5 for i in range(20)]}), pa.table({"store": range(6), "city": [i % 2 for i in range(6)]})
+    cities = pa.table({"city": [0, 1], "name": ["north", "south"]})
+    where = {"where_dim": ["month = 1", "store > 3"]}
+    joined = join_explained(table, [days, stores], on=["day", "store"], **where)
+    assert joined.table.equals(ss.join(table, [days, stores], on=["day", "store"], **where, dynamic_filtering=False))
+    assert len(joined.filters) == 2 and all(e.pruned for e in joined.plan.dynamic.effects)
+    snow = ss.join(stores, cities, on="city", where_dim="name = 'north'")
+    chained = join_explained(table, snow, on="store")
+    later = join_explained(table, [stores, cities], on=["store", "city"], where_dim=[None, "name = 'north'"])
+    key = [("day", "ascending"), ("amount", "ascending")]
+    assert (
+        chained.table.select(["amount", "name"]).equals(later.table.select(["amount", "name"])) and chained.table.sort_by(key).num_rows == later.table.num_rows
+    )
+    assert len(later.filters) == 1
+    left = {"on": ["day", "store"], "how": ["left", "full"], **where}
+    assert ss.join(table, [days, stores], **left).equals(ss.join(table, [days, stores], **left, dynamic_filtering=False))
+
+
+CASES = [
+    ({"on": "x"}, ss.UnknownColumn, "names 'x'"),
+    ({"on": []}, ss.PredicateError, "names no key"),
+    ({"on": "k", "how": "cross"}, ss.DynamicFilterError, "the join is 'cross'"),
+    ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "text"), CASES, ids=[c[2] for c in CASES])
+def test_refused(options, error, text):
+    fact, dim = pa.table({"k": [[1]] if "Spark" in text else [1]}), pa.table({"k": [1], "s": ["a"]})
+    with pytest.raises(error, match=text):
+        ss.join(fact, dim, **options)
+    with pytest.raises(ss.PredicateError, match="last place"):
+        ss.join(fact, [dim, dim], on=["k", "k"], how=["full", "inner"])
+
+
+def test_columns(tmp_path):
+    pq.write_table(pa.table({"k": [1, 2], "v": [1.0, 2.0], "w": ["a", "b"]}), tmp_path / "a.parquet")
+    dim = pa.table({"K": pa.array([2, 3], pa.int32()), "v": ["x", "y"]})
+    table = ss.scan_parquet(str(tmp_path))
+    assert ss.join(table, dim, on={"k": "K"}, columns_fact=["w"]).to_pydict() == {"w": ["b"], "K": [2], "v": ["x"]}
+    assert ss.join(table, dim, on={"k": "K"}, columns_dim=["v"]).to_pydict() == {"k": [2], "v": [2.0], "w": ["b"], "v_dim": ["x"]}
+    assert ss.join(table, dim.rename_columns(["k", "v"]), on="k", how="right", columns_fact=["v"]).to_pydict() == {"v": [2.0, None], "v_dim": ["x", "y"]}
+
+
+def test_rows_that_spark_raises_for():
+    with pytest.raises(ss.UnsupportedForm, match="Spark raises an error"):
+        ss.join(pa.table({"k": [1]}), pa.table({"k": ["one"]}), on="k")
+
+
+def test_the_workload():
+    from bench.dynamic import dynamic
+    from bench.report import Options
+    from bench.show import table
+
+    report = dynamic(Options(rounds=1, containers=2000))
+    assert "ten readers read" in " ".join(r.text for r in report.requirements) and "late filter" in table(report.rows)
+
+
+@pytest.mark.parametrize("name", ["a.b", "c d", "x%y", "back`tick", "SELECT", "é"])
+def test_odd_names(tmp_path, name):
+    for i in range(3):
+        pq.write_table(pa.table({name: [i, i + 10]}), tmp_path / f"{i}.parquet")
+    joined = join_explained(ss.scan_parquet(str(tmp_path)), pa.table({name: [11]}), on=name)
+    assert joined.table.to_pydict() == {name: [11]} and joined.plan.dynamic.effects[0].pruned == 1
+    joined = join_explained(ss.scan_parquet(str(tmp_path)), pa.table({name: [20]}), on={name: name})
+    assert joined.table.num_rows == 0 and joined.plan.files == ()
+
+
+HOWS = ("inner", "left", "right", "full", "semi", "anti", "not in")
+EMPTY = [
+    ("an empty dimension", pa.table({"k": pa.array([], pa.int64())}), [0, 2, 0, 2, 0, 2, 2]),
+    ("NULL alone", pa.table({"k": pa.nulls(2, pa.int64())}), [0, 2, 2, 4, 0, 2, 0]),
+    ("NULL without a type", pa.table({"k": pa.nulls(2)}), [0, 2, 2, 4, 0, 2, 0]),
+]
+
+
+@pytest.mark.parametrize(("dim", "rows"), [e[1:] for e in EMPTY], ids=[e[0] for e in EMPTY])
+def test_empty_sides(tmp_path, dim, rows):
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "a.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    assert [ss.join(table, dim, on="k", how=how).num_rows for how in HOWS] == rows
+    nothing = pa.table({"k": pa.array([], pa.int64())})
+    assert [ss.join(nothing, pa.table({"k": [1]}), on="k", how=how).num_rows for how in HOWS] == [0, 0, 1, 1, 0, 0, 0]
+
+
+def test_other_forms_of_rows(tmp_path):
+    pq.write_table(pa.table({"k": pa.array(["a", "b"]).dictionary_encode(), "l": [[1], [2]]}), tmp_path / "a.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    assert ss.join(table, pa.table({"k": pa.array(["b"], pa.string_view()), "m": [[7]]}), on="k").to_pydict() == {"k": ["b"], "l": [[2]], "m": [[7]]}
+    assert ss.join(table, pa.table({"k": ["c"], "m": [[7]]}), on="k", how="full").to_pydict() == {
+        "k": ["a", "b", "c"], "l": [[1], [2], None], "m": [None, None, [7]],
+    }  # fmt: skip
+    nested = pa.table({"k": [{"a": 1}, {"a": 2}]})
+    assert ss.join(nested, pa.table({"k": [{"a": 2}]}), on="k").to_pydict() == {"k": [{"a": 2}]}
+
+
+def test_keys_that_one_hour_is_skipped_for(tmp_path):
+    clocks = pa.array([dt.datetime(2024, 3, 31, hour) for hour in range(5)], pa.timestamp("us"))
+    pq.write_table(pa.table({"k": clocks}), tmp_path / "a.parquet", row_group_size=1)
+    dim = pa.table({"k": pa.array([dt.datetime(2024, 3, 31, 1)], pa.timestamp("us", "UTC"))})
+    joined = ss.join(ss.scan_parquet(str(tmp_path)), dim, on="k", timezone="Europe/Berlin")
+    assert [k.hour for k in joined.column("k").to_pylist()] == [2, 3]  # the clock shows no 2 o'clock, which Spark takes for the next hour
+
+
+def test_a_struct_field(tmp_path):
+    pq.write_table(pa.table({"s": [{"k": 1}, {"k": 2}]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"s": [{"k": 5}, None]}), tmp_path / "b.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    collector = ss.DynamicFilterCollector("k", pa.schema([("k", pa.int64())]))
+    collector.add(pa.table({"k": [5]}))
+    plan = table.plan(dynamic=[ss.DynamicFilter(collector.finish(), columns={"k": "s.k"})])
+    assert len(plan.files) == 1 and plan.to_arrow().to_pydict() == {"s": [{"k": 5}]}
+    assert table.accepted_filter_fields(["s.k", "s", "s.x"]) == ["s.k"]
