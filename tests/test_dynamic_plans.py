@@ -207,6 +207,27 @@ def test_iceberg(tmp_path):
     catalog.engine.dispose()
 
 
+def test_iceberg_buckets(tmp_path):
+    """Of a table in buckets, bounds say nothing and hashes do."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import BucketTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests import iceberg_tables
+
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
+    source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
+    table = ss.scan_iceberg(iceberg_tables.append(source, pa.table({"k": range(200)})))
+    plan = table.plan(dynamic=[keys(77)])
+    assert (len(plan.files), plan.sizes.total.files) == (1, 8) and plan.to_arrow().column("k").to_pylist() == [77]
+    assert len(table.plan(dynamic=[ss.DynamicFilter(keys(77), how="anti")]).files) == 8
+    later = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[later]).splits()
+    later.report(keys(77, 78))
+    assert 77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()] and splits.plan.sizes.scan.files <= 2
+
+
 # 2. Completing, combining, timing.
 
 

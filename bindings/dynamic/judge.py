@@ -53,12 +53,12 @@ def evaluate(of: Compared, stats: Statistics) -> Verdicts:
     if data.state.rows is not None and not data.state.rows.num_rows:
         return np.full(n, Verdict.NEVER, np.uint8)
     if data.exact and len(of.terms) == 1:
-        found = _predicate(of, 0, stats.schema).evaluate(stats)
+        found = predicate_of(of, 0, stats.schema).evaluate(stats)
         return found if of.terms[0].dtype is not None and of.terms[0].dtype.ordered else np.minimum(found, np.uint8(Verdict.MAYBE))
     some = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(of.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
-            some &= _predicate(of, i, stats.schema).prune(stats)
+            some &= predicate_of(of, i, stats.schema).prune(stats)
         elif domain.kind == "ranges":
             some &= _in_ranges(term, domain, stats)
     out = some.astype(np.uint8)
@@ -119,7 +119,7 @@ def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
 
 
 @lru_cache(CACHED)
-def _predicate(of: Compared, i: int, schema: pa.Schema) -> PruningPredicate:
+def predicate_of(of: Compared, i: int, schema: pa.Schema) -> PruningPredicate:
     """What one column must be by itself. Making it of a million keys takes as long as asking it ten times."""
     return _over(_leaf(of.terms[i], of.data.domains[i]), of.data, schema)
 
