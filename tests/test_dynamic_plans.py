@@ -281,6 +281,20 @@ def test_P14_P15_a_builder_runs_again(table):
         given.on_filter(keys(2))
 
 
+def test_which_filter_is_meant(table):
+    days = collected(schema(day=pa.int64()), {"day": [1, 3]})
+    splits = table.plan(dynamic=[keys(11, 12, 35, 41)]).splits()
+    splits.on_filter(days)  # of other columns: one more
+    assert splits.remaining == 2
+    splits.on_filter(keys(35), filter=ss.DynamicFilter())
+    assert ids(splits) == [3]
+    two = table.plan(dynamic=[ss.DynamicFilter(columns={"k": "k"}), second := ss.DynamicFilter(columns={"k": "day"})]).splits()
+    with pytest.raises(ss.DynamicFilterError, match="say which"):
+        two.on_filter(keys(5))
+    two.on_filter(keys(5), filter=second)
+    assert ids(two) == [5]
+
+
 def test_waiting(table):
     f = ss.DynamicFilter(columns={"k": "k"})
     threading.Timer(0.05, lambda: f.report(keys(31))).start()
