@@ -340,7 +340,9 @@ def test_readers_and_hosts(table):
     got = [splits.next_split("odd", reader=1) for _ in range(4)]
     assert ids(got) == [1, 3, 5, 0]
     splits.register(7)
-    splits.unregister(1)
+    splits.add_splits_back([got[0]], reader=1)
+    splits.return_split(got[3])
+    assert ids([splits.next_split("odd", reader=7), splits.next_split("even", reader=7)]) == [1, 0]
     assert splits.next_split(reader=1) is None and ids([splits.next_split("nowhere", reader=7)]) == [2]
 
 

@@ -116,7 +116,8 @@ class SplitEnumerator:
     def unregister(self, reader: int) -> None:
         """Remove a reader, which failed or is done."""
         with self._lock:
-            self._readers = (self._readers or set()) - {reader}
+            if self._readers is not None:
+                self._readers = self._readers - {reader}
 
     def next_split(self, hostname: str | None = None, *, reader: int | None = None) -> Split | None:
         """The next split, one that is local to a host where there is any.
@@ -152,6 +153,16 @@ class SplitEnumerator:
                 raise DynamicFilterError(f"{split.path}: row groups {list(split.row_groups)} were given back, and are not handed out")
             self._handed[list(split.containers)] = False
             self._left = None
+
+    def add_splits_back(self, splits: Iterable[Split], reader: int | None = None) -> None:
+        """Take back what a reader that failed had not finished, and forget the reader.
+
+        Source: Flink, `SplitEnumerator.addSplitsBack`.
+        """
+        if reader is not None:
+            self.unregister(reader)
+        for split in splits:
+            self.return_split(split)
 
     def offer(self, rows: pa.Table) -> None:
         """Tell rows that a reader found, of a plan that is sorted and has a limit: splits that cannot hold better ones are not handed out.
