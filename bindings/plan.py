@@ -420,7 +420,8 @@ class Plan:
             return self
         from skipstone.bindings.dynamic.scan import DynamicFilters
 
-        dynamic = DynamicFilters(tuple(filters), self.table.schema, self.session)
+        refine = self.table.refined if isinstance(self.table, PrunedTable) else None
+        dynamic = DynamicFilters(tuple(filters), self.table.schema, self.session, refine=refine)
         limit = self.deferred if self.cut is None else self.cut.limit
         verdicts = dynamic.judged(self._asked, self._static)
         return Plan(
@@ -541,7 +542,7 @@ def plan_table(
     if dynamic is not None and session is not None:
         from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
 
-        filters = DynamicFilters(filters_of(dynamic), table.schema, session)
+        filters = DynamicFilters(filters_of(dynamic), table.schema, session, refine=table.refined if isinstance(table, PrunedTable) else None)
         judged = filters.judged(asked, static)
     return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order, filters, static, session, asked)
 

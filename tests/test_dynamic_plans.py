@@ -207,6 +207,27 @@ def test_iceberg(tmp_path):
     catalog.engine.dispose()
 
 
+def test_iceberg_buckets(tmp_path):
+    """Of a table in buckets, bounds say nothing and hashes do."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import BucketTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests import iceberg_tables
+
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
+    source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
+    table = ss.scan_iceberg(iceberg_tables.append(source, pa.table({"k": range(200)})))
+    plan = table.plan(dynamic=[keys(77)])
+    assert (len(plan.files), plan.sizes.total.files) == (1, 8) and plan.to_arrow().column("k").to_pylist() == [77]
+    assert len(table.plan(dynamic=[ss.DynamicFilter(keys(77), how="anti")]).files) == 8
+    later = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[later]).splits()
+    later.report(keys(77, 78))
+    assert 77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()] and splits.plan.sizes.scan.files <= 2
+
+
 # 2. Completing, combining, timing.
 
 
@@ -260,6 +281,20 @@ def test_P14_P15_a_builder_runs_again(table):
         given.on_filter(keys(2))
 
 
+def test_which_filter_is_meant(table):
+    days = collected(schema(day=pa.int64()), {"day": [1, 3]})
+    splits = table.plan(dynamic=[keys(11, 12, 35, 41)]).splits()
+    splits.on_filter(days)  # of other columns: one more
+    assert splits.remaining == 2
+    splits.on_filter(keys(35), filter=ss.DynamicFilter())
+    assert ids(splits) == [3]
+    two = table.plan(dynamic=[ss.DynamicFilter(columns={"k": "k"}), second := ss.DynamicFilter(columns={"k": "day"})]).splits()
+    with pytest.raises(ss.DynamicFilterError, match="say which"):
+        two.on_filter(keys(5))
+    two.on_filter(keys(5), filter=second)
+    assert ids(two) == [5]
+
+
 def test_waiting(table):
     f = ss.DynamicFilter(columns={"k": "k"})
     threading.Timer(0.05, lambda: f.report(keys(31))).start()
@@ -305,7 +340,9 @@ def test_readers_and_hosts(table):
     got = [splits.next_split("odd", reader=1) for _ in range(4)]
     assert ids(got) == [1, 3, 5, 0]
     splits.register(7)
-    splits.unregister(1)
+    splits.add_splits_back([got[0]], reader=1)
+    splits.return_split(got[3])
+    assert ids([splits.next_split("odd", reader=7), splits.next_split("even", reader=7)]) == [1, 0]
     assert splits.next_split(reader=1) is None and ids([splits.next_split("nowhere", reader=7)]) == [2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,11 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType, Kind, from_arrow
 
-SHOWN = 64  # ranges that a predicate spells out
+if TYPE_CHECKING:
+    from skipstone.bindings.predicate import PruningPredicate
+
+NAN_VALUE: Final = float("nan")
+SHOWN: Final = 64  # ranges that a predicate spells out
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class DynamicFilterData:
         self._fields, self.state = fields, state
         self.fields = fields.names
         self.rows_seen, self.seconds = rows_seen, seconds
+        self.predicates: dict[Any, PruningPredicate] = {}  # kept by who judges containers
 
     # What it is.
 
@@ -302,6 +307,3 @@ def _condition(column: Expr, d: Domain, dtype: DType) -> Expr | None:
     if d.null:
         return column.is_null() if found is None else found | column.is_null()
     return Expr(FALSE) if found is None else found
-
-
-NAN_VALUE = float("nan")

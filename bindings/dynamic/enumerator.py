@@ -116,7 +116,8 @@ class SplitEnumerator:
     def unregister(self, reader: int) -> None:
         """Remove a reader, which failed or is done."""
         with self._lock:
-            self._readers = (self._readers or set()) - {reader}
+            if self._readers is not None:
+                self._readers = self._readers - {reader}
 
     def next_split(self, hostname: str | None = None, *, reader: int | None = None) -> Split | None:
         """The next split, one that is local to a host where there is any.
@@ -153,6 +154,16 @@ class SplitEnumerator:
             self._handed[list(split.containers)] = False
             self._left = None
 
+    def add_splits_back(self, splits: Iterable[Split], reader: int | None = None) -> None:
+        """Take back what a reader that failed had not finished, and forget the reader.
+
+        Source: Flink, `SplitEnumerator.addSplitsBack`.
+        """
+        if reader is not None:
+            self.unregister(reader)
+        for split in splits:
+            self.return_split(split)
+
     def offer(self, rows: pa.Table) -> None:
         """Tell rows that a reader found, of a plan that is sorted and has a limit: splits that cannot hold better ones are not handed out.
 
@@ -176,20 +187,21 @@ class SplitEnumerator:
         Args:
             data: The keys.
             builder: Which builder's they are.
-            filter: Which of the plan's filters they belong to; None: the one of these columns, or none, and then they are compared
-                with the columns of their own names.
+            filter: Which of the plan's filters they belong to, or one more; None: the plan's that has these keys, or if there is
+                none, one more whose keys are compared with the columns of their own names.
 
         Raises:
             DynamicFilterError: it differs from one that the same builder gave before; several filters of the plan have its columns.
         """
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
-        known = [f for f in self._filters if f is filter or (filter is None and (set(f.columns) <= set(data.fields)))]
+        known = [f for f in self._filters if f is filter or (filter is None and _takes(f, data))]
         if len(known) > 1:
             raise DynamicFilterError(f"{len(known)} filters of the plan may have the keys ({', '.join(data.fields)}); say which is meant: filter=")
         if known:
             known[0].report(data, builder)
             return
-        added = DynamicFilter(data)
+        added = DynamicFilter() if filter is None else filter
+        added.report(data, builder)
         with self._lock:
             try:
                 plan = self.plan.with_dynamic((*self._filters, added))
@@ -274,3 +286,10 @@ class SplitEnumerator:
 
     def __repr__(self) -> str:
         return f"SplitEnumerator({self.remaining} splits left, {int(self._handed.sum())} containers handed out)"
+
+
+def _takes(f: DynamicFilter, data: DynamicFilterData) -> bool:
+    """Whether keys are those that a filter has, or waits for."""
+    if f.data is not None:
+        return f.data.fields == data.fields
+    return set(f.columns) <= set(data.fields)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +29,11 @@ from skipstone.kernels.planes import Mask, mask_of
 
 Verdicts = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
-CACHED: Final = 64  # predicates of filters and terms
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A filter beside the bound scalars that its keys are compared with; equal and hashed by their values."""
+    """A filter beside the bound scalars that its keys are compared with."""
 
     data: DynamicFilterData
     terms: tuple[Node, ...]
@@ -53,12 +51,12 @@ def evaluate(of: Compared, stats: Statistics) -> Verdicts:
     if data.state.rows is not None and not data.state.rows.num_rows:
         return np.full(n, Verdict.NEVER, np.uint8)
     if data.exact and len(of.terms) == 1:
-        found = _predicate(of, 0, stats.schema).evaluate(stats)
+        found = predicate_of(of, 0, stats.schema).evaluate(stats)
         return found if of.terms[0].dtype is not None and of.terms[0].dtype.ordered else np.minimum(found, np.uint8(Verdict.MAYBE))
     some = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(of.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
-            some &= _predicate(of, i, stats.schema).prune(stats)
+            some &= predicate_of(of, i, stats.schema).prune(stats)
         elif domain.kind == "ranges":
             some &= _in_ranges(term, domain, stats)
     out = some.astype(np.uint8)
@@ -118,10 +116,12 @@ def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
     return _over(bound, of.data, stats.schema).evaluate(stats)
 
 
-@lru_cache(CACHED)
-def _predicate(of: Compared, i: int, schema: pa.Schema) -> PruningPredicate:
-    """What one column must be by itself. Making it of a million keys takes as long as asking it ten times."""
-    return _over(_leaf(of.terms[i], of.data.domains[i]), of.data, schema)
+def predicate_of(of: Compared, i: int, schema: pa.Schema) -> PruningPredicate:
+    """What one column must be by itself. Making it of a million keys takes as long as asking it ten times, so the filter keeps it."""
+    kept, key = of.data.predicates, (i, of.terms[i], schema)
+    if key not in kept:
+        kept[key] = _over(_leaf(of.terms[i], of.data.domains[i]), of.data, schema)
+    return kept[key]
 
 
 def _over(bound: Node, data: DynamicFilterData, schema: pa.Schema) -> PruningPredicate:

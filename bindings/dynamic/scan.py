@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.filter import DynamicFilter
-from skipstone.bindings.dynamic.judge import Compared, evaluate, evaluate_absent, evaluate_order
+from skipstone.bindings.dynamic.judge import Compared, evaluate, evaluate_absent, evaluate_order, predicate_of
 from skipstone.bindings.dynamic.keys import Mask, compared_in
 from skipstone.bindings.dynamic.kinds import Needs
 from skipstone.bindings.expr import col
@@ -28,9 +28,11 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import leaves_of
 
 if TYPE_CHECKING:
+    from skipstone.bindings.predicate import PruningPredicate
     from skipstone.bindings.statistics import Statistics
 
 Verdicts = npt.NDArray[np.uint8]
+PROJECTED: Final = 10_000  # keys that are turned into partition values one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,14 @@ class DynamicFilters:
         filters: As they were given.
         schema, session: What their columns' names mean.
         effects: What each did, when it was last judged.
+        refine: What a table's partitions say besides, of verdicts that a predicate has.
     """
 
     filters: tuple[DynamicFilter, ...]
     schema: pa.Schema
     session: Session
     effects: list[Effect] = field(default_factory=list, compare=False)
+    refine: Callable[[PruningPredicate, Verdicts], Verdicts] | None = field(default=None, compare=False)
 
     @property
     def decide_rows(self) -> bool:
@@ -101,9 +105,19 @@ class DynamicFilters:
             return np.full(n, Verdict.ALWAYS, np.uint8)
         if data is None:
             return np.full(n, Verdict.MAYBE, np.uint8)
-        judged = [_judge(f, self._compared(data, terms), statistics) for terms in self.targets(f)]
+        judged = [self._refined(f, of, _judge(f, of, statistics)) for of in (self._compared(data, terms) for terms in self.targets(f))]
         out: Verdicts = np.minimum.reduce(judged)
         return out
+
+    def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts) -> Verdicts:
+        """What transforms of the columns say, by which the table is partitioned."""
+        if self.refine is None or f.needs is not Needs.MATCHED or f.op not in ("=", "<=>") or not of.data.exact:
+            return found
+        for i, (term, domain) in enumerate(zip(of.terms, of.data.domains, strict=True)):
+            if term.op is Op.COLUMN and 0 < len(domain.firsts) <= PROJECTED:
+                left = self.refine(predicate_of(of, i, self.schema), np.minimum(found, np.uint8(Verdict.MAYBE)))
+                found = np.where(left == Verdict.NEVER, left, found)
+        return found
 
     def targets(self, f: DynamicFilter) -> list[tuple[Node, ...]]:
         """The columns that a filter's keys are compared with."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.dynamic.enumerator import SplitEnumerator as SplitEnumerator
     from skipstone.bindings.dynamic.filter import DynamicFilter as DynamicFilter
     from skipstone.bindings.dynamic.join import join as join
+    from skipstone.bindings.dynamic.join import join_explained as join_explained
     from skipstone.bindings.expr import Expr as Expr
     from skipstone.bindings.expr import call as call
     from skipstone.bindings.expr import col as col
@@ -65,7 +66,7 @@ _HOMES = {
     "bindings.dynamic.data": ("DynamicFilterData", "DynamicFilteringEvent"),
     "bindings.dynamic.enumerator": ("Split", "SplitEnumerator"),
     "bindings.dynamic.filter": ("DynamicFilter",),
-    "bindings.dynamic.join": ("join",),
+    "bindings.dynamic.join": ("join", "join_explained"),
     "bindings.expr": ("Expr", "call", "col", "lit"),
     "bindings.many": ("prune_many",),
     "bindings.plan": ("DataSize", "Plan"),
@@ -134,6 +135,7 @@ __all__ = [
     "call",
     "col",
     "join",
+    "join_explained",
     "lit",
     "prune_many",
     "register_function",
