@@ -57,7 +57,9 @@ class Domain:
         return (f"{len(self.firsts):,} ranges" if len(self.firsts) > 1 else "least and greatest value") + more
 
 
-ALL: Final = Domain("all", pa.array([], pa.int64()), pa.array([], pa.int64()))
+# Arrow imports pandas to make an array of a list.
+_EMPTY: Final = pa.Array.from_buffers(pa.int64(), 0, [None, pa.py_buffer(b"")])
+ALL: Final = Domain("all", _EMPTY, _EMPTY)
 
 
 def domain_of(lanes: pa.Array, dtype: DType, limits: Limits, share: int) -> Domain:

@@ -30,7 +30,6 @@ from skipstone.kernels.columns import Raw
 
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
-ONE: Final = pa.scalar(1, pa.int64())
 PARTS: Final = ("min", "max", "null_count", "row_count", "nan_count")
 
 
@@ -166,10 +165,10 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
     valid = pc.is_valid(values)
     null = pa.array(np.zeros(len(files), np.bool_) if known is None else ~known)
     told = pc.or_(valid, null)
-    zero = pa.scalar(0, pa.int64())
-    nulls = pc.if_else(told, pc.if_else(null, ONE, zero), None)
+    zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
+    nulls = pc.if_else(told, pc.if_else(null, one, zero), None)
     nans = pc.if_else(told, pc.is_nan(values).fill_null(False).cast(pa.int64()), None) if pa.types.is_floating(f.type) else None
-    return Raw(values, values, nulls, pa.repeat(ONE, len(files)), nans)
+    return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
 
 
 def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Mask | None]:
