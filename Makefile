@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors build fuzz bench clean
+.PHONY: help demo test check format lint types floors build long fuzz bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ check: lint types floors test ## format, lint, types, floors, tests
 
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
+
+long: $(VENV)/.dev ## the tests that have more to try than `make test` has time for, with all of it
+	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q $$(grep -l tests.effort tests/test_*.py)
 
 fuzz: $(VENV)/.dev ## the long random run: 10 million verdicts, 20,000 predicates in Spark; SECONDS=600
 	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --seconds $(or $(SECONDS),600)

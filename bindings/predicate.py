@@ -21,7 +21,7 @@ from skipstone.ir.guarantee import LiteralGuarantee, guarantees, membership_path
 from skipstone.ir.lower import Program, lower
 from skipstone.ir.merge import merge
 from skipstone.ir.node import Node, Op, columns_of, not_understood, show_path
-from skipstone.ir.session import Session
+from skipstone.ir.session import Session, Settings
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
@@ -209,10 +209,10 @@ class PruningPredicate:
         return self._session.timezone
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Spark's settings that it was made under: the keywords `timezone`, `ansi`, `case_sensitive`."""
         s = self._session
-        return {"timezone": s.timezone, "ansi": s.ansi, "case_sensitive": s.case_sensitive}
+        return Settings(timezone=s.timezone, ansi=s.ansi, case_sensitive=s.case_sensitive)
 
     @property
     def source(self) -> object:

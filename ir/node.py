@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -179,4 +179,14 @@ def show_path(path: Path) -> str:
         >>> show_path(("a", "b.c"))
         'a.`b.c`'
     """
-    return ".".join(p if p.isidentifier() else "`" + p.replace("`", "``") + "`" for p in path)
+    return ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL text, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_path(path: Iterable[str]) -> str:
+    """A path as SQL text with every part quoted, as it must be where a part may be a word of SQL."""
+    return ".".join(map(quoted_name, path))

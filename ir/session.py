@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from typing import TypedDict
 
 from skipstone.ir.zones import zone_of
 
@@ -12,9 +13,17 @@ class Incomparable(Exception):
     """Spark rejects the comparison, or its outcome is not known here. The leaf becomes UNKNOWN."""
 
 
+class Settings(TypedDict):
+    """The Spark settings that a predicate's meaning depends on, as keywords of `PruningPredicate` and of `plan`."""
+
+    timezone: str
+    ansi: bool
+    case_sensitive: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The Spark settings that a predicate's meaning depends on."""
+    """Settings that are not given are Spark's defaults."""
 
     timezone: str = "UTC"
     ansi: bool = True

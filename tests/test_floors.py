@@ -75,3 +75,10 @@ def test_public_names_resolve():
     assert set(ss.__all__) == set(ss._HOME_OF) <= set(dir(ss))
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         ss.nope  # noqa: B018
+
+
+def test_the_list_of_spark_files_is_whole():
+    from skipstone.bindings import spark
+
+    listed = {line.split()[0] for line in spark.__doc__.splitlines() if line.startswith("    ")}
+    assert listed == {p.stem for p in (ROOT / "bindings" / "spark").glob("*.py")} - {"__init__"}

@@ -23,7 +23,7 @@ def sdist(tmp_path_factory):
 
 
 def modules(floor):
-    return {f"skipstone/{p.relative_to(ROOT)}" for p in (ROOT / floor).rglob("*.py")}
+    return {f"skipstone/{p.relative_to(ROOT)}" for p in (ROOT / floor).rglob("*") if p.suffix in (".py", ".java")}
 
 
 def test_wheel_from_sdist_holds_every_module(sdist, tmp_path):

@@ -19,12 +19,12 @@ import skipstone as ss
 from skipstone.bindings.shards import manifest, place, read, write
 from skipstone.bindings.store import atomic
 from tests import test_levels
+from tests.effort import LONG
 from tests.predicates import predicate
 from tests.strategies import fields, schema_of, table
 from tests.zonemaps import hostile, zone_map
 
 eager = test_levels.eager
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards.read import Shards
+from tests.effort import LONG
 from tests.spark_cluster import WORKER, cluster, lose  # noqa: F401
 from tests.test_shards import clustered
 
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 SCHEMA = pa.schema([("x", pa.int64())])
 SPECULATION = {
     "spark.speculation": "true",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -10,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.spark.native import obstacle
+from skipstone.bindings.spark.native_expression import obstacle
 from skipstone.spark import keep_udf, to_column, with_verdict
+from tests.effort import LONG
 from tests.predicates import predicate as random_predicate
 from tests.spark_session import QUIET
 from tests.strategies import Field
@@ -19,7 +19,6 @@ from tests.test_spark import ODD, PREDICATES, SCHEMA, STRATEGIES, TYPES, frame, 
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 FIELDS = tuple(Field((name,), t) for name, (_, t, _) in TYPES.items())
 # What a long list, a range and a mixture of them become.
 LISTS = [

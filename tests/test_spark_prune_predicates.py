@@ -5,11 +5,11 @@ import os
 import pytest
 
 from skipstone.spark import prune, pruned
+from tests.effort import LONG
 from tests.spark_reads import rows_of, write_files
 from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 
 #    condition, files that are kept of 12
 WHERE = [

@@ -1,16 +1,14 @@
 """Queries of many forms: the rows of plain Spark, from fewer files, as Spark itself counts them."""
 
-import os
-
 import pytest
 
 from skipstone.bindings.spark.metrics import files_opened
 from skipstone.spark import prune, pruned
+from tests.effort import LONG
 from tests.spark_reads import rows_of, write_files
 from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 
 #    query; files that each of its scans opens, least first; those in a usual run are marked
 QUERIES = [

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skipstone.spark import prune, pruned
+from tests.effort import LONG
 from tests.inside import SESSIONS
 from tests.judge_spark import TYPES, Question, _asked
 from tests.judges import Tally, trial
@@ -16,7 +17,6 @@ from tests.neighbours import FIELDS
 from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
-LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
 PREDICATES = 200 if LONG else 12
 
 

@@ -12,6 +12,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import skipstone as ss
+from skipstone.bindings.spark import metrics
 from skipstone.spark import read
 from tests.delta_log import Log, Written, delta_schema, rows_of
 from tests.iceberg_tables import append, make, position_deletes
@@ -30,15 +31,7 @@ def files_opened(df, ran=False):
     """Files that Spark's own scans opened, from its metrics."""
     if not ran:
         df.collect()
-    return sum(n for n in _counts(df._jdf.queryExecution().executedPlan()))
-
-
-def _counts(node):
-    plan = node.executedPlan() if "AdaptiveSparkPlan" in node.nodeName() else node
-    if plan.metrics().contains("numFiles"):
-        yield plan.metrics().apply("numFiles").value()
-    for i in range(plan.children().size()):
-        yield from _counts(plan.children().apply(i))
+    return sum(metrics.files_opened(df))
 
 
 @pytest.fixture(scope="module", params=["classic", "connect"])

@@ -11,7 +11,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards import read
-from skipstone.spark import prune_shards, write_shards
+from skipstone.spark import delta_statistics, prune_shards, write_shards
 from tests.spark_session import QUIET
 from tests.test_shards import about_of, clustered, files
 
@@ -142,6 +142,30 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     for given in ({"returns": "rows"}, {"where": "here"}, {"on_error": "skip"}, {"tasks": 0}):
         with pytest.raises(ss.SkipstoneError, match="expected"):
             prune_shards(spark, shards, "x = 3", **given)
+
+
+STATS = '{"numRecords":3,"minValues":{"x":1},"maxValues":{"x":5},"nullCount":{"x":0}}'
+
+
+@pytest.mark.parametrize(
+    "select, columns, about",
+    [
+        ("struct(1L AS min, 5Y AS Max, 0L AS null_count, true AS min_exact) AS X, 3L AS row_count", None, ["path"]),
+        ("1L AS low, struct(struct(5L AS x) AS max) AS s", lambda F, df: {"x.min": F.col("low"), "x.max": F.col("s")["max"]["x"] + 0}, ["path", "low", "s"]),
+        (f"'{STATS}' AS stats", lambda F, df: delta_statistics(df, pa.schema([("x", pa.int32())])), ["path", "stats"]),
+        ("struct(1L AS n) AS x, 1BD AS `x.min`, 5BD AS `x.max`", None, ["path", "x"]),
+    ],
+    ids=["struct", "expressions", "Delta", "decimals"],
+)
+def test_statistics_are_found_where_with_verdict_finds_them(select, columns, about, spark, tmp_path):
+    from pyspark.sql import functions as F
+
+    schema = pa.schema([("x", pa.int32())])
+    df = spark.sql(f"SELECT 'p' AS path, {select}")
+    shards = write_shards(df, tmp_path, schema, columns and columns(F, df))
+    assert shards.about_schema.names == about
+    for text, verdict in (("x = 6", 0), ("x = 5", 1), ("x = 0", 0), ("x >= 1", {True: 2, False: 1}[shards.statistics(0).get("x", "null_count") is not None])):
+        assert shards.evaluate(text).tolist() == [verdict], text
 
 
 def test_what_containers_are_may_have_any_name(spark, tmp_path):

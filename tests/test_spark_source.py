@@ -90,7 +90,7 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
 )
 def test_refusals(lake, options, said):
     """Told when a table is loaded, by the class that Spark asks."""
-    from skipstone.bindings.spark.source import Asked
+    from skipstone.bindings.spark.data_source import Asked
 
     with pytest.raises(ss.SkipstoneError, match=said):
         Asked({"path": str(lake / "delta")} | options)
@@ -105,7 +105,7 @@ def test_refusals_reach_the_user(source, lake):
 def test_a_reader_that_was_copied_plans_nothing(spark, lake):
     import pickle
 
-    from skipstone.bindings.spark.source import Asked, PlanReader
+    from skipstone.bindings.spark.data_source import Asked, PlanReader
 
     asked = Asked({"path": str(lake / "delta")})
     with pytest.raises(ss.SourceError, match="ask the reader that planned"):

@@ -13,7 +13,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.spark import session as sessions
 from skipstone.bindings.spark import udf as udfs
-from skipstone.bindings.spark.slots import Judge, slots_of
+from skipstone.bindings.spark.judge import Judge
+from skipstone.bindings.spark.slots import slots_of
 from skipstone.bindings.spark.verdict import chosen
 from skipstone.kernels import cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.spark.lanes import EPOCH, TICK, bound, count
+from skipstone.bindings.spark.native_bounds import EPOCH, TICK, bound, count
 from skipstone.bindings.spark.places import Place
 from skipstone.bindings.spark.series import Carrier
 from skipstone.bindings.spark.slots import Slot
+from skipstone.bindings.spark.types import arrow_type
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def usable(slot: Slot, place: Place) -> bool:
     match slot.statistic, place.type:
         case "bloom", t:
             return isinstance(t, T.BinaryType)
+        case (("min_exact" | "max_exact"), t):
+            return isinstance(t, T.BooleanType)
         case "values", T.ArrayType():
             return bound("", place.type.elementType, slot.dtype, high=False) is not None
         case "values", _:
@@ -79,14 +82,7 @@ def _list(F: Any, lists: Column, element: Any) -> tuple[Carrier, list[Column]]:
     means = TEXT if isinstance(element, T.StringType) else _means(element)
     plain = lists if means is None else F.transform(lists, lambda v: number(F, v, means))
     whole = F.when(~F.exists(lists, lambda v: v.isNull()), plain)
-    arrow = means or {T.DecimalType: lambda: pa.decimal128(element.precision, element.scale)}.get(type(element), lambda: ARROW[element.typeName()])()
-    return Carrier(means=pa.list_(arrow)), [whole]
-
-
-ARROW: Final = {
-    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "binary": pa.large_binary(),
-}  # fmt: skip
+    return Carrier(means=pa.list_(means or arrow_type(element.jsonValue()))), [whole]
 
 
 def _means(t: Any) -> pa.DataType | None:

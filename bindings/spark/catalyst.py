@@ -1,4 +1,4 @@
-"""Conditions of Spark's optimised plans as nodes.
+"""Conditions of Spark's optimised plans as predicates, for `prune` in classic Spark, which judges each scan by what the optimiser brought down to it.
 
 Names are resolved there, casts spelled out and constants folded, so an expression is taken class by class: what a class does
 not say here is UNKNOWN. `PrunedFiles.java` writes the trees; values stand in them as Spark keeps them, never as text that
@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from skipstone.bindings.spark.column import case, cast, field, opaque, type_named
-from skipstone.bindings.spark.session import Settings
+from skipstone.bindings.spark.column import case, cast, field, member, opaque, type_named
 from skipstone.ir import types as ty
 from skipstone.ir.node import Name, Node, Op, Path, literal
+from skipstone.ir.session import Settings
 from skipstone.ir.types import DType, Kind
 
 Tree = Mapping[str, Any]
@@ -118,7 +118,7 @@ class _Reader:
 
     def as_In(self, tree: Tree) -> Node:
         subject, members = tree["parts"]
-        return _members(self.node(subject), [self.node(m) for m in members])
+        return member(self.node(subject), [self.node(m) for m in members])
 
     def as_InSet(self, tree: Tree) -> Node:
         """A list that was longer than ten; its values have the subject's type, which they do not name."""
@@ -126,7 +126,7 @@ class _Reader:
         dtype = type_named(tree["subject"])
         values = [None if dtype is None else value_of(m, dtype) for m in members]
         known = [v for v in values if v is not None]
-        return _members(subject, known) if len(known) == len(values) else self.opaque(tree, "the values are not understood")
+        return member(subject, known) if len(known) == len(values) else self.opaque(tree, "the values are not understood")
 
     def as_Like(self, tree: Tree) -> Node:
         subject, pattern, escape = tree["parts"]
@@ -176,11 +176,6 @@ def _flat(parts: Iterable[Any]) -> list[Any]:
         else:
             out.append(part)
     return out
-
-
-def _members(subject: Node, members: list[Node]) -> Node:
-    known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
-    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), known)
 
 
 def value_of(value: Any, dtype: DType | None) -> Node | None:

@@ -1,4 +1,4 @@
-"""PySpark's Columns as nodes: those of classic Spark, which are trees in Java, and those of Spark Connect, in Python.
+"""PySpark's Columns as predicates, wherever people may give one: trees in Java, of classic Spark, or in Python, of Spark Connect.
 
 Neither tree is resolved yet, so names are the schema's to find and types Spark's to coerce, as in SQL
 text. Their printed form is no SQL (dates and strings lose their quotes), so the trees are walked.
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from skipstone.bindings.membership import SETTLED
-from skipstone.bindings.spark.slots import quoted
+from skipstone.bindings.spark.session import is_connect
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
-from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.ir.node import Name, Node, Op, literal, quoted_path, unknown
 from skipstone.ir.types import DType, Kind
 
 BINARY: Final = {
@@ -53,7 +53,7 @@ def from_column(column: Any) -> Node:
     from py4j.protocol import Py4JError
 
     try:
-        return _Classic().node(column._jc.node()) if hasattr(column, "_jc") else _Connect().node(column._expr)
+        return _Connect().node(column._expr) if is_connect(column) else _Classic().node(column._jc.node())
     except (AttributeError, TypeError, Py4JError) as e:
         raise PredicateError(f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()") from e
 
@@ -81,8 +81,7 @@ class _Walker(ABC):
             case "between", 3:
                 return Node(Op.AND, (Node(Op.GE, args[:2]), Node(Op.LE, (args[0], args[2]))))
             case "in", _ if args:
-                known = tuple((a.dtype, a.value) for a in args[1:] if a.op is Op.LITERAL)
-                return Node(Op.IN, (args[0], *(a for a in args[1:] if a.op is not Op.LITERAL)), known)
+                return member(args[0], args[1:])
         return Node(Op.CALL, args, name)
 
     def chain(self, name: str, inputs: Iterator[Any]) -> Iterator[Any]:
@@ -238,7 +237,7 @@ def _java_value(value: Any) -> Node:
 
 def name_of(column: Any) -> str | None:
     """SQL text of a Column that is a name, or a struct's field by its name; None for all others."""
-    if hasattr(column, "_jc"):
+    if not is_connect(column):
         n = column._jc.node()
         while n.productPrefix() == "UnresolvedExtractValue":
             n = n.child()
@@ -251,7 +250,7 @@ def name_of(column: Any) -> str | None:
         walker = _Connect()
         plain, tree = type(n).__name__ == "ColumnReference" and n._plan_id is None, column._expr
     node = walker.node(tree) if plain else None
-    return ".".join(map(quoted, node.value.parts)) if node is not None and isinstance(node.value, Name) else None
+    return quoted_path(node.value.parts) if node is not None and isinstance(node.value, Name) else None
 
 
 def opaque(what: str, why: str, *inputs: Node) -> Node:
@@ -267,6 +266,12 @@ def cast(inner: Node, to: str, mode: str) -> Node:
     if dtype is None or name is None:
         return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
     return Node(Op.CAST, (inner,), name, dtype)
+
+
+def member(subject: Node, members: Sequence[Node]) -> Node:
+    """IN a list, of values and of others."""
+    known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
+    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), known)
 
 
 def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:

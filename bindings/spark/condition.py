@@ -1,4 +1,4 @@
-"""A predicate of ours as a condition of Spark's, by which rows are filtered whatever planning found."""
+"""The way back: a predicate of ours as a condition on rows, by which Spark filters what `read` gives it, whatever planning found."""
 
 from __future__ import annotations
 

@@ -20,10 +20,9 @@ from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.iceberg.read import partition_of
 from skipstone.bindings.sources.parquet import ParquetTable
 from skipstone.bindings.sources.partitions import HIVE_NULL, Texts, unescaped
-from skipstone.bindings.spark.session import functions_of, quiet
-from skipstone.bindings.spark.slots import quoted
+from skipstone.bindings.spark.session import functions_of, is_connect, quiet
 from skipstone.bindings.spark.types import carried, carried_type, spark_schema, spark_type
-from skipstone.ir.node import Op, Path, columns_of
+from skipstone.ir.node import Op, Path, columns_of, quoted_name, quoted_path
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -306,11 +305,11 @@ def by_spark(spark: Any, plan: Plan, scans: Sequence[Scan], columns: Sequence[st
                 reader = reader.option("basePath", scan.base)
             raw = reader.parquet(*scan.paths)
             if not scan.constants and not guarded:
-                frames.append(raw.select(*(quoted(f.name) for f in whole)))
+                frames.append(raw.select(*(quoted_name(f.name) for f in whole)))
                 continue
             given = {n: literal(F, v, whole.field(n).type).alias(n, metadata=notes.get(n, {})) for n, v in scan.constants.items()}
             seen = {path[0]: _guard(F, path, guarded).alias(path[0]) for path in guarded if path[0] not in given}
-            frames.append(raw.select(*(given.get(n) if n in given else seen[n] if n in seen else F.col(quoted(n)) for n in whole.names)))
+            frames.append(raw.select(*(given.get(n) if n in given else seen[n] if n in seen else F.col(quoted_name(n)) for n in whole.names)))
     out = frames[0]
     for one in frames[1:]:
         out = out.union(one)
@@ -324,7 +323,7 @@ def listing(spark: Any, paths: int) -> Iterator[None]:
     Connect resolves a DataFrame again whenever it runs, so there a change that ends now would not help.
     """
     before = int(spark.conf.get(THRESHOLD))
-    if paths <= before or not hasattr(spark, "_jsparkSession"):
+    if paths <= before or is_connect(spark):
         yield
         return
     spark.conf.set(THRESHOLD, str(paths))
@@ -362,13 +361,13 @@ def _is_float(schema: pa.Schema, path: Path) -> bool:
 
 def _guard(F: Any, path: Path, guarded: Sequence[Path]) -> Column:
     """A column with its floats behind a function that gives them as they are."""
-    out: Column = F.col(quoted(path[0]))
+    out: Column = F.col(quoted_name(path[0]))
     for p in guarded:
         if p[0] != path[0]:
             continue
-        value = F.col(".".join(map(quoted, p)))
+        value = F.col(quoted_path(p))
         same = F.nanvl(value, value)
-        out = same if len(p) == 1 else out.withField(".".join(map(quoted, p[1:])), same)
+        out = same if len(p) == 1 else out.withField(quoted_path(p[1:]), same)
     return out
 
 

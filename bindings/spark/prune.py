@@ -13,7 +13,7 @@ from skipstone.bindings.predicate import is_column
 from skipstone.bindings.spark.jvm import door_of, frame_of
 from skipstone.bindings.spark.listing import Listings
 from skipstone.bindings.spark.scans import Pruned, Scan, context_of, untouched
-from skipstone.bindings.spark.session import require_pyspark
+from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
         if not (isinstance(where, str) or is_column(where)):
             raise PredicateError(f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where")
         df = df.where(where)
-    if hasattr(df, "_jdf"):
-        found, report = _classic(df, filesystem)
-    else:
-        from skipstone.bindings.spark.remote import prune_remote
+    if is_connect(df):
+        from skipstone.bindings.spark.prune_connect import prune_remote
 
         found, report = prune_remote(df, filesystem, _listings)
+    else:
+        found, report = _classic(df, filesystem)
     _reports[found] = report
     return found
 

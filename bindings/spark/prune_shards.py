@@ -10,8 +10,9 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.shards.read import OnError, Shards, undecided
 from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
-from skipstone.bindings.spark.executor import JUDGED, Judging, Listing, plain
-from skipstone.bindings.spark.session import quiet, require_pyspark
+from skipstone.bindings.spark.session import parallelism, quiet, require_pyspark
+from skipstone.bindings.spark.shard_jobs import JUDGED, Judging, Listing, plain
+from skipstone.bindings.spark.types import as_spark, spark_schema
 from skipstone.bindings.spark.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
@@ -118,9 +119,7 @@ def _gathered(
     spark: SparkSession, shards: Shards, p: PruningPredicate, settled: list[Verdict], todo: list[int], on_error: OnError, tasks: int | None
 ) -> ShardVerdicts:
     """What the executors found, with what is settled."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(plain(Judging(shards, p, tuple(todo))), from_arrow_schema(JUDGED, True))
+    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(plain(Judging(shards, p, tuple(todo))), spark_schema(JUDGED))
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
@@ -140,9 +139,7 @@ def _gathered(
 def _frame(
     spark: SparkSession, shards: Shards, p: PruningPredicate, settled: list[Verdict], on_error: OnError, where: Where, here: bool, tasks: int | None
 ) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    schema = from_arrow_schema(shards.frame_schema, True)
+    schema = as_spark(shards.frame_schema)
     made: Any = spark
     if here:
         found = shards.judge(p, on_error=on_error)
@@ -154,6 +151,5 @@ def _frame(
 
 def _numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:
     """One row for each shard, without a shuffle."""
-    if tasks is None and hasattr(spark, "_jsc"):  # Spark Connect does not tell
-        tasks = int(spark.sparkContext.defaultParallelism)
+    tasks = parallelism(spark) if tasks is None else tasks
     return spark.range(0, count, 1, tasks if tasks is None else max(min(tasks, count), 1))

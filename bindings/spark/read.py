@@ -12,13 +12,12 @@ from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.spark.condition import condition_of
 from skipstone.bindings.spark.native_read import Split, by_spark, split
+from skipstone.bindings.spark.python_read import CHAR, by_workers
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, settings_of
-from skipstone.bindings.spark.slots import quoted
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried, carried_type, spark_schema
-from skipstone.bindings.spark.workers import CHAR, by_workers
 from skipstone.ir.errors import SourceError, UnsupportedForm
-from skipstone.ir.node import columns_of
+from skipstone.ir.node import columns_of, quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
             rows = rows.orderBy(*(_sorted_by(functions_of(spark), key) for key in plan.order))
         if plan.cut is not None:
             rows = rows.limit(min(plan.cut.limit, 2**31 - 1))
-        return rows if needed == plan.columns else rows.select(*map(quoted, plan.columns))
+        return rows if needed == plan.columns else rows.select(*map(quoted_name, plan.columns))
 
 
 def _rows(spark: Any, plan: Plan, needed: list[str], notes: dict[str, dict[str, Any]], how: How, case_sensitive: bool) -> DataFrame:
@@ -151,7 +150,7 @@ def _notes(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _sorted_by(F: Any, key: SortKey) -> Column:
-    column: Column = F.col(".".join(map(quoted, key.path)))
+    column: Column = F.col(quoted_path(key.path))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

@@ -13,10 +13,11 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.catalyst import conjunction
 from skipstone.bindings.spark.listing import Listing, Listings
-from skipstone.bindings.spark.schemas import arrow_schema
-from skipstone.bindings.spark.session import Settings, settings_of
+from skipstone.bindings.spark.session import settings_of
+from skipstone.bindings.spark.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
+from skipstone.ir.session import Settings
 from skipstone.kernels.planes import Mask
 
 PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"

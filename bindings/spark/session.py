@@ -1,23 +1,21 @@
-"""PySpark, imported when it is first needed, and a local session that finds its Java by itself."""
+"""PySpark, imported when it is first needed; what kind of session one is, and its settings; a local session that finds its Java by itself."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.ir.errors import BackendMissing
+from skipstone.ir.session import Settings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 OLDEST: Final = (4, 0)
 
@@ -51,28 +49,20 @@ def session(config: Mapping[str, str] | None = None, *, master: str = "local[*]"
         return builder.getOrCreate()
 
 
-class Settings(TypedDict):
-    """What of a Spark session decides what a predicate means; the keywords of `PruningPredicate` and of `plan`."""
-
-    timezone: str
-    ansi: bool
-    case_sensitive: bool
-
-
 def settings_of(spark: Any) -> Settings:
     """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
     zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
 
 
-def as_arrow(schema: StructType) -> pa.Schema:
-    """Columns of Spark as Arrow has them, instants in UTC."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+def fold_of(spark: Any) -> Callable[[str], str]:
+    """What makes names equal that a session takes for one: lower case, unless it minds case."""
+    return str if str(spark.conf.get("spark.sql.caseSensitive")) == "true" else str.lower
 
-    # Older ones, which do not ask, say UTC.
-    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    found: pa.Schema = to_arrow_schema(schema, **zone)
-    return found
+
+def parallelism(spark: Any) -> int | None:
+    """How many tasks a session runs at once; None: Spark Connect does not tell."""
+    return None if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def require_pyspark() -> None:

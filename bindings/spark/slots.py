@@ -1,33 +1,20 @@
-"""Slots: the statistics that a predicate wants of a DataFrame with one row per container, and their names."""
+"""Slots: the statistics that are wanted of a DataFrame with one row per container, and their names."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.given import COUNTS
-from skipstone.bindings.membership import Members
+from skipstone.bindings.given import COUNTS, KEYS
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.statistics import Statistics
 from skipstone.ir.guarantee import membership_paths
-from skipstone.ir.node import Path, columns_of, show_path
+from skipstone.ir.node import Path, columns_of, quoted_path, show_path
 from skipstone.ir.types import DType, Kind, leaves_of
-from skipstone.kernels.columns import Raw
-from skipstone.kernels.kept import Kept
-from skipstone.kernels.run import COMPILE_FROM, compile_ahead
-
-if TYPE_CHECKING:
-    pass
 
 ROW_COUNT: Final = "row_count"
-Answer = Literal["keep", "verdict"]
 MEMBERS: Final = ("values", "bloom")
 
 
@@ -38,7 +25,7 @@ class Slot:
     Attributes:
         name: The column of the DataFrame that holds it: `x.min`, `a.b.null_count`, `row_count`.
         path: The column of the table; () for the container's own row count.
-        statistic: "min", "max", "null_count", "row_count", "nan_count"; or "values", "bloom".
+        statistic: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or "min_exact", "max_exact".
         dtype: The type of the column of the table.
     """
 
@@ -51,6 +38,9 @@ class Slot:
     def counts(self) -> bool:
         """Whether it is a count, not a bound."""
         return self.statistic in COUNTS
+
+
+CONTAINER: Final = Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64))
 
 
 def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slot, ...]:
@@ -75,79 +65,22 @@ def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slo
         wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
         wanted += MEMBERS if path in asked else ()
         out += [Slot(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
-    return (*out, Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64)))
+    return (*out, CONTAINER)
+
+
+def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
+    """Every statistic that a table may have, column by column, the container's row count last."""
+    leaves = leaves_of(schema)
+    names = {path: plain_name(path, leaves) for path in leaves}
+    return (*(Slot(f"{names[path]}.{s}", path, s, leaf.dtype) for path, leaf in leaves.items() for s in KEYS), CONTAINER)
 
 
 def spellings(path: Path) -> tuple[str, str, str]:
     """How a column's name may be written before its statistic: with dots, as in SQL, with every part quoted."""
-    return ".".join(path), show_path(path), ".".join(map(quoted, path))
-
-
-def quoted(name: str) -> str:
-    """A name as SQL text, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
+    return ".".join(path), show_path(path), quoted_path(path)
 
 
 def plain_name(path: Path, leaves: Mapping[Path, object]) -> str:
     """The path with dots, unless a column at the top has that very name: then parts are quoted."""
     plain, _, quoted = spellings(path)
     return quoted if len(path) > 1 and (plain,) in leaves else plain
-
-
-@dataclass(frozen=True)
-class Judge:
-    """A predicate on its way to the workers: it judges batches of containers with the usual kernels.
-
-    Unpickled, it is the one that the process has already, if it has.
-
-    Attributes:
-        predicate: The condition.
-        slots: What each of the arrays that it is given holds.
-        schema: The columns that it reads; the table's may have thousands more.
-        seen: How many containers it has judged in this process.
-    """
-
-    predicate: PruningPredicate
-    slots: tuple[Slot, ...]
-    schema: pa.Schema
-    seen: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
-
-    @classmethod
-    def of(cls, predicate: PruningPredicate, slots: Sequence[Slot]) -> Judge:
-        """A judge that is given the statistics of `slots`, in their order."""
-        roots = dict.fromkeys(path[0] for path in columns_of(predicate.node))
-        return cls(predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots]))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By its parts: a pickled pickle is loaded only where it is not known.
-        return _judge_of, (pickle.dumps((self.predicate, self.slots, self.schema)),)
-
-    def answers(self, arrays: Sequence[pa.Array | None], n: int, answer: Answer) -> npt.NDArray[Any]:
-        """What is asked of n containers, shape (n,), host memory: "verdict", int32; "keep", bool. An array that is None is unknown."""
-        stats, keep = self.statistics(arrays, n), answer == "keep"
-        found = self.predicate.prune(stats) if keep else self.predicate.evaluate(stats).astype(np.int32)
-        # Spark's batches are too small for each to be worth a kernel; many of them are.
-        self.seen[0] += n
-        if self.seen[0] >= COMPILE_FROM:
-            compile_ahead(self.predicate.launch(stats) if keep else stats.launch(self.predicate.program))
-        return found
-
-    def statistics(self, arrays: Sequence[pa.Array | None], n: int) -> Statistics:
-        """The statistics of n containers from one array for each slot."""
-        given: dict[Path, dict[str, pa.Array]] = {}
-        for slot, array in zip(self.slots, arrays, strict=True):
-            if array is not None:
-                given.setdefault(slot.path, {})[slot.statistic] = array
-        rows = given.pop((), {}).get(ROW_COUNT)
-        extras: dict[Path, dict[str, pa.Array]] = {path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()}
-        members = Members(extras, {path: leaf.dtype for path, leaf in leaves_of(self.schema).items()}) if any(extras.values()) else None
-        return Statistics(self.schema, n, {path: Raw(**found) for path, found in given.items()}, row_count=rows, members=members)
-
-
-_judges: Kept[bytes, Judge] = Kept(16)
-
-
-def _judge_of(pickled: bytes) -> Judge:
-    """The judge of some pickled parts."""
-    digest = hashlib.sha256(pickled).digest()
-    return _judges.get(digest, lambda: Judge(*pickle.loads(pickled)))

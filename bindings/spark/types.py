@@ -1,8 +1,11 @@
-"""Arrow's types as Spark has them: of what DataFrames hold, and of the batches that workers hand to Spark."""
+"""Spark's types in Arrow's and back: of tables, of what statistics can tell of, and of the batches that workers hand to Spark."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import inspect
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -11,7 +14,65 @@ from skipstone.ir.errors import UnsupportedForm
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
+PLAIN: Final = {
+    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+# What Spark notes of a column whose values are not, or not only, those that the files hold: texts that compare otherwise than
+# by bytes, and columns that read as a default where a file lacks them.
+STRANGE: Final = ("__COLLATIONS", "EXISTS_DEFAULT")
+UNSIGNED: Final = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
+
+
+# From Spark to Arrow.
+
+
+def as_arrow(schema: StructType) -> pa.Schema:
+    """All columns of Spark as Arrow has them, instants in UTC; PySpark raises for what Arrow has not."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Older ones, which do not ask, say UTC.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    found: pa.Schema = to_arrow_schema(schema, **zone)
+    return found
+
+
+def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
+    """The columns that statistics can tell of; others are left out, so that a predicate about them is not understood.
+
+    Example:
+        >>> arrow_schema({"type": "struct", "fields": [{"name": "x", "type": "long"}, {"name": "l", "type": {"type": "array"}}]})
+        x: int64
+    """
+    return pa.schema(_fields(struct))
+
+
+def _fields(struct: Mapping[str, Any]) -> list[pa.Field]:
+    known = ((f["name"], arrow_type(f["type"])) for f in struct["fields"] if not any(key in (f.get("metadata") or {}) for key in STRANGE))
+    return [pa.field(name, kind) for name, kind in known if kind is not None]
+
+
+def arrow_type(kind: Any) -> pa.DataType | None:
+    """The Arrow type of one of Spark's that statistics can tell of, as its JSON has it; None: they cannot."""
+    if isinstance(kind, str):
+        sized = re.fullmatch(r"decimal\((\d+),(-?\d+)\)", kind)
+        if sized:
+            precision, scale = int(sized[1]), int(sized[2])
+            return pa.decimal128(precision, scale) if 0 <= scale <= precision else None
+        return PLAIN.get(kind)
+    return pa.struct(_fields(kind)) if kind.get("type") == "struct" else None
+
+
+# From Arrow to Spark.
+
+
+def as_spark(schema: pa.Schema) -> StructType:
+    """All columns of Arrow as PySpark has them, the counterpart of `as_arrow`; it raises for what Spark has not."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    found: StructType = from_arrow_schema(schema, True)
+    return found
 
 
 def carried(schema: pa.Schema) -> pa.Schema:

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import dressed, own_carrier
+from skipstone.bindings.spark.judge import Answer, Judge, over_arrays, over_series
 from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import as_arrow, functions_of, is_connect, quiet, require_pyspark, settings_of
-from skipstone.bindings.spark.slots import Answer, Judge, slots_of
-from skipstone.bindings.spark.worker import over_arrays, over_series
+from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.slots import slots_of
+from skipstone.bindings.spark.types import as_arrow
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
 
 if TYPE_CHECKING:

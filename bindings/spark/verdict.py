@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import exact, split, usable
-from skipstone.bindings.spark.native import obstacle, text_of, weight
+from skipstone.bindings.spark.judge import Judge, over_batches
+from skipstone.bindings.spark.native_expression import obstacle, text_of, weight
 from skipstone.bindings.spark.places import Place, located
-from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, spark_version
-from skipstone.bindings.spark.slots import Judge, Slot
+from skipstone.bindings.spark.session import fold_of, functions_of, is_connect, quiet, require_pyspark, spark_version
+from skipstone.bindings.spark.slots import Slot, slots_of
 from skipstone.bindings.spark.udf import make, predicate_of
-from skipstone.bindings.spark.worker import over_batches
 from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
 
 if TYPE_CHECKING:
@@ -75,10 +75,9 @@ def with_verdict(
     require_pyspark()
     with quiet():
         predicate = predicate_of(predicate, schema, df.sparkSession)
-        case = str(df.sparkSession.conf.get("spark.sql.caseSensitive")) == "true"
-        if VERDICT in (df.columns if case else map(str.lower, df.columns)):
+        if VERDICT in map(fold_of(df.sparkSession), df.columns):
             raise StatisticsError(f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first.")
-        found = {s: place for s, place in located(df, predicate, columns or {}).items() if usable(s, place)}
+        found = {s: place for s, place in located(df, predicate.schema, slots_of(predicate, members=True), columns or {}).items() if usable(s, place)}
         return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](df, predicate, found)
 
 

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.given import COUNTS, KEYS
+from skipstone.bindings.given import KEYS
 from skipstone.bindings.shards.place import Place
 from skipstone.bindings.shards.read import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
-from skipstone.bindings.spark.executor import WRITTEN, Packing, plain
-from skipstone.bindings.spark.session import as_arrow, quiet, require_pyspark
-from skipstone.bindings.spark.slots import ROW_COUNT, quoted, spellings
+from skipstone.bindings.spark.carry import exact, usable
+from skipstone.bindings.spark.places import located, statistics_columns
+from skipstone.bindings.spark.session import fold_of, functions_of, quiet, require_pyspark
+from skipstone.bindings.spark.shard_jobs import WRITTEN, Packing, plain
+from skipstone.bindings.spark.slots import Slot, all_slots
+from skipstone.bindings.spark.types import as_arrow, spark_schema
 from skipstone.ir.errors import StatisticsError
-from skipstone.ir.node import show_path
-from skipstone.ir.types import leaves_of
+from skipstone.ir.node import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, StructType
-
-Named = dict[str, tuple[str, str]]  # name of a statistic -> the table's column, as SQL names it, and which it is
-CONTAINER: Final = ("", ROW_COUNT)
+    from pyspark.sql.types import StructType
 
 
 def write_shards(
@@ -49,10 +48,12 @@ def write_shards(
 
     Args:
         stats: One row per container, with columns such as `x.min`, `x.max`, `x.null_count`, `row_count`, `x.values` or
-            `x.bloom`. A statistic whose type cannot bound its column, and text of a collation, are left out.
+            `x.bloom`, or with structs of them, as `with_verdict` takes them. A statistic whose type cannot bound its
+            column, and text of a collation, are left out.
         where: A folder that driver and executors share, by path or URI. Its shards are replaced.
         schema: The table's columns.
-        columns: Where statistics have other names: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`.
+        columns: Where statistics are elsewhere, as for `with_verdict`: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`;
+            or `delta_statistics` of a Delta log's add files.
         rows: Containers in a shard.
         about: The columns that say what containers are; None: all that are no statistics.
         order_by: As in `Statistics.index`, within each shard.
@@ -74,7 +75,6 @@ def write_shards(
     require_pyspark()
     check_rows(rows)
     with quiet():
-        from pyspark.sql.pandas.types import from_arrow_schema
         from pyspark.sql.types import StructType
 
         arrow = as_arrow(schema) if isinstance(schema, StructType) else schema
@@ -86,7 +86,7 @@ def write_shards(
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:
             job = Packing(place, save, arrow, slots, told, rows, by)
-            answer: Any = frame.mapInArrow(plain(job), from_arrow_schema(WRITTEN, True))
+            answer: Any = frame.mapInArrow(plain(job), spark_schema(WRITTEN))
             found = answer.toArrow().sort_by([("partition", "ascending"), ("place", "ascending")])
             written: list[Written] = [pickle.loads(entry) for entry in found.column("written").to_pylist()]
             commit(place, save, arrow, written, told)
@@ -96,62 +96,28 @@ def write_shards(
     return Shards.open(where, filesystem)
 
 
-def _picked(
-    df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None
-) -> tuple[DataFrame, tuple[tuple[str, str], ...], list[str]]:
+def _picked(df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None) -> tuple[DataFrame, tuple[Slot, ...], list[str]]:
     """Statistics and then other columns, with numbers for names; what the first ones are; names of the others."""
-    case = str(df.sparkSession.conf.get("spark.sql.caseSensitive")) == "true"
-    fold: Callable[[str], str] = str if case else str.lower
-    places = {fold(name): slot for name, slot in _places(schema).items()}
-    found: dict[tuple[str, str], Any] = {places[fold(name)]: quoted(name) for name in df.columns if fold(name) in places}
-    for name, column in given.items():
-        if fold(name) not in places:
-            raise StatisticsError(
-                f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {', '.join(list(places)[:3])}"
-            )
-        found[places[fold(name)]] = column
-    if not found:
-        raise StatisticsError(
-            f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {', '.join(list(places)[:3])}, or columns= that says where they are"
-        )
-    kept = [name for name in df.columns if fold(name) not in places] if about is None else list(about)
-    own = {fold(name): name for name in df.columns}
-    if unknown := next((name for name in kept if fold(name) not in own), None):
+    found = located(df, schema, all_slots(schema), given, KEYS)
+    kept = _others(df, schema) if about is None else _known(df, about)
+    sure = {slot: place for slot, place in found.items() if usable(slot, place)}
+    if not sure:
+        types = ", ".join(f"{s.name} {place.type.simpleString()}" for s, place in found.items())
+        raise StatisticsError(f"no statistic has a type that bounds a column: {types or 'there is none':.200}; expected columns of the table's types")
+    F = functions_of(df)
+    columns = [*(exact(slot, place) for slot, place in sure.items()), *(F.col(quoted_name(name)) for name in kept)]
+    return df.select(*(c.alias(str(i)) for i, c in enumerate(columns))), tuple(sure), kept
+
+
+def _others(df: DataFrame, schema: pa.Schema) -> list[str]:
+    """The columns of a DataFrame that are no statistics."""
+    taken = statistics_columns(df, schema, KEYS)
+    return [name for name in df.columns if name not in taken]
+
+
+def _known(df: DataFrame, about: Sequence[str]) -> list[str]:
+    fold = fold_of(df.sparkSession)
+    own = set(map(fold, df.columns))
+    if unknown := next((name for name in about if fold(name) not in own), None):
         raise StatisticsError(f"about= names {unknown!r}; the DataFrame has {', '.join(df.columns)}")
-    numbered = df.select(*found.values(), *map(quoted, kept)).toDF(*(str(i) for i in range(len(found) + len(kept))))
-    texts = [_carried(f"`{i}`", key, field.dataType) for i, ((_, key), field) in enumerate(zip(found, numbered.schema, strict=False))]
-    slots = tuple(slot for slot, text in zip(found, texts, strict=True) if text is not None)
-    if not slots:
-        raise StatisticsError(f"no statistic has a type that bounds a column: {numbered.schema.simpleString():.200}; expected columns of the table's types")
-    rest = [f"`{i}`" for i in range(len(found), len(found) + len(kept))]
-    return numbered.selectExpr(*(t for t in texts if t is not None), *rest), slots, kept
-
-
-def _places(schema: pa.Schema) -> Named:
-    """Every statistic that a table may have, by name. Where a name fits two columns, it means the top one."""
-    out: Named = {}
-    for path in sorted(leaves_of(schema), key=len):
-        for name in spellings(path):
-            for key in KEYS:
-                out.setdefault(f"{name}.{key}", (show_path(path), key))
-    return {**out, ROW_COUNT: CONTAINER}
-
-
-def _carried(column: str, key: str, t: DataType) -> str | None:
-    """A statistic as SQL text of a type that Arrow carries exactly; None where its type says nothing."""
-    from pyspark.sql import types as T
-
-    match t:
-        case T.IntegralType() if key in COUNTS:
-            return column
-        case T.DecimalType() if key in COUNTS and t.scale == 0:
-            return f"try_cast({column} AS BIGINT) AS {column}"
-        case _ if key in COUNTS:
-            return None
-        case T.ArrayType():
-            return column if key == "values" and _carried(column, "min", t.elementType) else None
-        case T.StringType():
-            return column if t.isUTF8BinaryCollation() else None
-        case T.NumericType() | T.BooleanType() | T.BinaryType() | T.DateType() | T.TimestampType() | T.TimestampNTZType():
-            return column
-    return None
+    return list(about)

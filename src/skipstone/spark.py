@@ -10,16 +10,16 @@ PySpark and pandas are imported when a function is first called. Workers need Sk
 
 from __future__ import annotations
 
-from skipstone.bindings.spark.delta import delta_statistics
+from skipstone.bindings.spark.data_source import register
+from skipstone.bindings.spark.delta_scan import DeltaScan, files_for_scan, with_stats
+from skipstone.bindings.spark.delta_stats import delta_statistics
 from skipstone.bindings.spark.java import ensure_java
-from skipstone.bindings.spark.native import to_column
+from skipstone.bindings.spark.native_expression import to_column
 from skipstone.bindings.spark.prune import prune, pruned
 from skipstone.bindings.spark.prune_shards import prune_shards
 from skipstone.bindings.spark.read import read
 from skipstone.bindings.spark.scans import Pruned, PrunedScan
 from skipstone.bindings.spark.session import session
-from skipstone.bindings.spark.source import register
-from skipstone.bindings.spark.state import DeltaScan, files_for_scan, with_stats
 from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
 from skipstone.bindings.spark.verdict import with_verdict
 from skipstone.bindings.spark.write_shards import write_shards

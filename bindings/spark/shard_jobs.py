@@ -18,8 +18,10 @@ from skipstone.bindings.shards.place import Place
 from skipstone.bindings.shards.read import OnError, Shards
 from skipstone.bindings.shards.verdicts import as_bytes
 from skipstone.bindings.shards.write import write_shard
+from skipstone.bindings.spark.slots import ROW_COUNT, Slot
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import StatisticsError
+from skipstone.ir.node import show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pool import set_threads
 
@@ -54,7 +56,7 @@ class Packing:
     Attributes:
         place, save: Where, and the save's own part of names.
         schema: The table's columns.
-        slots: Per column of the batches, from the first: the table's column, as SQL names it, and the statistic; "" is the container itself.
+        slots: What the columns of the batches hold, from the first.
         about: The rest of the columns, if any.
         rows, order_by: As in `Statistics.save_shards`.
     """
@@ -62,7 +64,7 @@ class Packing:
     place: Place
     save: str
     schema: pa.Schema
-    slots: tuple[tuple[str, str], ...]
+    slots: tuple[Slot, ...]
     about: pa.Schema | None
     rows: int
     order_by: tuple[str, ...]
@@ -83,9 +85,9 @@ class Packing:
 
     def _statistics(self, given: list[pa.ChunkedArray]) -> Statistics:
         columns: dict[str, dict[str, Any]] = {}
-        for (name, key), array in zip(self.slots, given, strict=True):
-            columns.setdefault(name, {})[key] = array
-        rows = columns.pop("", {}).get("row_count")
+        for slot, array in zip(self.slots, given, strict=True):
+            columns.setdefault(show_path(slot.path), {})[slot.statistic] = array
+        rows = columns.pop(show_path(()), {}).get(ROW_COUNT)
         return Statistics.from_dict(columns, self.schema, row_count=rows)
 
 

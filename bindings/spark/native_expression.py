@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.spark.lanes import bound, count, literal
+from skipstone.bindings.spark.judge import Answer
+from skipstone.bindings.spark.native_bounds import bound, count, literal
 from skipstone.bindings.spark.places import Place, assumed, located
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark
-from skipstone.bindings.spark.slots import Answer, Slot
+from skipstone.bindings.spark.slots import Slot, slots_of
 from skipstone.bindings.spark.udf import predicate_of
 from skipstone.ir.errors import StatisticsError, UnsupportedForm
 from skipstone.ir.lower import Program
@@ -91,7 +92,7 @@ def to_column(
     with quiet():
         given = columns or {}
         predicate = predicate_of(predicate, schema, None if df is None else df.sparkSession)
-        found = assumed(predicate, given) if df is None else located(df, predicate, given)
+        found = assumed(predicate, given) if df is None else located(df, predicate.schema, slots_of(predicate, members=True), given)
         for slot, place in found.items():
             if not place.name:
                 raise StatisticsError(

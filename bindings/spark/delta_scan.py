@@ -18,10 +18,10 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.spark.frame import stats_frame
 from skipstone.bindings.spark.session import quiet, require_pyspark, settings_of
-from skipstone.bindings.spark.slots import quoted
 from skipstone.bindings.spark.tables import table_of
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Node, Op, quoted_name
+from skipstone.ir.session import Settings
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
@@ -62,7 +62,7 @@ def with_stats(spark: Any, table: Any, version: int | str | None = None) -> Data
     require_pyspark()
     found = _delta(table, version)
     with quiet():
-        shown, name = _SHOWN.setdefault(spark, {}), quoted(found.name)
+        shown, name = _SHOWN.setdefault(spark, {}), quoted_name(found.name)
         if shown.get(name) == found.asked and spark.catalog.tableExists(name) and spark.catalog.isCached(name):
             cached: DataFrame = spark.table(name)
             return cached
@@ -168,7 +168,7 @@ def _delta(table: Any, version: int | str | None) -> DeltaTable:
     return found
 
 
-def _all_of(filters: Any, schema: pa.Schema, settings: Any) -> PruningPredicate | None:
+def _all_of(filters: Any, schema: pa.Schema, settings: Settings) -> PruningPredicate | None:
     """One predicate of all conditions."""
     if filters is None or isinstance(filters, PruningPredicate):
         return filters

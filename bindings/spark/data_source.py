@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.spark.session import Settings, require_pyspark
+from skipstone.bindings.spark.python_read import grouped
+from skipstone.bindings.spark.session import require_pyspark
 from skipstone.bindings.spark.tables import Table, table_of
 from skipstone.bindings.spark.types import carried, fitted, spark_schema
-from skipstone.bindings.spark.workers import grouped
 from skipstone.ir.errors import PredicateError, SourceError, UnknownColumn
+from skipstone.ir.session import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

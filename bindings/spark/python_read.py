@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.sources.read import Reader, Tasks
-from skipstone.bindings.spark.session import quiet
+from skipstone.bindings.spark.session import parallelism, quiet
 from skipstone.bindings.spark.types import carried, fitted, spark_schema
 from skipstone.ir.errors import UnsupportedForm
 
@@ -37,16 +37,11 @@ def by_workers(spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, 
     to = carried(schema)
     with quiet():
         packed = spark.createDataFrame(pa.table({"tasks": pa.array([pickle.dumps(g) for g in groups], pa.binary())}))
-        if len(groups) > packed_parts(spark):
+        # A small table is in as many parts as tasks run at once. Connect does not say; there tasks are always spread.
+        if len(groups) > (parallelism(spark) or 0):
             packed = packed.repartition(len(groups))
         found: DataFrame = packed.mapInArrow(_function(tasks.reader, to, padded(notes, columns)), spark_schema(to, notes))
     return found
-
-
-def packed_parts(spark: Any) -> int:
-    """How many parts a small table is in, at most. Connect does not say; there tasks are always spread."""
-    context = getattr(spark, "_sc", None)
-    return 0 if context is None else int(context.defaultParallelism)
 
 
 def grouped(tasks: Tasks) -> list[list[Any]]:

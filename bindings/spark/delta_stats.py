@@ -16,6 +16,7 @@ from skipstone.bindings.sources.delta.columns import ASCII_BLANKS, EXACT, REPLAC
 from skipstone.bindings.sources.delta.fields import LeafField, fields_of
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.slots import ROW_COUNT, plain_name
+from skipstone.bindings.spark.types import as_spark
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 
@@ -268,9 +269,7 @@ def _leaves(schema: pa.Schema | StructType) -> Iterator[LeafField]:
 
 
 def _spark_type(leaf: LeafField) -> DataType:
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    found: DataType = from_arrow_type(leaf.type, prefer_timestamp_ntz=True)
+    found: DataType = as_spark(pa.schema([("", leaf.type)])).fields[0].dataType
     return found
 
 

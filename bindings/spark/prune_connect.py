@@ -20,9 +20,11 @@ from skipstone.bindings.sources.partitions import pair_of
 from skipstone.bindings.spark.column import from_column
 from skipstone.bindings.spark.listing import Listing, Listings, own_paths
 from skipstone.bindings.spark.scans import Context, Pruned, PrunedScan, Untouched, context_of, unusual_option
-from skipstone.bindings.spark.schemas import arrow_schema
+from skipstone.bindings.spark.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Node, Op, not_understood
+from skipstone.ir.text import show_value
+from skipstone.ir.types import STRING
 
 MOST: Final = 20_000  # names in a condition; reading it takes Spark some 20 us each
 
@@ -76,7 +78,9 @@ class _Walk:
         self.reports.append(scan.report)
         if not dropped:
             return source
-        return type(scan.frame)(source, self.spark).where(f"_metadata.file_path NOT IN ({', '.join(map(_quoted, dropped))})")._plan
+        return (
+            type(scan.frame)(source, self.spark).where(f"_metadata.file_path NOT IN ({', '.join(show_value(name.encode(), STRING) for name in dropped)})")._plan
+        )
 
 
 class _Source:
@@ -147,8 +151,3 @@ def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
     text = "".join(f"{path}\0{i.size or 0}\0{(i.mtime_ns or 0) // 10**6}\x000\0" for path, i in zip(paths, infos, strict=True))
     key = text, schema.serialize().to_pybytes(), id(context.filesystem)
     return context.listings.get(key, lambda: Listing(text, "[[]]", schema, pa.schema([]), [], context.filesystem))
-
-
-def _quoted(text: str) -> str:
-    """A text as a literal of Spark SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
