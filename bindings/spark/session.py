@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from skipstone.bindings.spark.java import ensure_java
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, UnsupportedForm
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,29 @@ def settings_of(spark: Any) -> Settings:
     """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
     zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
+
+
+def other_text(spark: Any) -> str:
+    """A setting by which a session reads SQL text otherwise than Skipstone does; "" is none. Source: Spark, `SQLConf`."""
+
+    def is_set(key: str, value: str) -> bool:
+        return str(spark.conf.get(key)).upper() == value
+
+    if is_set("spark.sql.parser.escapedStringLiterals", "TRUE"):
+        return "spark.sql.parser.escapedStringLiterals is true"
+    if is_set("spark.sql.ansi.doubleQuotedIdentifiers", "TRUE") and is_set("spark.sql.ansi.enabled", "TRUE"):
+        return "spark.sql.ansi.doubleQuotedIdentifiers is true"
+    return "" if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ") else "spark.sql.timestampType is not TIMESTAMP_LTZ"
+
+
+def require_usual_text(spark: Any) -> None:
+    """Check that conditions mean the same to a session and to Skipstone.
+
+    Raises:
+        UnsupportedForm: a setting changes how SQL text is read.
+    """
+    if why := other_text(spark):
+        raise UnsupportedForm(f"{why}, by which Spark reads conditions otherwise than Skipstone; unset it, or leave the condition to Spark: df.where(...)")
 
 
 def as_arrow(schema: StructType) -> pa.Schema:
