@@ -15,7 +15,7 @@ import pyarrow as pa
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import dressed, own_carrier
 from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import as_arrow, functions_of, is_connect, quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import as_arrow, functions_of, is_connect, quiet, require_pyspark, require_usual_text, settings_of
 from skipstone.bindings.spark.slots import Answer, Judge, slots_of
 from skipstone.bindings.spark.worker import over_arrays, over_series
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
@@ -148,6 +148,7 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)
+    require_usual_text(spark)
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 
