@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.spark.jvm import door_of
 from skipstone.bindings.spark.metrics import files_opened
 from skipstone.spark import prune, pruned
 from tests.spark_reads import rows_of, write_files
@@ -342,6 +343,30 @@ def test_files_that_change(spark, tmp_path):
     assert prune(spark.read.parquet(str(tmp_path / "t")).where("x = 7")).count() == 1
 
 
+def test_the_present_is_another_at_each_action(spark, tmp_path):
+    now, day = dt.datetime.now(dt.UTC), dt.datetime.now(dt.UTC).date()
+    for k in range(3):
+        write(str(tmp_path / f"{k}.parquet"), t=pa.array([now + dt.timedelta(seconds=1)], pa.timestamp("us", "UTC")), d=[day + dt.timedelta(days=k)])
+    df = spark.read.parquet(str(tmp_path))
+    moments = ["t < now()", "t < (SELECT current_timestamp())", "d < CAST('today' AS DATE)", "current_database() = 'x' AND d < DATE '2020-01-01'"]
+    small = [prune(df.where(w)) for w in moments]
+    assert all("another at each action" in str(pruned(s)) for s in small)
+    time.sleep(max(0, 1.1 - (dt.datetime.now(dt.UTC) - now).total_seconds()))
+    assert small[0].count() == 3
+    today = prune(df.where("d = current_date()"))
+    assert pruned(today).kept == 1 and today.count() == 1  # until the day ends
+    left = door_of(spark).until(today._jdf.queryExecution().analyzed()) - time.time() * 1000
+    assert 0 < left <= 86_400_000 and door_of(spark).until(df._jdf.queryExecution().analyzed()) == 2**63 - 1
+    index = door_of(spark).listing(spark_index(df))
+    bits = bytes([0b111])
+    assert [len(index.without(spark_index(df), bits, at).inputFiles()) for at in (0, 2**63 - 1)] == [3, 0]
+
+
+def spark_index(df):
+    """Spark's list of the files of a DataFrame that is one scan."""
+    return df._jdf.queryExecution().analyzed().relation().location()
+
+
 def test_files_that_cannot_be_read(spark, tmp_path, setting):
     write(str(tmp_path / "1.parquet"), x=[1, 2])
     write(str(tmp_path / "2.parquet"), x=[3, 4])
@@ -390,6 +415,23 @@ def test_connect(make, kept, connect, folder):
     assert found.kept == kept, found
 
 
+def test_connect_resolves_again(connect, tmp_path):
+    """What a DataFrame of Connect means is found at each action, under the settings and for the files of then."""
+    for k in range(3):
+        write(str(tmp_path / f"{k} ä%.parquet"), x=[k * 10], t=pa.array([dt.datetime(2024, 1, 1, 9)], pa.timestamp("us", "UTC")))
+    df = connect.read.parquet(str(tmp_path))
+    small, nine = prune(df.where("x = 77")), prune(df.where("t = '2024-01-01 18:00:00'"))
+    assert (pruned(small).kept, pruned(nine).kept) == (0, 0) and small.count() == nine.count() == 0
+    pq.write_table(pa.table({"x": [77], "t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC"))}), tmp_path / "1 ä%.parquet")
+    connect.conf.set("spark.connect.session.planCache.enabled", "false")  # else Spark keeps its list of files for a while
+    connect.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        assert nine.count() == 2 and small.count() == 1
+    finally:
+        connect.conf.set("spark.sql.session.timeZone", "UTC")
+        connect.conf.unset("spark.connect.session.planCache.enabled")
+
+
 def test_connect_is_careful(connect, spark, folder, tmp_path):
     from pyspark.sql.connect import functions as F
 
@@ -403,6 +445,8 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
     same(parted.where("x = 20 AND p = 0"), (2, 4))
     same(parted.where("p IS NULL OR x = 10"))
     same(parted.where("p = 1"))
+    write(str(tmp_path / "hidden" / "1.parquet"), _metadata=[1, 2])
+    assert "hides" in same(connect.read.parquet(str(tmp_path / "hidden")).where("`_metadata` = 3"))[0].why
     try:
         spark.sql(f"CREATE TABLE remote USING parquet LOCATION '{(tmp_path / 'r').as_uri()}' AS SELECT id x FROM range(20)")
         same(connect.table("remote").where("x = 3"), (1, 2))

@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import skipstone as ss
 from skipstone.bindings.spark import metrics
-from skipstone.spark import read
+from skipstone.spark import prune, read
 from tests.delta_log import Log, Written, delta_schema, rows_of
 from tests.iceberg_tables import append, make, position_deletes
 from tests.spark_session import QUIET
@@ -122,6 +122,34 @@ def test_conditions_of_all_makes(spark, parquet):
     assert sorted(r.x for r in read(spark, table, at, columns=["x"]).collect()) == list(range(2, 40))  # its own zone's third of January began before
     with pytest.raises(ss.UnsupportedForm, match="as SQL text or as a Column"):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
+
+
+def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
+    """They are given to Spark all the same, which reads the condition as it was written."""
+    for where in ("(x = 5 OR true) AND late = 1", "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1"):
+        found = read(any_session, str(parquet), where, columns=["late"])
+        assert found.columns == ["late"] and found.count() == 9
+
+
+@pytest.mark.parametrize(
+    "key, value, where",
+    [
+        ("parser.escapedStringLiterals", "true", r"`a.b ``c``` = 't\x31'"),
+        ("ansi.doubleQuotedIdentifiers", "true", '"x" = 5'),
+        ("timestampType", "TIMESTAMP_NTZ", "w < TIMESTAMP '1970-01-02'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
+def test_text_that_a_session_reads_otherwise(key, value, where, any_session, parquet):
+    any_session.conf.set(f"spark.sql.{key}", value)
+    try:
+        with pytest.raises(ss.UnsupportedForm, match=key):
+            read(any_session, str(parquet), where)
+        assert read(any_session, str(parquet)).count() == 40
+        df = any_session.read.parquet(str(parquet)).where(where)
+        assert prune(df).count() == df.count()
+    finally:
+        any_session.conf.unset(f"spark.sql.{key}")
 
 
 def test_order_and_limit(spark, parquet):

@@ -10,13 +10,16 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.CurrentDate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -40,11 +43,13 @@ public class PrunedFiles implements FileIndex {
   private final FileIndex whole;
   private final Map dropped; // Path -> {length, time}
   private final long nbytes; // of the files that are left
+  private final long until; // ms since 1970; from then on no file is passed over
 
-  public PrunedFiles(FileIndex whole, Map dropped, long nbytes) {
+  public PrunedFiles(FileIndex whole, Map dropped, long nbytes, long until) {
     this.whole = whole;
     this.dropped = dropped;
     this.nbytes = nbytes;
+    this.until = until;
   }
 
   public FileIndex whole() {
@@ -74,6 +79,7 @@ public class PrunedFiles implements FileIndex {
   private boolean isDropped(FileStatusWithMetadata file) {
     long[] known = (long[]) dropped.get(file.getPath());
     if (known == null || known[0] != file.getLen() || known[1] != file.getModificationTime()) return false;
+    if (System.currentTimeMillis() >= until) return false;
     // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
     java.net.URI uri = file.getPath().toUri();
     if (!"file".equals(uri.getScheme())) return true;
@@ -83,6 +89,7 @@ public class PrunedFiles implements FileIndex {
 
   public String[] inputFiles() {
     ArrayList kept = new ArrayList();
+    if (System.currentTimeMillis() >= until) return whole.inputFiles();
     HashMap names = new HashMap();
     for (Iterator i = dropped.keySet().iterator(); i.hasNext(); ) {
       names.put(org.apache.spark.paths.SparkPath.fromPath((Path) i.next()).urlEncoded(), "");
@@ -122,7 +129,7 @@ public class PrunedFiles implements FileIndex {
   public boolean equals(Object other) {
     if (!(other instanceof PrunedFiles)) return false;
     PrunedFiles o = (PrunedFiles) other;
-    return whole.equals(o.whole) && dropped.keySet().equals(o.dropped.keySet());
+    return whole.equals(o.whole) && until == o.until && dropped.keySet().equals(o.dropped.keySet());
   }
 
   public int hashCode() {
@@ -265,8 +272,8 @@ public class PrunedFiles implements FileIndex {
       return partitions.toString();
     }
 
-    /** An index of the same files but for those whose bit is set. */
-    public FileIndex without(FileIndex whole, byte[] bits) {
+    /** An index of the same files but for those whose bit is set, until some time. */
+    public FileIndex without(FileIndex whole, byte[] bits, long until) {
       HashMap dropped = new HashMap();
       long nbytes = 0;
       for (int i = 0; i < files.size(); i++) {
@@ -275,18 +282,49 @@ public class PrunedFiles implements FileIndex {
         if ((bits[i >> 3] >> (i & 7) & 1) == 0) nbytes += length;
         else dropped.put(file.getPath(), new long[] {length, file.getModificationTime()});
       }
-      return new PrunedFiles(whole, dropped, nbytes);
+      return new PrunedFiles(whole, dropped, nbytes, until);
     }
   }
 
   /** What Python calls. */
   public static class Door {
+    private static final scala.Enumeration.Value CURRENT = org.apache.spark.sql.catalyst.trees.TreePattern$.MODULE$.CURRENT_LIKE();
+
     public Scans scans(LogicalPlan plan) {
       return new Scans(plan);
     }
 
     public Listing listing(FileIndex index) throws Exception {
       return new Listing(index);
+    }
+
+    /**
+     * Until when a plan asks for the same, in ms since 1970. Spark puts in the present when it optimises, for each action anew: so to the end
+     * of the day where current_date() is asked for, and 0, not even now, where it is the moment, the user or the database.
+     */
+    public long until(LogicalPlan plan) {
+      return SpecialDatetimeValues$.MODULE$.apply(plan) == plan ? untilOf(plan) : 0;
+    }
+
+    private static long untilOf(LogicalPlan plan) {
+      long out = Long.MAX_VALUE;
+      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((Expression) i.next()));
+      for (scala.collection.Iterator i = plan.children().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((LogicalPlan) i.next()));
+      for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((LogicalPlan) i.next()));
+      return out;
+    }
+
+    private static long untilOf(Expression e) {
+      if (e instanceof CurrentDate) {
+        java.time.ZoneId zone = ((CurrentDate) e).zoneId();
+        return java.time.LocalDate.now(zone).plusDays(1).atStartOfDay(zone).toInstant().toEpochMilli();
+      }
+      String name = e.getClass().getSimpleName();
+      boolean leaf = e.children().isEmpty() && !(e instanceof PlanExpression);
+      if (e.containsPattern(CURRENT) && (leaf || name.startsWith("Current"))) return 0;
+      long out = Long.MAX_VALUE;
+      for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((Expression) i.next()));
+      return out;
     }
 
     /** A plan whose scans have other indexes: `to` has one for the ids of their columns. */

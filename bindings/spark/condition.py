@@ -6,9 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from skipstone.bindings.predicate import PruningPredicate, is_column
+from skipstone.bindings.spark.column import from_column
 from skipstone.bindings.spark.session import settings_of
+from skipstone.bindings.sql import parse
 from skipstone.ir.errors import PredicateError, UnsupportedForm
-from skipstone.ir.node import Node, Op
+from skipstone.ir.node import Name, Node, Op, columns_of
 from skipstone.ir.text import show, show_value
 
 if TYPE_CHECKING:
@@ -35,6 +37,23 @@ def condition_of(spark: Any, predicate: PruningPredicate) -> Column | str:
             "are not understood. Give the condition as SQL text or as a Column, under the session's own time zone, ANSI mode and case sensitivity."
         )
     return text
+
+
+def columns_in(predicate: PruningPredicate) -> list[str] | None:
+    """The top-level columns that a condition names, as it is given to Spark: also those without which it means the same. None: it is not known.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+        >>> columns_in(PruningPredicate("(x = 5 OR true) AND y = 3", schema))
+        ['x', 'y']
+    """
+    given, own = predicate.source, predicate.schema.names
+    node = parse(given)[0] if isinstance(given, str) else from_column(given) if is_column(given) else predicate.node
+    if predicate.has_unknown or any(n.op is Op.UNKNOWN for n in node.walk()):
+        return None
+    named = {part.lower() for n in node.walk() if isinstance(n.value, Name) for part in n.value.parts}
+    return [name for name in own if name.lower() in named or (name,) in {path[:1] for path in columns_of(predicate.node)}]
 
 
 def sql_of(n: Node) -> str:

@@ -17,7 +17,7 @@ from skipstone.bindings.plan import DataSize, Plan
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.spark.frame import stats_frame
-from skipstone.bindings.spark.session import quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import quiet, require_pyspark, require_usual_text, settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Node, Op, quoted_name
@@ -134,6 +134,7 @@ def files_for_scan(
 
     Raises:
         PredicateError: a filter is malformed or names no column.
+        UnsupportedForm: the session reads SQL text otherwise than Skipstone.
         SourceError: there is no such Delta table.
         BackendMissing: PySpark or pandas is not installed.
 
@@ -145,6 +146,8 @@ def files_for_scan(
     Source: Delta Lake, `filesForScan`, `getDataSkippedFiles`, `pruneFilesByLimit`.
     """
     require_pyspark()
+    if filters is not None:
+        require_usual_text(spark)
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_all_of(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(ABOUT)).take(pa.array(plan.kept))

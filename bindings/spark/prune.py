@@ -19,6 +19,7 @@ from skipstone.ir.errors import BackendMissing, PredicateError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+FOREVER: Final = 2**63 - 1
 _reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
 _listings: Final = Listings()
 
@@ -31,8 +32,10 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
     left as it is, and `pruned` says why. Footers are read on the driver when a table is first pruned, and kept.
 
     Files are left out while Spark lists them as they were: what is added to a table or replaced in it is read as soon as Spark
-    itself sees it (after `REFRESH TABLE`, say). What Spark itself leaves open without pruning stays open: the order of rows
-    without ORDER BY, which ones LIMIT takes, `rand()`, `monotonically_increasing_id()`.
+    itself sees it (after `REFRESH TABLE`, say). What is pruned by current_date() is read whole from the next day on; a DataFrame
+    that asks for the moment, as current_timestamp() does, is another at each action, and left as it is. What Spark itself leaves
+    open without pruning stays open: the order of rows without ORDER BY, which ones LIMIT takes, `rand()`,
+    `monotonically_increasing_id()`.
 
     Args:
         df: A DataFrame, of classic Spark or of Spark Connect.
@@ -97,17 +100,22 @@ def _classic(df: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
 
 def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
     spark, execution = df.sparkSession, df._jdf.queryExecution()
+    until = door.until(execution.analyzed())
+    if not until:
+        return df, Pruned((untouched("it asks for what is another at each action, such as current_timestamp(); give the moment, or ask for current_date()"),))
+    if until < FOREVER:  # what was optimised before may be of another day
+        execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
     scans = _scans(door, execution.optimizedPlan())
     context = context_of(spark, door, filesystem, _listings)
     for scan in scans:
         scan.judge(context)
-    indexes = _indexes(_scans(door, execution.analyzed()), scans) if any(scan.pruned for scan in scans) else {}
+    indexes = _indexes(_scans(door, execution.analyzed()), scans, until) if any(scan.pruned for scan in scans) else {}
     report = Pruned(scan.report for scan in scans)
     return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
 
 
-def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan]) -> dict[str, Any]:
-    """Lists of files for scans of the analysed plan, by the ids of their columns.
+def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan], until: int) -> dict[str, Any]:
+    """Lists of files for scans of the analysed plan, by the ids of their columns, which hold until some time.
 
     The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
     copy of any, so files that it needs are left out nowhere. One scan may also come to stand in several places. Where a scan is
@@ -126,7 +134,7 @@ def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan]) -> dict[str, Any]
             needed = {path for scan in (*own, *copies) for path in scan.needed()}
             index = one.index
             for scan in own:
-                index = scan.without(index, needed)
+                index = scan.without(index, needed, until)
             out |= dict.fromkeys(map(str, one.ids), index)
     return out
 

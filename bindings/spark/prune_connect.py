@@ -1,7 +1,8 @@
 """Pruned reads through Spark Connect: no plan of Spark's can be seen there, so the client's own is walked.
 
-Files are left out by a condition, `_metadata.file_path NOT IN (...)`, right above the scan: Spark applies it when it lists files,
-and a file that is new, or that is called otherwise, is read. Only filters that stand directly above a scan are known.
+Files are left out by a condition on `_metadata`, right above the scan: Spark applies it when it lists files. It names each by its path, time
+and size, so a file that is new, replaced, or called otherwise, is read; and it names the time zone, since Connect resolves
+a DataFrame again at each action. Only filters that stand directly above a scan are known.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from skipstone.bindings.sources.partitions import pair_of
 from skipstone.bindings.spark.column import from_column
 from skipstone.bindings.spark.listing import Listing, Listings, own_paths
 from skipstone.bindings.spark.scans import Context, Pruned, PrunedScan, Untouched, context_of, unusual_option
+from skipstone.bindings.spark.session import other_text
 from skipstone.bindings.spark.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import Node, Op, not_understood
 from skipstone.ir.text import show_value
 from skipstone.ir.types import STRING
 
+FILE: Final = "concat_ws('|', _metadata.file_path, unix_millis(_metadata.file_modification_time), _metadata.file_size)"
 MOST: Final = 20_000  # names in a condition; reading it takes Spark some 20 us each
 
 
@@ -78,9 +81,8 @@ class _Walk:
         self.reports.append(scan.report)
         if not dropped:
             return source
-        return (
-            type(scan.frame)(source, self.spark).where(f"_metadata.file_path NOT IN ({', '.join(show_value(name.encode(), STRING) for name in dropped)})")._plan
-        )
+        zone, files = _literal(self.context.settings["timezone"]), ", ".join(map(_literal, dropped))
+        return type(scan.frame)(source, self.spark).where(f"current_timezone() <> {zone} OR {FILE} NOT IN ({files})")._plan
 
 
 class _Source:
@@ -95,7 +97,7 @@ class _Source:
         self.report = PrunedScan(self.table, "", None, None, "")
 
     def judge(self, conditions: list[Any], context: Context) -> list[str]:
-        """Names of files that cannot hold a matching row, as Spark's `_metadata.file_path` has them."""
+        """Files that cannot hold a matching row, as `FILE` names them."""
         self._check(conditions, context)
         urls = sorted(self.frame.inputFiles())
         paths = [unquote(re.sub(r"^file:/+", "file:/", url)) for url in urls]
@@ -105,7 +107,8 @@ class _Source:
         predicate = self._predicate(conditions, schema, context)
         listing = _listing(paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context)
         kept = listing.kept(predicate, np.ones(len(listing), np.bool_), case_sensitive=context.settings["case_sensitive"], everywhere=True)
-        dropped = [re.sub(r"^file:/+", "file:/", urls[i]) for i in np.flatnonzero(~kept).tolist()]
+        out = np.flatnonzero(~kept).tolist()
+        dropped = [f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}" for i in out]
         why = "" if dropped else "every file may hold a matching row"
         if len(dropped) > MOST:
             raise Untouched(f"{len(dropped):,} files could be left out, and a condition names {MOST:,} at most; classic Spark has no such limit")
@@ -120,6 +123,10 @@ class _Source:
             raise Untouched("no condition stands directly above it")
         if odd := context.unusual or unusual_option({k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}):
             raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
+        if why := other_text(self.spark):
+            raise Untouched(f"{why}, by which Spark reads conditions otherwise")
+        if any(name.lower() == "_metadata" for name in self.frame.columns):
+            raise Untouched("it has a column named _metadata, which hides what Spark knows of files")
         if type(source).__name__ == "Read":
             self._check_table()
         elif source._format != "parquet" or source._predicates:
@@ -151,3 +158,7 @@ def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
     text = "".join(f"{path}\0{i.size or 0}\0{(i.mtime_ns or 0) // 10**6}\x000\0" for path, i in zip(paths, infos, strict=True))
     key = text, schema.serialize().to_pybytes(), id(context.filesystem)
     return context.listings.get(key, lambda: Listing(text, "[[]]", schema, pa.schema([]), [], context.filesystem))
+
+
+def _literal(text: str) -> str:
+    return show_value(text.encode(), STRING)

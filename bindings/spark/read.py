@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
-from skipstone.bindings.spark.condition import condition_of
+from skipstone.bindings.spark.condition import columns_in, condition_of
 from skipstone.bindings.spark.native_read import Split, by_spark, split
 from skipstone.bindings.spark.python_read import CHAR, by_workers
-from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, require_usual_text, settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried, carried_type, spark_schema
 from skipstone.ir.errors import SourceError, UnsupportedForm
-from skipstone.ir.node import columns_of, quoted_name, quoted_path
+from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read(
     Raises:
         PredicateError: the condition is malformed or names no column.
         UnsupportedForm: `how="native"` and Spark would read a file otherwise; a column has no type in Spark; the condition
-            cannot be given to Spark.
+            cannot be given to Spark, or the session reads SQL text otherwise (`spark.sql.parser.escapedStringLiterals`, say).
         SourceError: there is no such table.
         BackendMissing: PySpark or pandas is not installed.
 
@@ -96,6 +96,8 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
     require_pyspark()
     if how not in HOWS:
         raise UnsupportedForm(f"how is {how!r}; expected {', '.join(HOWS)}")
+    if plan.predicate is not None:
+        require_usual_text(spark)
     settings = settings_of(spark)
     _same_zone(plan, settings["timezone"])
     needed, notes = _needed(plan), _notes(plan)
@@ -131,8 +133,8 @@ def _rows(spark: Any, plan: Plan, needed: list[str], notes: dict[str, dict[str, 
 
 def _needed(plan: Plan) -> list[str]:
     """The columns of the plan, and after them those that the condition or the order needs besides."""
-    used = [] if plan.predicate is None else [path[0] for path in columns_of(plan.predicate.node)]
-    if plan.predicate is not None and plan.predicate.has_unknown:  # it may name any column
+    used = [] if plan.predicate is None else columns_in(plan.predicate)
+    if used is None:  # it may name any column
         used = [f.name for f in plan.table.schema if carried_type(f.type) is not None]
     return list(dict.fromkeys([*plan.columns, *used, *(key.path[0] for key in plan.order)]))
 

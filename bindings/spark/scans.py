@@ -180,13 +180,13 @@ class Scan:
         if self.listing is not None and self.kept is not None:
             yield from (self.listing.paths[i] for i in np.flatnonzero(self.kept).tolist())
 
-    def without(self, index: Any, needed: Container[str]) -> Any:
-        """An index without the files that can be left out, unless they are needed."""
+    def without(self, index: Any, needed: Container[str], until: int) -> Any:
+        """An index without the files that can be left out, unless they are needed, until some time in ms since 1970."""
         assert self.listing is not None and self.kept is not None
         dropped = ~self.kept
         dropped[[i for i in np.flatnonzero(dropped).tolist() if self.listing.paths[i] in needed]] = False
         # As bits, the first file in the lowest.
-        return self.listed.without(index, np.packbits(dropped, bitorder="little").tobytes())
+        return self.listed.without(index, np.packbits(dropped, bitorder="little").tobytes(), until)
 
     def _predicate(self, context: Context) -> PruningPredicate:
         """What is asked of the scan's columns.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.bindings.spark.java import ensure_java
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, UnsupportedForm
 from skipstone.ir.session import Settings
 
 if TYPE_CHECKING:
@@ -58,6 +58,29 @@ def settings_of(spark: Any) -> Settings:
 def fold_of(spark: Any) -> Callable[[str], str]:
     """What makes names equal that a session takes for one: lower case, unless it minds case."""
     return str if str(spark.conf.get("spark.sql.caseSensitive")) == "true" else str.lower
+
+
+def other_text(spark: Any) -> str:
+    """A setting by which a session reads SQL text otherwise than Skipstone does; "" is none. Source: Spark, `SQLConf`."""
+
+    def is_set(key: str, value: str) -> bool:
+        return str(spark.conf.get(key)).upper() == value
+
+    if is_set("spark.sql.parser.escapedStringLiterals", "TRUE"):
+        return "spark.sql.parser.escapedStringLiterals is true"
+    if is_set("spark.sql.ansi.doubleQuotedIdentifiers", "TRUE") and is_set("spark.sql.ansi.enabled", "TRUE"):
+        return "spark.sql.ansi.doubleQuotedIdentifiers is true"
+    return "" if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ") else "spark.sql.timestampType is not TIMESTAMP_LTZ"
+
+
+def require_usual_text(spark: Any) -> None:
+    """Check that conditions mean the same to a session and to Skipstone.
+
+    Raises:
+        UnsupportedForm: a setting changes how SQL text is read.
+    """
+    if why := other_text(spark):
+        raise UnsupportedForm(f"{why}, by which Spark reads conditions otherwise than Skipstone; unset it, or leave the condition to Spark: df.where(...)")
 
 
 def parallelism(spark: Any) -> int | None:

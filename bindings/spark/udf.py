@@ -16,7 +16,7 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import dressed, own_carrier
 from skipstone.bindings.spark.judge import Answer, Judge, over_arrays, over_series
 from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, settings_of
+from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, require_usual_text, settings_of
 from skipstone.bindings.spark.slots import slots_of
 from skipstone.bindings.spark.types import as_arrow
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
@@ -149,6 +149,7 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
         spark = spark or SparkSession.getActiveSession()
     if spark is None:
         return PruningPredicate(predicate, schema)
+    require_usual_text(spark)
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 
