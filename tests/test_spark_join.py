@@ -181,7 +181,7 @@ def test_several_keys(spark, fact):
 @pytest.mark.parametrize(
     ("query", "steady"),
     [
-        ("SELECT i FROM fact WHERE s LIKE 'c%'", True),
+        ("SELECT i FROM fact WHERE s LIKE 'c%' AND i BETWEEN 20 AND 30", True),
         ("SELECT i, rand() FROM fact", False),
         ("SELECT CAST(floor(rand() * 90) AS INT) AS i FROM range(3)", False),
         ("SELECT i FROM fact LIMIT 3", False),
@@ -205,6 +205,15 @@ def test_dimensions_that_differ_each_time(spark, fact):
         assert pruned(joined)[0].rows == 1
     broken = spark.sql("SELECT i DIV (i - 5) AS k FROM fact")  # an error, if it is computed
     assert "keys cannot be collected" in pruned(prune_join(few, broken, {"i": "k"}))[0].why
+
+
+def test_a_table_with_itself(spark, fact):
+    few, dim = fact.select("id", "i"), fact.where("id BETWEEN 40 AND 43").select("i", "s")
+    same(prune_join(few, dim, "i"), few.join(dim, "i"), (2, 12))
+    swapped = prune_join(few, dim, "i", side="right")
+    assert rows_of(swapped) == rows_of(dim.join(few, "i")) and [s.kept for s in pruned(swapped)] == [1, 2]
+    few, some = fact.select("id", "i"), spark.sql(KEYS.format("(5), (5), (NULL)")).limit(5)
+    same(prune_join(few, some, few.i == some.k), few.join(some, few.i == some.k), (2, 12))
 
 
 def test_many_keys(spark, fact):

@@ -26,7 +26,7 @@ PLANS: Final = (
 )  # fmt: skip
 EXPRESSIONS: Final = (
     *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH, "AttributeReference", "Alias", "Literal", "IsNotNull", "In",
-    "InSet", "Like", "Cast", "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder",
+    "InSet", "Like", "Cast", "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder", "Between", "With", "CommonExpressionDef", "CommonExpressionRef",
 )  # fmt: skip
 
 

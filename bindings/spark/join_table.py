@@ -17,7 +17,10 @@ from skipstone.bindings.spark.scans import Pruned, PrunedScan, reported
 from skipstone.bindings.spark.session import Settings, settings_of
 from skipstone.bindings.spark.slots import quoted
 from skipstone.bindings.spark.tables import table_of
-from skipstone.ir.errors import SourceError, unknown_column
+from skipstone.bindings.spark.types import carried_type
+from skipstone.ir.coerce import in_spark
+from skipstone.ir.errors import PredicateError, SourceError, unknown_column
+from skipstone.ir.types import from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +49,9 @@ def join_table(
     infer = str(spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled")) == "true"
     table, settings = table_of(fact, infer_types=infer), settings_of(spark)
     names = {_resolved(a, table.schema.names, settings): _resolved(b, dim.columns, settings) for a, b in on.items()}
-    why = _unfit(dim, kind, side, names)
+    if len(names) < len(on):
+        raise PredicateError(f"on names {', '.join(on)}; expected each column of the table once")
+    why = _unfit(dim, kind, side, names) or _strange(table.schema, names)
     filters: list[DynamicFilter] = []
     if not why:
         of = pa.schema([table.schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
@@ -73,6 +78,16 @@ def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
         return "it is streaming"
     odd = [b for b in names.values() if collated(dim.schema[b])]
     return f"the key {odd[0]} is compared by a collation" if odd else ""
+
+
+def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
+    """Why values of a key are not in Spark what they are in the table; "": they are."""
+    for a in names:
+        kind = schema.field(a).type
+        there = carried_type(kind)
+        if there is None or in_spark(from_arrow(kind)) != from_arrow(there):
+            return f"the key {a} is {kind}, which Spark has no type for"
+    return ""
 
 
 def _report(fact: Any, table: Table, plan: Plan, where: Any, why: str, filters: list[DynamicFilter]) -> PrunedScan:
