@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import importlib.util
 import tempfile
 import threading
 import time
@@ -27,6 +29,7 @@ BATCH: Final = 1 << 16  # rows that a collector is given at a time
 DIMENSION: Final = 4_000_000  # rows of the dimension that is collected
 DAYS, PER_DAY = 1000, 20_000  # of the document's query
 READERS, SPLITS = 10, 2000
+FIRST: Final = 2450815  # the first day's key
 LONG: Final = pa.schema([("k", pa.int64())])
 Bounds = npt.NDArray[np.int64]
 
@@ -43,6 +46,8 @@ def dynamic(options: Options) -> Report:
         _late(folder, min(SPLITS, max(n // 100, 20)), report)
     with tempfile.TemporaryDirectory() as folder:
         _query(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
+    with tempfile.TemporaryDirectory() as folder:
+        _in_spark(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
     return report
 
 
@@ -137,14 +142,7 @@ def _late(folder: str, count: int, report: Report) -> None:
 
 def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
     """store_returns and date_dim, where no file is partitioned and days are only clustered."""
-    r = np.random.default_rng(4)
-    first = 2450815
-    for i in range(days // 10):
-        day = np.sort(r.integers(10 * i, 10 * i + 10, PER_DAY)).astype(np.int32) + first
-        rows = {"sr_returned_date_sk": pa.array(day, pa.int32()), "sr_item_sk": r.integers(0, 18_000, PER_DAY), "sr_return_amt": r.random(PER_DAY)}
-        pq.write_table(pa.table(rows), folder / f"{i:04}.parquet", row_group_size=5000)
-    dates = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(days)]
-    date_dim = pa.table({"d_date_sk": pa.array(np.arange(days) + first), "d_date_id": [str(d) for d in dates], "d_moy": [d.month for d in dates]})
+    date_dim = _star(folder, days, apart=False)
     table = ss.scan_parquet(str(folder))
     options: dict[str, Any] = {"on": {"sr_returned_date_sk": "d_date_sk"}, "where_dim": "d_moy = 2", "columns_dim": ["d_date_id"]}
 
@@ -159,6 +157,63 @@ def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
     report.requirements.append(
         Requirement("the document's query without dynamic filtering, times with it", found["without dynamic filtering"].times(found[OWN]), 2)
     )
+
+
+def _star(folder: Path, days: int, *, apart: bool) -> pa.Table:
+    """Write store_returns, ten days a file, or a folder for each day if `apart`; and give date_dim."""
+    r = np.random.default_rng(4)
+    for i in range(days if apart else days // 10):
+        rows = PER_DAY // 10 if apart else PER_DAY
+        table = pa.table({"sr_item_sk": r.integers(0, 18_000, rows), "sr_return_amt": r.random(rows)})
+        if apart:
+            target = folder / f"sr_returned_date_sk={i + FIRST}" / "0.parquet"
+        else:
+            day = np.sort(r.integers(10 * i, 10 * i + 10, rows)).astype(np.int32) + FIRST
+            table, target = table.add_column(0, "sr_returned_date_sk", pa.array(day, pa.int32())), folder / f"{i:04}.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, target, row_group_size=5000)
+    dates = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(days)]
+    return pa.table({"d_date_sk": pa.array(np.arange(days) + FIRST), "d_date_id": [str(d) for d in dates], "d_moy": [d.month for d in dates]})
+
+
+def _in_spark(folder: Path, days: int, rounds: int, report: Report) -> None:
+    """The document's query in Spark, from its text to its rows, against Spark's own dynamic partition pruning, which clustered files have no use of."""
+    if importlib.util.find_spec("pyspark") is None:
+        report.notes.append("Spark: not measured, for pyspark is not installed")
+        return
+    from skipstone.bindings.spark.metrics import files_opened
+    from skipstone.spark import prune_join, session
+
+    settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    spark = session(settings, master="local[2]", name="skipstone bench")
+    try:
+        for name, apart in (("clustered by date", False), ("partitioned by date", True)):
+            root = folder / name.split()[0]
+            pq.write_table(_star(root, days, apart=apart), folder / "date_dim.parquet")
+            returns, dates = spark.read.parquet(str(root)), spark.read.parquet(str(folder / "date_dim.parquet")).where("d_moy = 2")
+
+            def plain(returns: Any = returns, dates: Any = dates) -> Any:
+                return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk)
+
+            def own(returns: Any = returns, dates: Any = dates) -> Any:
+                return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"})
+
+            def total(make: Any) -> Any:
+                return make().selectExpr("count(*)", "sum(sr_item_sk)").collect()
+
+            equal("Spark", total(own), total(plain))
+            opened = []
+            for make in (plain, own):
+                df = make()
+                df.count()
+                opened.append(files_opened(df)[0])
+            runs: dict[str, Run] = {OWN: functools.partial(total, own), "Spark": functools.partial(total, plain)}
+            found = _times(f"the document's query in Spark, {name}", runs, days, rounds, report, "Spark")
+            report.notes.append(
+                f"in Spark, {name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join; {found['Spark'].times(found[OWN]):.1f} times as fast"
+            )
+    finally:
+        spark.stop()
 
 
 def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:

@@ -9,8 +9,13 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.CurrentDate;
+import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
@@ -20,9 +25,12 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -223,6 +231,189 @@ public class PrunedFiles implements FileIndex {
     }
   }
 
+  /** The join at the top of a plan: its keys, and the scans whose columns they are. Nothing, where there is no join. */
+  public static class Keys {
+    private static final List THROUGH = java.util.Arrays.asList(
+      new Object[] {"Filter", "SubqueryAlias", "View", "Sort", "ResolvedHint", "Repartition", "RepartitionByExpression", "Distinct"});
+    private final ArrayList relations;
+    private final ArrayList found = new ArrayList(); // {of the left side, of the right side}
+    private final StringBuilder text = new StringBuilder();
+    private final Join join;
+
+    public Keys(LogicalPlan plan, Scans scans) {
+      relations = scans.relations;
+      while (plan instanceof Project) plan = ((Project) plan).child();
+      join = plan instanceof Join ? (Join) plan : null;
+      if (join == null) text.append("null");
+      else write();
+    }
+
+    public String text() {
+      return text.toString();
+    }
+
+    /** The rows of keys on one side. */
+    public LogicalPlan of(boolean left) {
+      ArrayList columns = new ArrayList();
+      for (int i = 0; i < found.size(); i++) {
+        Expression key = ((Expression[]) found.get(i))[left ? 0 : 1];
+        columns.add(new Alias(key, String.valueOf(i), org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()), scala.None$.MODULE$, seq(new ArrayList())));
+      }
+      return new Project(seq(columns), left ? join.left() : join.right());
+    }
+
+    private void write() {
+      boolean all = true;
+      AttributeSet left = join.left().outputSet();
+      AttributeSet right = join.right().outputSet();
+      text.append("{\"how\":");
+      quoted(join.joinType().sql(), text);
+      text.append(",\"keys\":[");
+      java.util.ArrayDeque conjuncts = new java.util.ArrayDeque();
+      if (join.condition().isDefined()) conjuncts.push(join.condition().get());
+      while (!conjuncts.isEmpty()) {
+        Expression e = (Expression) conjuncts.pop();
+        if (e instanceof And) {
+          conjuncts.push(e.children().apply(1));
+          conjuncts.push(e.children().apply(0));
+          continue;
+        }
+        Expression[] key = e instanceof EqualTo || e instanceof EqualNullSafe ? key(e, left, right) : null;
+        if (key == null) {
+          all = false;
+          continue;
+        }
+        if (!found.isEmpty()) text.append(",");
+        found.add(key);
+        text.append("{\"left\":");
+        tree(key[0], text);
+        text.append(",\"right\":");
+        tree(key[1], text);
+        text.append(",\"null_safe\":").append(e instanceof EqualNullSafe).append("}");
+      }
+      text.append("],\"all\":").append(all);
+      origins(true);
+      origins(false);
+      text.append("}");
+    }
+
+    private static Expression[] key(Expression e, AttributeSet left, AttributeSet right) {
+      Expression a = (Expression) e.children().apply(0);
+      Expression b = (Expression) e.children().apply(1);
+      if (within(a, left) && within(b, right)) return new Expression[] {a, b};
+      return within(b, left) && within(a, right) ? new Expression[] {b, a} : null;
+    }
+
+    private static boolean within(Expression e, AttributeSet columns) {
+      return e.deterministic() && !e.references().isEmpty() && e.references().subsetOf(columns);
+    }
+
+    private void origins(boolean left) {
+      long[] ids = new long[found.size()];
+      for (int i = 0; i < ids.length; i++) ids[i] = id(((Expression[]) found.get(i))[left ? 0 : 1]);
+      text.append(left ? ",\"left\":[" : ",\"right\":[");
+      int begin = text.length();
+      down(left ? join.left() : join.right(), ids);
+      if (text.length() > begin) text.setLength(text.length() - 1);
+      text.append("]");
+    }
+
+    // A column, perhaps cast. What casts do is looked at in Python.
+    private static long id(Expression e) {
+      while (e.getClass().getSimpleName().equals("Cast")) e = (Expression) e.children().apply(0);
+      return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;
+    }
+
+    // Where a row that is left out of a scan only takes away rows that have its keys, these are followed down; -1 is none.
+    private void down(LogicalPlan plan, long[] ids) {
+      boolean any = false;
+      for (int i = 0; i < ids.length; i++) any |= ids[i] >= 0;
+      if (!any) return;
+      if (plan instanceof LogicalRelation) {
+        scan((LogicalRelation) plan, ids);
+        return;
+      }
+      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) if (!((Expression) i.next()).deterministic()) return;
+      if (plan instanceof Project) {
+        down(((Project) plan).child(), named(((Project) plan).projectList(), ids));
+      } else if (plan instanceof Aggregate) {
+        Aggregate a = (Aggregate) plan;
+        long[] below = named(a.aggregateExpressions(), ids);
+        for (int i = 0; i < below.length; i++) if (!has(a.groupingExpressions(), below[i])) below[i] = -1;
+        down(a.child(), below);
+      } else if (plan instanceof Union) {
+        scala.collection.Iterator branches = plan.children().iterator();
+        while (branches.hasNext()) {
+          LogicalPlan branch = (LogicalPlan) branches.next();
+          down(branch, placed(plan.output(), branch.output(), ids));
+        }
+      } else if (plan instanceof Join) {
+        String how = ((Join) plan).joinType().sql();
+        boolean both = how.equals("INNER") || how.equals("CROSS");
+        if (both || how.equals("LEFT OUTER") || how.equals("LEFT SEMI") || how.equals("LEFT ANTI")) below(((Join) plan).left(), ids);
+        if (both || how.equals("RIGHT OUTER")) below(((Join) plan).right(), ids);
+      } else if (THROUGH.contains(plan.getClass().getSimpleName())) {
+        below((LogicalPlan) plan.children().apply(0), ids);
+      }
+    }
+
+    private void below(LogicalPlan child, long[] ids) {
+      down(child, placed(child.output(), child.output(), ids));
+    }
+
+    private static long[] placed(scala.collection.immutable.Seq from, scala.collection.immutable.Seq to, long[] ids) {
+      long[] out = new long[ids.length];
+      for (int k = 0; k < ids.length; k++) {
+        out[k] = -1;
+        int times = 0;
+        for (int i = 0; i < from.size(); i++) {
+          if (((Attribute) from.apply(i)).exprId().id() != ids[k]) continue;
+          out[k] = ((Attribute) to.apply(i)).exprId().id();
+          times++;
+        }
+        if (times > 1) out[k] = -1;
+      }
+      return out;
+    }
+
+    private static long[] named(scala.collection.immutable.Seq columns, long[] ids) {
+      long[] out = new long[ids.length];
+      for (int k = 0; k < ids.length; k++) {
+        out[k] = -1;
+        for (scala.collection.Iterator i = columns.iterator(); i.hasNext(); ) {
+          NamedExpression column = (NamedExpression) i.next();
+          if (column.exprId().id() != ids[k]) continue;
+          Object of = column instanceof Alias ? ((Alias) column).child() : column;
+          out[k] = of instanceof Attribute ? ((Attribute) of).exprId().id() : -1;
+        }
+      }
+      return out;
+    }
+
+    private static boolean has(scala.collection.immutable.Seq columns, long id) {
+      for (scala.collection.Iterator i = columns.iterator(); i.hasNext(); ) {
+        Object column = i.next();
+        if (column instanceof Attribute && ((Attribute) column).exprId().id() == id) return true;
+      }
+      return false;
+    }
+
+    // One scan that stands in a plan twice cannot be told from itself.
+    private void scan(LogicalRelation scan, long[] ids) {
+      int at = -1;
+      for (int i = 0; i < relations.size(); i++) {
+        if (!((LogicalRelation) relations.get(i)).outputSet().intersect(scan.outputSet()).isEmpty()) {
+          if (at >= 0) return;
+          at = i;
+        }
+      }
+      if (at < 0) return;
+      text.append("{\"scan\":").append(at).append(",\"ids\":[");
+      for (int i = 0; i < ids.length; i++) text.append(i == 0 ? "" : ",").append(ids[i]);
+      text.append("]},");
+    }
+  }
+
   /** The files of an index by partition: as texts between zero characters, which no path holds, and as objects in the same order. */
   public static class Listing {
     private final ArrayList files = new ArrayList();
@@ -325,6 +516,34 @@ public class PrunedFiles implements FileIndex {
       long out = Long.MAX_VALUE;
       for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) out = Math.min(out, untilOf((Expression) i.next()));
       return out;
+    }
+
+    public Keys keys(LogicalPlan plan, Scans scans) {
+      return new Keys(plan, scans);
+    }
+
+    /** Whether a plan gives the same rows each time, as far as is known: files that are listed already, under expressions of some classes. */
+    public boolean isRepeatable(LogicalPlan plan, List expressions, List plans) {
+      if (plan instanceof LogicalRelation) {
+        Object r = ((LogicalRelation) plan).relation();
+        if (plan.isStreaming() || !(r instanceof HadoopFsRelation)) return false;
+        FileIndex index = ((HadoopFsRelation) r).location();
+        if (index instanceof PrunedFiles) index = ((PrunedFiles) index).whole();
+        return index.getClass().getSimpleName().equals("InMemoryFileIndex");
+      }
+      if (!plans.contains(plan.getClass().getSimpleName())) return false;
+      scala.collection.Iterator own = plan.expressions().iterator();
+      while (own.hasNext()) if (!isKnown((Expression) own.next(), expressions)) return false;
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) if (!isRepeatable((LogicalPlan) children.next(), expressions, plans)) return false;
+      return true;
+    }
+
+    private static boolean isKnown(Expression e, List known) {
+      if (!known.contains(e.getClass().getSimpleName())) return false;
+      scala.collection.Iterator children = e.children().iterator();
+      while (children.hasNext()) if (!isKnown((Expression) children.next(), known)) return false;
+      return true;
     }
 
     /** A plan whose scans have other indexes: `to` has one for the ids of their columns. */

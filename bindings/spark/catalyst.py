@@ -63,6 +63,17 @@ def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], schema: 
     return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
 
 
+def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
+    """The types that a column is cast to, one after the other, as the session casts; None: the tree is no column, nor made of one in this way."""
+    if tree["class"] != "Cast":
+        return [] if tree["class"] == "AttributeReference" else None
+    child, to, zone, mode = tree["parts"]
+    if not _Reader({}, pa.schema([]), settings).is_usual(mode) or zone not in (None, settings["timezone"]):
+        return None
+    inner = casts_of(child, settings)
+    return None if inner is None else [*inner, type_named(to["type"])]
+
+
 class _Reader:
     def __init__(self, columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> None:
         self.columns, self.settings = columns, settings

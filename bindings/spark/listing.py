@@ -26,11 +26,13 @@ from skipstone.bindings.store.settled import settled
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
+from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
 
 if TYPE_CHECKING:
+    from skipstone.bindings.dynamic.scan import DynamicFilters
     from skipstone.bindings.predicate import PruningPredicate
     from skipstone.ir.node import Path
 
@@ -88,6 +90,15 @@ class Listing:
         kept = predicate.prune(Statistics(predicate.schema, self.partitions, raw))
         return kept[self.partition]
 
+    def joined(self, filters: DynamicFilters) -> Mask:
+        """Files whose partition may hold a row that joins need, bool, shape (n,)."""
+        if not len(self.partitioned):
+            return np.ones(len(self), np.bool_)
+        raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
+        found = filters.judged(Statistics(filters.schema, self.partitions, raw), np.full(self.partitions, Verdict.MAYBE, np.uint8))
+        kept: Mask = found != Verdict.NEVER
+        return kept[self.partition]
+
     def current(self) -> Mask:
         """Files that are now as Spark listed them, bool, shape (n,); those of remote stores are taken for it.
 
@@ -112,7 +123,15 @@ class Listing:
         self._tables.clear()
         self._known = Known(self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True)
 
-    def kept(self, predicate: PruningPredicate, admitted: Mask, *, case_sensitive: bool, everywhere: bool = False) -> Mask:
+    def kept(
+        self,
+        predicate: PruningPredicate,
+        admitted: Mask,
+        *,
+        case_sensitive: bool,
+        everywhere: bool = False,
+        filters: DynamicFilters | None = None,
+    ) -> Mask:
         """Of some of the files, those that may hold a matching row: bool, shape (n,).
 
         Args:
@@ -120,24 +139,31 @@ class Listing:
             admitted: Which files to look at, bool, shape (n,).
             case_sensitive: Whether Spark minds case.
             everywhere: Whether every file must have all columns of the predicate.
+            filters: What joins say of the rows; None: nothing.
 
         Raises:
             Unread: a file has a column that only its case tells from the predicate's, and Spark minds case; it lacks one.
         """
         with self._lock:
-            return self._kept(predicate, admitted, case_sensitive, everywhere)
+            return self._kept(predicate, admitted, case_sensitive, everywhere, filters)
 
-    def _kept(self, predicate: PruningPredicate, admitted: Mask, case_sensitive: bool, everywhere: bool) -> Mask:
+    def _kept(self, predicate: PruningPredicate, admitted: Mask, case_sensitive: bool, everywhere: bool, filters: DynamicFilters | None) -> Mask:
         same = self.current()
         chosen = np.flatnonzero(admitted & same)
         out = admitted & ~same
         if len(chosen):
             table = self._table(chosen)
+            asked = columns_of(predicate.node)
             if case_sensitive:
-                _check_case(table, predicate)
+                _check_case(table, [*asked, *((name,) for name in (filters.columns if filters is not None else ()))])
             if everywhere:
                 _check_present(table, predicate)
-            found = predicate.survivors(table.statistics_in(predicate.timezone))
+            statistics = table.statistics_in(predicate.timezone)
+            found = predicate.survivors(statistics)
+            if filters is not None:
+                verdicts = np.zeros(statistics.num_containers, np.uint8)
+                verdicts[found] = Verdict.MAYBE
+                found = np.flatnonzero(filters.judged(statistics, verdicts))
             out[chosen[table.groups.file[found]]] = True
         if not self.settled:
             self.forget()
@@ -180,9 +206,9 @@ class Listings:
         return made
 
 
-def _check_case(table: ParquetTable, predicate: PruningPredicate) -> None:
+def _check_case(table: ParquetTable, asked: Sequence[Path]) -> None:
     for form in forms_in(table.groups.parts):
-        for path in columns_of(predicate.node):
+        for path in asked:
             own = form.own(path)
             if own is not None and own != path and path[0] not in table.partition_columns:
                 raise Unread(f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, and Spark minds case (spark.sql.caseSensitive)")

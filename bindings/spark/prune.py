@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow.fs as pafs
@@ -12,14 +12,18 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicate import is_column
 from skipstone.bindings.spark.jvm import door_of, frame_of
 from skipstone.bindings.spark.listing import Listings
-from skipstone.bindings.spark.scans import Pruned, Scan, context_of, untouched
+from skipstone.bindings.spark.scans import Context, Pruned, Scan, context_of, untouched
 from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from skipstone.bindings.dynamic.scan import DynamicFilters
+
 FOREVER: Final = 2**63 - 1
+# Given a plan: ids of columns of scans, and what joins say of the rows of these.
+Joins: TypeAlias = "Callable[[Context, Any], list[tuple[set[int], DynamicFilters]]]"
 _reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
 _listings: Final = Listings()
 
@@ -64,19 +68,24 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
 
         found, report = prune_remote(df, filesystem, _listings)
     else:
-        found, report = _classic(df, filesystem)
-    _reports[found] = report
-    return found
+        found, report = classic(df, filesystem)
+    return remembered(found, report)
+
+
+def remembered(df: DataFrame, report: Pruned) -> DataFrame:
+    """A DataFrame of which `pruned` can tell."""
+    _reports[df] = report
+    return df
 
 
 def pruned(df: DataFrame) -> Pruned:
-    """What `prune` did for a DataFrame that it returned.
+    """What `prune` or `prune_join` did for a DataFrame that it returned.
 
     Returns:
         One `PrunedScan` for each scan of files; prints as a report.
 
     Raises:
-        PredicateError: `prune` did not return this DataFrame.
+        PredicateError: neither returned this DataFrame.
 
     Example:
         >>> [(scan.table, scan.files, scan.kept) for scan in pruned(prune(df))]  # doctest: +SKIP
@@ -87,29 +96,38 @@ def pruned(df: DataFrame) -> Pruned:
         raise PredicateError("the DataFrame does not come from prune(); pass what prune() returned, not what was made from it") from None
 
 
-def _classic(df: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
+def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Joins | None = None) -> tuple[Any, Pruned]:
+    """The DataFrame with fewer files, and what was found scan by scan.
+
+    Args:
+        df: Of classic Spark.
+        filesystem: Where the files are.
+        joins: What joins say of scans of the analysed plan; None: nothing.
+    """
     if df.isStreaming:
         return df, Pruned((untouched("it is streaming"),))
     from py4j.protocol import Py4JError
 
     try:
-        return _replanned(df, door_of(df.sparkSession), filesystem)
+        return _replanned(df, door_of(df.sparkSession), filesystem, joins)
     except (BackendMissing, Py4JError, RecursionError) as e:  # a plan that is too deep to be written down, or of another Spark's classes
         return df, Pruned((untouched(f"its plan cannot be read ({str(e)[:300]})"),))
 
 
-def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None) -> tuple[Any, Pruned]:
+def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: Joins | None) -> tuple[Any, Pruned]:
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = door.until(execution.analyzed())
     if not until:
         return df, Pruned((untouched("it asks for what is another at each action, such as current_timestamp(); give the moment, or ask for current_date()"),))
     if until < FOREVER:  # what was optimised before may be of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
-    scans = _scans(door, execution.optimizedPlan())
+    scans = scans_of(door, execution.optimizedPlan())[0]
     context = context_of(spark, door, filesystem, _listings)
+    found = [] if joins is None else joins(context, execution.analyzed())
     for scan in scans:
+        scan.filters = next((filters for ids, filters in found if ids & scan.ids), None)
         scan.judge(context)
-    indexes = _indexes(_scans(door, execution.analyzed()), scans, until) if any(scan.pruned for scan in scans) else {}
+    indexes = _indexes(scans_of(door, execution.analyzed())[0], scans, until) if any(scan.pruned for scan in scans) else {}
     report = Pruned(scan.report for scan in scans)
     return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
 
@@ -145,6 +163,7 @@ def _leave(scans: Sequence[Scan], why: str) -> None:
             scan.leave(why)
 
 
-def _scans(door: Any, plan: Any) -> list[Scan]:
+def scans_of(door: Any, plan: Any) -> tuple[list[Scan], Any]:
+    """The scans of a plan, and the same as Spark's JVM has them."""
     made = door.scans(plan)
-    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))]
+    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))], made

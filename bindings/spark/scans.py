@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,10 @@ from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
 from skipstone.ir.session import Settings
 from skipstone.kernels.planes import Mask
+
+if TYPE_CHECKING:
+    from skipstone.bindings.dynamic.filter import DynamicFilter
+    from skipstone.bindings.dynamic.scan import DynamicFilters
 
 PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 INDEXES: Final = (
@@ -42,9 +46,14 @@ class PrunedScan:
     Attributes:
         table: The table's name, or the paths that it was read by.
         where: What of the DataFrame's conditions was asked of statistics, as SQL text; "" is nothing.
-        files: Files that Spark would open, after its own pruning of partitions; None: they were not looked at.
+        files: Files that Spark would open, after its own pruning of partitions; None: they were not looked at, or, of a Hive table,
+            some folders were not listed.
         kept: Files that are left of them.
         why: Why none was left out; "" if some were.
+        keys: What a join's other side says of it; "" is nothing, or there is no join.
+        rows: Distinct rows of keys that were collected for it; None: there were none, or too many.
+        nbytes: What is kept of the keys.
+        seconds: For collecting them, wall clock.
     """
 
     table: str
@@ -52,10 +61,24 @@ class PrunedScan:
     files: int | None
     kept: int | None
     why: str
+    keys: str = ""
+    rows: int | None = None
+    nbytes: int = 0
+    seconds: float = 0.0
 
     def __str__(self) -> str:
-        counts = "" if self.files is None else f"{self.kept} of {self.files} files"
-        return ", ".join(filter(None, (f"{self.table}: {counts or 'untouched'}", self.where and f"where {self.where}", self.why)))
+        counts = "" if self.kept is None else f"{self.kept} of {'?' if self.files is None else self.files} files"
+        keys = self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s"
+        return ", ".join(filter(None, (f"{self.table}: {counts or 'untouched'}", self.where and f"where {self.where}", keys, self.why)))
+
+
+def reported(scan: PrunedScan, filters: Sequence[DynamicFilter]) -> PrunedScan:
+    """The report of a scan, with what joins said of it."""
+    known = [f.data for f in filters if f.data is not None]
+    if not known:
+        return scan
+    keys = " and ".join(f"{f.how} join, {f.state}" for f in filters)
+    return replace(scan, keys=keys, rows=known[0].num_rows, nbytes=sum(d.nbytes for d in known), seconds=sum(d.seconds for d in known))
 
 
 def untouched(why: str) -> PrunedScan:
@@ -135,6 +158,7 @@ class Scan:
         self.listed: Any = None
         self.kept: Mask | None = None
         self.where = ""
+        self.filters: DynamicFilters | None = None
         self.report = self._reported("")
 
     def leave(self, why: str) -> None:
@@ -143,7 +167,7 @@ class Scan:
 
     def _reported(self, why: str, files: int | None = None, kept: int | None = None) -> PrunedScan:
         table = self._told["name"] or ", ".join(self.roots[:3]) + (", ..." if len(self.roots) > 3 else "")
-        return PrunedScan(table, self.where, files, kept, why)
+        return reported(PrunedScan(table, self.where, files, kept, why), () if self.filters is None else self.filters.filters)
 
     def judge(self, context: Context) -> None:
         """Find the files that can be left out. Where anything is not understood, none is."""
@@ -156,10 +180,27 @@ class Scan:
 
     def _judged(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
         admitted = listing.admitted(predicate)
-        found = listing.kept(predicate, admitted, case_sensitive=case_sensitive)
+        looked = admitted if self.filters is None else admitted & listing.joined(self.filters)
+        asked = {path[0] for path in columns_of(predicate.node)} | set(self.filters.columns if self.filters is not None else ())
+        if asked <= set(listing.partitioned.names):  # footers have nothing to add
+            found = looked
+        else:
+            found = listing.kept(predicate, looked, case_sensitive=case_sensitive, filters=self.filters)
         self.kept = found
         files, kept = int(admitted.sum()), int(found.sum())
         self.report = self._reported("" if kept < files else "every file may hold a matching row", files, kept)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, as far as statistics can tell of them."""
+        apart = {f["name"].lower() for f in self._told["partitions"]["fields"]}
+        return pa.schema([*(f for f in arrow_schema(self._told["data"]) if f.name.lower() not in apart), *arrow_schema(self._told["partitions"])])
+
+    @property
+    def columns(self) -> dict[int, str]:
+        """Their names by Spark's ids."""
+        names = self.schema.names
+        return {c["id"]: c["parts"][0] for c in self._told["output"] if c["parts"][0] in names}
 
     @property
     def pruned(self) -> bool:
@@ -204,19 +245,16 @@ class Scan:
         )
         if odd:
             raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
-        if not told["conditions"]:
+        if not told["conditions"] and self.filters is None:
             raise Untouched("no condition comes down to it")
-        partitioned = arrow_schema(told["partitions"])
-        apart = {f["name"].lower() for f in told["partitions"]["fields"]}
-        schema = pa.schema([*(f for f in arrow_schema(told["data"]) if f.name.lower() not in apart), *partitioned])
-        columns = {c["id"]: c["parts"][0] for c in told["output"] if c["parts"][0] in schema.names}
-        node = conjunction(told["conditions"], columns, schema, context.settings)
+        partitioned, schema = arrow_schema(told["partitions"]), self.schema
+        node = conjunction(told["conditions"], self.columns, schema, context.settings)
         # Names are Spark's own, resolved already.
         predicate = PruningPredicate(node, schema, timezone=context.settings["timezone"], ansi=context.settings["ansi"], case_sensitive=True)
         asked = {path[0] for path in columns_of(predicate.node)}
         if not predicate.always_true:
             self.where = predicate.expr
-        if predicate.always_true or not asked - set(partitioned.names):
+        if self.filters is None and (predicate.always_true or not asked - set(partitioned.names)):
             whys = "; ".join(dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node)))
             spark = "Spark prunes by partition columns itself" if asked and not predicate.always_true else "nothing is asked that statistics can tell of"
             raise Untouched(", ".join(filter(None, (spark, whys))))

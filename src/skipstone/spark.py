@@ -16,6 +16,7 @@ from skipstone.bindings.spark.delta_stats import delta_statistics
 from skipstone.bindings.spark.java import ensure_java
 from skipstone.bindings.spark.native_expression import to_column
 from skipstone.bindings.spark.prune import prune, pruned
+from skipstone.bindings.spark.prune_join import prune_join
 from skipstone.bindings.spark.prune_shards import prune_shards
 from skipstone.bindings.spark.read import read
 from skipstone.bindings.spark.scans import Pruned, PrunedScan
@@ -34,6 +35,7 @@ __all__ = [
     "files_for_scan",
     "keep_udf",
     "prune",
+    "prune_join",
     "prune_shards",
     "pruned",
     "read",

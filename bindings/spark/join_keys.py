@@ -1,0 +1,101 @@
+"""Keys of a join's dimension, collected by Spark, and whether Spark would find the same ones again."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.dynamic.collector import DynamicFilterCollector
+from skipstone.bindings.spark import catalyst
+from skipstone.bindings.spark.jvm import door_of
+from skipstone.bindings.spark.session import is_connect, quiet
+from skipstone.ir.session import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from skipstone.bindings.dynamic.data import DynamicFilterData
+
+# What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
+# aggregates and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
+# whose partitions are listed when a query runs, and other sources than files.
+PLANS: Final = (
+    "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
+)  # fmt: skip
+EXPRESSIONS: Final = (
+    *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH, "AttributeReference", "Alias", "Literal", "IsNotNull", "In",
+    "InSet", "Like", "Cast", "CaseWhen", "If", "GetStructField", "Floor", "Ceil", "SortOrder", "Between", "With", "CommonExpressionDef", "CommonExpressionRef",
+)  # fmt: skip
+
+
+def repeatable(df: Any) -> bool:
+    """Whether a DataFrame certainly has the same rows whenever it runs."""
+    if is_connect(df):
+        return False
+    spark = df.sparkSession
+    names = [spark._jvm.java.util.ArrayList() for _ in range(2)]
+    for made, given in zip(names, (EXPRESSIONS, PLANS), strict=True):
+        for name in given:
+            made.add(name)
+    return bool(door_of(spark).isRepeatable(df._jdf.queryExecution().analyzed(), *names))
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What a job of Spark's may raise: a dimension that cannot be computed is left to the join itself, which may not need to."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return PySparkException, Py4JError, pa.ArrowException
+
+
+def collated(field: Any) -> bool:
+    """Whether a column has strings that a collation compares, and not their bytes."""
+    return "collate" in field.dataType.simpleString()
+
+
+def once(df: DataFrame) -> DataFrame:
+    """A DataFrame of the same rows that is not computed again: itself, or its rows as the executors keep them."""
+    return df if repeatable(df) else df.localCheckpoint()
+
+
+def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], threshold: str | int | None, most: int, settings: Settings) -> DynamicFilterData:
+    """The keys of a dimension.
+
+    Up to `most` distinct rows come to the driver as they are; of more, each task makes a filter of its own, of ranges, and the
+    driver merges these.
+
+    Args:
+        keys: One column for each key.
+        of: The columns that they are compared with, in the same order.
+        null_safe: Of which of these NULL is a value like others.
+        threshold: Bytes of a filter, as for `DynamicFilterCollector`.
+        most: Distinct rows that are kept one by one.
+        settings: The session's.
+    """
+    collector = DynamicFilterCollector(
+        of.names, of, threshold, most, null_safe=null_safe, timezone=settings["timezone"], ansi=settings["ansi"],
+    )  # fmt: skip
+    with quiet():
+        few = keys.distinct().limit(most + 1).toArrow()
+        if few.num_rows <= most:
+            collector.add(few.rename_columns(of.names))
+        else:
+            parts = keys.mapInArrow(_partial(collector), "part binary").toArrow()
+            collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))
+    return collector.finish()
+
+
+def _partial(empty: DynamicFilterCollector) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What each task does with its rows."""
+    blank = pickle.dumps(empty)
+
+    def collect(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own: DynamicFilterCollector = pickle.loads(blank)
+        for batch in batches:
+            own.add(pa.Table.from_batches([batch]).rename_columns(list(own.fields)))
+        yield pa.record_batch({"part": [pickle.dumps(own)]})
+
+    return collect
