@@ -192,6 +192,15 @@ def test_int96_and_dictionaries(spark, tmp_path):
         assert (ours.schema, rows(ours)) == (theirs.schema, rows(theirs))
 
 
+def test_int96_beyond_what_arrow_reads(spark, tmp_path):
+    df = spark.sql("SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), (9223372036800000000), (0) AS d(t)").coalesce(1)
+    df.write.option("spark.sql.parquet.outputTimestampType", "INT96").mode("overwrite").parquet(str(tmp_path / "t"))
+    where = "t > TIMESTAMP '2020-01-01'"
+    assert read(spark, tmp_path / "t", where, how="native").count() == 2
+    with pytest.raises(ss.SourceError, match="INT96 column 't'"):
+        ss.scan_parquet(str(tmp_path / "t")).plan(where).to_arrow()
+
+
 def test_what_spark_has_no_type_for(spark, tmp_path):
     pq.write_table(pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet")
     with pytest.raises(ss.UnsupportedForm, match=r"no type for the column 't', time64.*some of x"):

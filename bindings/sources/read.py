@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH: Final = 1 << 16  # rows
+# Microseconds from the first Julian day to 1970. Spark writes times before it, and those for which a sum with it has no room in
+# 64 bits, as negative days, which Arrow takes for others: later ones always for times before it.
+JULIAN: Final = -210_866_803_200_000_000
 
 
 def in_turn(read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]) -> Iterator[pa.RecordBatch]:
@@ -198,7 +202,7 @@ class GroupReader:
                 reader = pq.ParquetFile(source, metadata=task.metadata, coerce_int96_timestamp_unit="us")
                 _same_groups(task, reader.metadata)
                 own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
-                for batch in reader.iter_batches(BATCH, row_groups=task.groups, columns=list(own.values()), use_threads=False):
+                for batch in batches_of(reader, path, list(own.values()), task.groups):
                     rows = self.wanted.select(_complete(batch, fields, own, constants), task.filtered)
                     if rows.num_rows:
                         yield rows
@@ -206,6 +210,37 @@ class GroupReader:
             if isinstance(e, SourceError):
                 raise
             raise SourceError(f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
+
+
+def batches_of(file: pq.ParquetFile, path: str, columns: list[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Columns of a file, batch by batch, all of its row groups or some.
+
+    Raises:
+        SourceError: a column of type INT96 holds times that Arrow reads as other ones.
+    """
+    found = file.metadata.schema
+    old = {c.path.split(".")[0] for c in map(found.column, range(len(found))) if c.physical_type == "INT96"}
+    for batch in file.iter_batches(BATCH, row_groups=groups, columns=columns, use_threads=False):
+        for name in old.intersection(batch.schema.names):
+            if any(t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in _times(batch.column(name))):
+                raise SourceError(
+                    f"{path}: its INT96 column {name!r} holds timestamps beyond the year 285,000 or before -4713, which Arrow reads as other ones; "
+                    "write it as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType), or read it by Spark"
+                )
+        yield batch
+
+
+def _times(values: pa.Array) -> Iterator[pa.Array]:
+    """The timestamps within a column."""
+    if pa.types.is_timestamp(values.type):
+        yield values
+    elif pa.types.is_struct(values.type):
+        for inner in values.flatten():
+            yield from _times(inner)
+    elif pa.types.is_map(values.type):
+        yield from (*_times(values.keys), *_times(values.items))
+    elif pa.types.is_nested(values.type):
+        yield from _times(values.flatten())
 
 
 def _same_groups(task: GroupTask, found: pq.FileMetaData) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from skipstone.bindings.sources.delta.columns import partition_values
 from skipstone.bindings.sources.delta.fields import TableFields
 from skipstone.bindings.sources.delta.vectors import deleted_rows
-from skipstone.bindings.sources.read import BATCH, Tasks, Wanted, offsets_of
+from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.outcome import Verdict
 
@@ -79,7 +79,7 @@ class FileReader:
                 fields = [f for f in self.fields.described if f["name"] in needed]
                 own = {f["name"]: name for f in fields if f["name"] not in self.fields.partitions and (name := self._named(f, file.schema_arrow)) is not None}
                 start = 0
-                for batch in file.iter_batches(BATCH, columns=list(own.values()), use_threads=False):
+                for batch in batches_of(file, path, list(own.values())):
                     whole = self._complete(batch, fields, own, action["partition"])
                     if dead is not None:
                         whole = _living(whole, dead, start)

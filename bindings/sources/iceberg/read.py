@@ -19,7 +19,7 @@ from skipstone.bindings.sources.iceberg.fields import TableFields, arrow_of, fie
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.sources.iceberg.partition import partition_values
 from skipstone.bindings.sources.iceberg.removed import deleted_positions, equal_rows, vector_positions
-from skipstone.bindings.sources.read import BATCH, Tasks, Wanted, offsets_of
+from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.outcome import Verdict
 
@@ -148,7 +148,7 @@ class FileReader:
                     raise SourceError(f"{path}: its columns have no ids, and the table has no name mapping (schema.name-mapping.default)")
                 own = _numbered(file.schema_arrow, mapping)
                 names = list(dict.fromkeys(file.schema_arrow.names[own[f.field_id][0]] for f in fields if f.field_id in own))
-                for batch in file.iter_batches(BATCH, columns=names, use_threads=False):
+                for batch in batches_of(file, path, names):
                     here = _numbered(batch.schema, mapping)
                     columns = []
                     for f in fields:
