@@ -271,6 +271,20 @@ def test_tables_of_skipstone(spark, star):
         prune_join(f"{star}/clustered", days, {"sr_returned_date_sk": "d_date"})
 
 
+def test_delta(spark, tmp_path):
+    """Three files, of which the first loses its matching rows."""
+    deltalake = pytest.importorskip("deltalake")
+    for k in range(3):
+        deltalake.write_deltalake(str(tmp_path / "d"), pa.table({"k": [10 * k, 10 * k + 1], "x": ["a", "b"]}), mode="append")
+    deltalake.DeltaTable(str(tmp_path / "d")).delete("k = 1")
+    dim = spark.sql(KEYS.format("(1), (11), (12), (NULL)"))
+    joined = prune_join(str(tmp_path / "d"), dim, {"K": "k"})
+    assert sorted(tuple(r) for r in joined.collect()) == [(11, "b", 11)]
+    assert (pruned(joined).kept, pruned(joined).files) == (1, 3)
+    anti = prune_join(str(tmp_path / "d"), spark.sql(KEYS.format("(10), (11), (0)")), {"k": "k"}, "anti")
+    assert sorted(tuple(r) for r in anti.collect()) == [(20, "a"), (21, "b")] and pruned(anti).kept == 1
+
+
 def test_connect(connect, spark, star):
     """A client sees no plan of Spark's: tables of Skipstone's are pruned, DataFrames are joined as they are."""
     days = connect.sql(f"SELECT d_date_sk AS sr_returned_date_sk FROM parquet.`{star}/date_dim.parquet` WHERE d_moy = 2 AND d_year = 2000")
