@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BATCH: Final = 1 << 16  # rows
-# Microseconds from the first Julian day to 1970. Spark writes times before it, and those for which a sum with it has no room in
-# 64 bits, as negative days, which Arrow takes for others: later ones always for times before it.
+# The first Julian day, in microseconds since 1970. Spark writes days before it, and those so late that their number overflows, as negative
+# ones, and Arrow takes these for other days: the late ones always for days before the first.
 JULIAN: Final = -210_866_803_200_000_000
 
 
