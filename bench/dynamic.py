@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
-import importlib.util
 import tempfile
 import threading
 import time
@@ -29,7 +27,6 @@ BATCH: Final = 1 << 16  # rows that a collector is given at a time
 DIMENSION: Final = 4_000_000  # rows of the dimension that is collected
 DAYS, PER_DAY = 1000, 20_000  # of the document's query
 READERS, SPLITS = 10, 2000
-LARGER: Final = 10 * PER_DAY  # for Spark, which takes a while for anything
 FIRST: Final = 2450815  # the first day's key
 LONG: Final = pa.schema([("k", pa.int64())])
 Bounds = npt.NDArray[np.int64]
@@ -47,8 +44,6 @@ def dynamic(options: Options) -> Report:
         _late(folder, min(SPLITS, max(n // 100, 20)), report)
     with tempfile.TemporaryDirectory() as folder:
         _query(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
-    with tempfile.TemporaryDirectory() as folder:
-        _in_spark(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
     return report
 
 
@@ -68,7 +63,7 @@ def _keys(n: int, rounds: int, report: Report) -> None:
         return _verdicts(data, stats) > 0
 
     equal(OWN, own(), by_numpy())
-    _times("keys and containers", {OWN: own, "NumPy by hand": by_numpy}, n, rounds, report, "NumPy")
+    times("keys and containers", {OWN: own, "NumPy by hand": by_numpy}, n, rounds, report, "NumPy")
 
 
 def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
@@ -84,7 +79,7 @@ def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
     a, b = (table.column(name).to_numpy() for name in of.names)
     inside = [bool(((a >= columns["a"][0][i]) & (a <= columns["a"][1][i]) & (b >= columns["b"][0][i]) & (b <= columns["b"][1][i])).any()) for i in some]
     equal(OWN, kept[some], np.array(inside))
-    _times("tuples and containers", {OWN: lambda: _verdicts(data, stats)}, n, rounds, report)
+    times("tuples and containers", {OWN: lambda: _verdicts(data, stats)}, n, rounds, report)
     report.notes.append(f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; by each column alone all are")
 
 
@@ -101,7 +96,7 @@ def _collecting(n: int, rounds: int, report: Report) -> None:
             return len(table.column("k").unique())
 
         equal("pyarrow", by_arrow(), own())
-        found = _times(f"collecting, {name}", {OWN: own, "pyarrow, unique": by_arrow}, n, rounds, report, "pyarrow")
+        found = times(f"collecting, {name}", {OWN: own, "pyarrow, unique": by_arrow}, n, rounds, report, "pyarrow")
         report.notes.append(f"collector, {name}: {n / found[OWN].median:,.0f} rows a second")
 
 
@@ -143,7 +138,7 @@ def _late(folder: str, count: int, report: Report) -> None:
 
 def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
     """store_returns and date_dim, where no file is partitioned and days are only clustered."""
-    date_dim = _star(folder, days, apart=False)
+    date_dim = star(folder, days, apart=False)
     table = ss.scan_parquet(str(folder))
     options: dict[str, Any] = {"on": {"sr_returned_date_sk": "d_date_sk"}, "where_dim": "d_moy = 2", "columns_dim": ["d_date_id"]}
 
@@ -154,13 +149,13 @@ def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
         return ss.join(table, date_dim, **options, dynamic_filtering=False)
 
     equal("the plain join", plain().equals(own()), True)
-    found = _times("the document's query, from files", {OWN: own, "without dynamic filtering": plain}, days, rounds, report)
+    found = times("the document's query, from files", {OWN: own, "without dynamic filtering": plain}, days, rounds, report)
     report.requirements.append(
         Requirement("the document's query without dynamic filtering, times with it", found["without dynamic filtering"].times(found[OWN]), 2)
     )
 
 
-def _star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.Table:
+def star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.Table:
     """Write store_returns, ten days a file, or a folder for each day if `apart`; and give date_dim."""
     r = np.random.default_rng(4)
     for i in range(days if apart else days // 10):
@@ -177,52 +172,6 @@ def _star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa
     return pa.table({"d_date_sk": pa.array(np.arange(days) + FIRST), "d_date_id": [str(d) for d in dates], "d_moy": [d.month for d in dates]})
 
 
-def _in_spark(folder: Path, days: int, rounds: int, report: Report) -> None:
-    """The document's query in Spark, from its text to its rows, against Spark's own dynamic partition pruning, which clustered files have no use of."""
-    if importlib.util.find_spec("pyspark") is None:
-        report.notes.append("Spark: not measured, for pyspark is not installed")
-        return
-    from skipstone.bindings.spark.metrics import files_opened
-    from skipstone.spark import prune_join, session
-
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }
-    spark = session(settings, master="local[2]", name="skipstone bench")
-    try:
-        for name, apart in (("clustered by date", False), ("partitioned by date", True)):
-            root = folder / name.split()[0]
-            pq.write_table(_star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER), folder / "date_dim.parquet")
-            returns, dates = spark.read.parquet(str(root)), spark.read.parquet(str(folder / "date_dim.parquet")).where("d_moy = 2")
-
-            def plain(returns: Any = returns, dates: Any = dates) -> Any:
-                return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk)
-
-            def own(returns: Any = returns, dates: Any = dates) -> Any:
-                return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"})
-
-            def total(make: Any) -> Any:
-                return make().selectExpr("count(*)", "sum(sr_item_sk)").collect()
-
-            equal("Spark", total(own), total(plain))
-            opened = []
-            for make in (plain, own):
-                df = make().selectExpr("count(*)", "sum(sr_item_sk)")
-                df.collect()
-                opened.append(max(files_opened(df)[:1], default=0))
-            runs: dict[str, Run] = {OWN: functools.partial(total, own), "Spark": functools.partial(total, plain)}
-            found = _times(f"the document's query in Spark, {name}", runs, days, rounds, report, "Spark")
-            report.notes.append(
-                f"in Spark, {name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join; {found['Spark'].times(found[OWN]):.1f} times as fast"
-            )
-    finally:
-        spark.stop()
-
-
 def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
     collector = ss.DynamicFilterCollector(of.names, of, threshold=None)
     for batch in table.to_batches(max_chunksize=BATCH):
@@ -235,7 +184,7 @@ def _verdicts(data: ss.DynamicFilterData, stats: ss.Statistics) -> npt.NDArray[n
     return DynamicFilters((ss.DynamicFilter(data),), stats.schema, Session()).judged(stats, everything)
 
 
-def _times(group: str, ways: dict[str, Run], n: int, rounds: int, report: Report, engine: str = OWN) -> dict[str, Timing]:
+def times(group: str, ways: dict[str, Run], n: int, rounds: int, report: Report, engine: str = OWN) -> dict[str, Timing]:
     timings = interleave({YARDSTICK: yardstick, **ways}, rounds)
     for name in ways:
         t = timings[name]

@@ -58,7 +58,7 @@ def spark_reads(options: Options) -> Report:
     """Spark with `prune` and without: files that it opens, and the time from the query's text to its rows."""
     report = Report(f"TPC-H lineitem (scale 1, a file for each month of shipping) and flights, {len(QUERIES)} queries, Spark on {_cores()} cores")
     worst = 0.0
-    with tempfile.TemporaryDirectory() as folder, _session() as spark:
+    with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
         root = Path(folder)
         for name, path in (("lineitem", _by_month(make_lineitem(root, 1), root / "months")), ("flights", make_flights(root))):
             spark.read.parquet(path.as_uri()).createOrReplaceTempView(name)
@@ -73,7 +73,8 @@ def _cores() -> int:
 
 
 @contextmanager
-def _session() -> Iterator[Any]:
+def bench_session() -> Iterator[Any]:
+    """A session with code generation, on this machine's cores."""
     from skipstone.spark import session
 
     settings = {

@@ -22,6 +22,7 @@ from bench.ranges import narrow, ranges, wide
 from bench.report import Options, Report
 from bench.scaling import scaling
 from bench.shards import shards
+from bench.spark_joins import spark_joins
 from bench.spark_reads import spark_reads
 from bench.stored import stored
 
@@ -48,6 +49,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "power": power,
     "shards": shards,
     "spark_reads": spark_reads,
+    "spark_joins": spark_joins,
 }
 USUAL: Final = (
     "kernels",

@@ -34,6 +34,9 @@ Pruned reads of a DataFrame
     listing             files that Spark has listed, and what their footers say
     jvm                 the door to Spark's plans, `PrunedFiles.java`, compiled at its first use
     prune_connect       the same where no plan can be seen: Spark Connect
+    prune_join          `prune_join`: a join whose large side opens what the keys of the other leave
+    join_keys           these keys, collected by Spark, and whether it would find the same ones again
+    join_table          pruned joins of tables that Skipstone plans by itself
     metrics             how many files Spark opened
 
 Tables

@@ -1,0 +1,53 @@
+"""`spark_joins`: the query of Flink's document on dynamic partition pruning, in Spark, by `prune_join` and by Spark alone."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from bench.dynamic import DAYS, PER_DAY, star, times
+from bench.measure import Run
+from bench.report import OWN, Options, Report, equal
+from bench.spark_reads import bench_session
+
+PEER: Final = "Spark"
+LARGER: Final = 10 * PER_DAY  # rows of a file, for Spark takes a while for anything
+
+
+def spark_joins(options: Options) -> Report:
+    """store_returns and date_dim in Spark: clustered by date, of which its own pruning has no use, and partitioned by it."""
+    days = min(DAYS, max(options.containers // 1000, 50))
+    report = Report(f"store_returns of {days:,} days joined with the days of a month in twelve, in Spark")
+    with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
+        for name, apart in (("clustered by date", False), ("partitioned by date", True)):
+            root = Path(folder) / name.split()[0]
+            pq.write_table(star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER), Path(folder) / "date_dim.parquet")
+            returns, dates = spark.read.parquet(str(root)), spark.read.parquet(f"{folder}/date_dim.parquet").where("d_moy = 2")
+            _compare(name, returns, dates, days, options.rounds or 3, report)
+    return report
+
+
+def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report: Report) -> None:
+    from skipstone.bindings.spark.metrics import files_opened
+    from skipstone.spark import prune_join
+
+    def plain() -> Any:
+        return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk).selectExpr("count(*)", "sum(sr_item_sk)")
+
+    def own() -> Any:
+        return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"}).selectExpr("count(*)", "sum(sr_item_sk)")
+
+    first, second = plain(), own()
+    equal(OWN, second.collect(), first.collect())
+    opened = [max(files_opened(df)[:1], default=0) for df in (first, second)]
+    runs: dict[str, Run] = {OWN: partial(_rows, own), PEER: partial(_rows, plain)}
+    found = times(name, runs, days, rounds, report, PEER)
+    report.notes.append(f"{name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join; {found[PEER].times(found[OWN]):.1f} times as fast")
+
+
+def _rows(make: Any) -> Any:
+    return make().collect()
