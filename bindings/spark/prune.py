@@ -54,9 +54,9 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
         BackendMissing: PySpark is not installed.
 
     Example:
-        >>> late = prune(spark.table("flights").where("dest = 'BOS' AND dep_delay > 60"))  # doctest: +SKIP
+        >>> late = prune(spark.table("flights").where("time_hour >= TIMESTAMP '2013-12-24'"))  # doctest: +SKIP
         >>> print(pruned(late))  # doctest: +SKIP
-        spark_catalog.default.flights: 12 of 365 files, where dest = 'BOS' AND dep_delay > 60
+        spark_catalog.default.flights: 1 of 12 files, where time_hour IS NOT NULL AND time_hour >= TIMESTAMP '2013-12-24 00:00:00+00:00'
     """
     require_pyspark()
     if where is not None:
