@@ -14,6 +14,7 @@ import skipstone as ss
 from skipstone.bindings.sources.delta import cache, disk, log
 from skipstone.bindings.store.settled import STEP
 from tests.delta_log import Log, Written, delta_schema, simple
+from tests.effort import LONG
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_other_storage_options_are_another_table(tmp_path, kept):
     assert len({p.parent for p in files(tmp_path)}) == 3
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if LONG else 2))
 def test_damage_is_told_or_read_around(tmp_path, kept, seed):
     r = np.random.default_rng(seed)
     folder = varied(tmp_path / "t").folder

@@ -81,7 +81,7 @@ def test_it_equals_evaluate_where_types_are_only_assumed_in_any_session(spark: A
         assert found == p.evaluate(stats).tolist(), p
 
 
-@pytest.mark.parametrize("seed", range(40 if LONG else 2))
+@pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, seed: int) -> None:
     r = random.Random(seed)
     predicates = bound([random_predicate(r, FIELDS, depth=r.choice((0, 1, 2, 2, 3))).sql for _ in range(40)])

@@ -105,9 +105,6 @@ def keep_udf(predicate: PruningPredicate | Any, schema: pa.Schema | StructType |
     count beyond 2^53 is then unknown. Arrow arrays and `with_verdict` lose nothing.
 
     Example:
-        >>> import pyarrow as pa
-        >>> from skipstone.bindings.spark.session import session
-        >>> spark = session()
         >>> udf = keep_udf("x = 5", pa.schema([("x", pa.int64())]))
         >>> udf.columns
         ('x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count')
