@@ -17,15 +17,17 @@ from skipstone.bindings.spark.udf import predicate_of
 from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.descend import Found
+from skipstone.kernels.pool import threads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Where = Literal["auto", "driver", "executors"]
 Returns = Literal["verdicts", "frame"]
-# Containers in shards that are not settled, up to which the driver is done before a job of Python workers is, some 0.2 s: 100 million in no
-# order took it 0.07 s on four threads, and executors 0.6 s. Shards that are fetched first wait for storage; of these executors fetch theirs.
-FEW: Final = 1 << 26
+# Containers in shards that are not settled, up to which the driver is done before a job of Python workers is, some 0.2 s; for each of its
+# threads: 100 million in no order took 0.07 s on four, and executors of the same machine 0.16 s at best. Twice as many would take as
+# long. Shards that are fetched first wait for storage; of these executors fetch theirs.
+FEW: Final = 1 << 25
 FEW_FETCHED: Final = 1 << 22
 ROWS: Final = 100_000  # that the driver hands to Spark; more are made by executors
 
@@ -103,7 +105,7 @@ def prune_shards(
         p = predicate_of(predicate, opened.schema, spark)
         settled = opened.settled(p)
         todo = undecided(settled)
-        few = FEW if opened.local else FEW_FETCHED
+        few = FEW * threads() if opened.local else FEW_FETCHED
         here = where == "driver" or not todo or (where == "auto" and sum(opened.shards[i].rows for i in todo) <= few)
         if returns == "frame":
             return _frame(spark, opened, p, settled, on_error, where, here, tasks)

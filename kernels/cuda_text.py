@@ -1,0 +1,223 @@
+"""The text of CUDA kernels: the same walk over a shape as every backend's, and what the loops are made of.
+
+A warp judges a tile of words, 32 containers each. Its lanes load one container's bounds each, compare and vote, so that a
+vote is a word of packed answers; lane j keeps the j-th. Planes join in afterwards, a word a lane, which also writes it.
+Nothing is shared between warps: no shared memory, no atomics, one writer for each word.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+import numpy as np
+
+from skipstone.ir.node import Node, Op
+from skipstone.kernels.emit import Body, emit, inputs, join
+from skipstone.kernels.keys import EDGE
+
+# A test judges one container, which is its lane's.
+EMIT: Final = {
+    Op.LT: "({0} < {1})",
+    Op.LE: "({0} <= {1})",
+    Op.GT: "({0} > {1})",
+    Op.GE: "({0} >= {1})",
+    Op.AND: "({0} & {1})",
+    Op.OR: "({0} | {1})",
+    Op.ANY_IN: "any_in({0}, {1}, {2}, {4}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {4}, {5}, {6})",
+}
+TYPES: Final = {
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "i64",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "u32",
+    "uint64": "u64",
+    "float32": "float",
+    "float64": "double",
+}
+THREADS: Final = 256  # of a block
+WARPS: Final = THREADS // 32
+TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of memory
+# Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor 16 of them keep some 4 MB under
+# way, where a card of 3 TB/s needs 2 to 3; twice as many cost registers only.
+AHEAD: Final = 32
+
+HEADER: Final = """\
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+
+__device__ __forceinline__ u32 vote(bool answer) { return __ballot_sync(0xffffffffu, answer); }
+"""
+
+SETS: Final = f"""
+// How many ends of runs are less than x. The directory (kernels/keys.py) tells between which ends to look.
+template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
+{{
+    double at = ((double)x - frame[0]) * frame[1] + {EDGE};
+    at = at > 0.0 ? at : 0.0;
+    at = at < frame[2] ? at : frame[2];
+    const i64 line = ((i64)at >> 16) << 4;
+    i64 k = lines[line], stop = lines[line + 16];
+    k ^= k >> 63;
+    stop ^= stop >> 63;
+    while (k < stop) {{
+        const i64 middle = (k + stop) >> 1;
+        if (ends[middle] < x) k = middle + 1;
+        else stop = middle;
+    }}
+    return k;
+}}
+
+__device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
+
+template <class T>
+__device__ __forceinline__ bool any_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+{{
+    const i64 k = below(low, lasts, lines, frame);
+    return k < runs(lines, frame) && firsts[k] <= high;
+}}
+
+template <class T>
+__device__ __forceinline__ bool not_all_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+{{
+    const i64 k = below(low, lasts, lines, frame);
+    return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
+}}
+"""
+
+
+class DeviceShape(NamedTuple):
+    """What a device kernel is compiled for.
+
+    Attributes:
+        roots: `Launch.shape`.
+        form: "all" judges every container; "chosen" the words of a list; "many" every container by many sets of literals.
+    """
+
+    roots: tuple[Node, ...]
+    form: Literal["all", "chosen", "many"] = "all"
+
+
+def source_of(shape: DeviceShape) -> str:
+    """The text of a shape's kernel, an `extern "C"` function named `kernel`, to be started with blocks of THREADS.
+
+    `kernel(n, outs..., arrays..., planes..., params..., sets...)` fills outs with words of 32 bits, twice as many as
+    `planes.word_count(n)`; bits past the last container are 0. "chosen" has `todo, count` after `n`: the numbers of `count`
+    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and an array for each literal;
+    answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
+    """
+    body, names = emit(shape.roots, EMIT), _arguments(shape)
+    lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
+    sets = SETS if any(n.op is Op.SET for r in shape.roots for n in r.walk()) else ""
+    head = f'extern "C" __global__ void __launch_bounds__({THREADS})\nkernel({", ".join(names)})'
+    return "\n".join([f"{HEADER}{sets}", head, "{", *(f"    {line}" for line in lines), "}", ""])
+
+
+def tile(shape: DeviceShape) -> int:
+    """Words of 32 containers that a warp judges."""
+    return TILE if shape.form != "many" else max(min(TILE, 4 * AHEAD // max(_width(shape), 1)), 1)
+
+
+def _width(shape: DeviceShape) -> int:
+    """Bytes of bounds of a container."""
+    return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
+
+
+def _arguments(shape: DeviceShape) -> list[str]:
+    kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
+    literal = "const {1}* __restrict__ r{0}" if shape.form == "many" else "const {1} p{0}"
+    return [
+        "const i64 n",
+        *{"all": [], "chosen": ["const u32* __restrict__ todo", "const i64 count"], "many": ["const i64 rows"]}[shape.form],
+        *(f"u32* __restrict__ o{i}" for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))),
+        *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
+        *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
+        *(literal.format(i, t) for i, t in enumerate(kinds[Op.PARAM])),
+        *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
+    ]
+
+
+def _start(shape: DeviceShape, words: str) -> list[str]:
+    return [
+        "const u32 lane = threadIdx.x & 31;",
+        f"const i64 words = {words};",
+        f"const i64 first = ((i64)blockIdx.x * {WARPS} + (threadIdx.x >> 5)) * {tile(shape)};",
+        "if (first >= words) return;",  # the whole warp
+    ]
+
+
+def _place(word: str) -> str:
+    """The container of a lane; past the last one its neighbour, whose answer is dropped."""
+    return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
+
+
+def _live(body: Body, into: str) -> list[str]:
+    """Write a lane's word of each root."""
+    return [
+        "const i64 left = n - (w << 5);",
+        "const u32 live = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;",
+        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(o for o in body.outputs if o is not None)),
+    ]
+
+
+def _all(shape: DeviceShape, body: Body) -> list[str]:
+    chosen = shape.form == "chosen"
+    kinds, planes, masks = inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE)), range(len(body.masks))
+    lanewise = [
+        f"#pragma unroll {max(min(TILE, AHEAD // max(_width(shape), 1)), 1)}",
+        f"for (u32 j = 0; j < {TILE}; ++j) {{",
+        *(f"    {line}" for line in ("const i64 k = first + j < words ? first + j : words - 1;", _word("k")) if chosen),
+        f"    {_place('w' if chosen else '(first + j)')}",
+        *(f"    const {TYPES[t]} x{a} = a{a}[i];" for a, t in enumerate(kinds)),
+        *(f"    const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
+        *(f"    m{m} = lane == j ? t{m} : m{m};" for m in masks),
+        "}",
+    ]
+    return [
+        *_start(shape, "count << 1" if chosen else "(n + 63) >> 6 << 1"),
+        *(f"u32 m{m} = 0;" for m in masks),
+        *(lanewise if body.masks else ()),
+        "const i64 k = first + lane;",
+        f"if (lane >= {TILE} || k >= words) return;",
+        _word("k") if chosen else "const i64 w = k;",
+        *(f"const u32 k{p} = q{p}[w];" for p in range(planes)),
+        *_live(body, "k"),
+    ]
+
+
+def _word(k: str) -> str:
+    """The number of the k-th of the chosen words of 32."""
+    return f"const i64 w = (i64)todo[{k} >> 1] << 1 | ({k} & 1);"
+
+
+def _many(shape: DeviceShape, body: Body) -> list[str]:
+    size, kinds, planes = tile(shape), inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE))
+    return [
+        *_start(shape, "(n + 63) >> 6 << 1"),
+        *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
+        "#pragma unroll",
+        f"for (u32 j = 0; j < {size}; ++j) {{",
+        f"    {_place('(first + j)')}",
+        *(f"    b{a}[j] = a{a}[i];" for a in range(len(kinds))),
+        "}",
+        "const i64 w = first + lane;",
+        f"const bool writes = lane < {size} && w < words;",
+        *(f"const u32 k{p} = writes ? q{p}[w] : 0u;" for p in range(planes)),
+        "for (i64 row = 0; row < rows; ++row) {",
+        *(f"    const {TYPES[t]} p{i} = r{i}[row];" for i, t in enumerate(inputs(shape.roots, Op.PARAM))),
+        *(f"    u32 m{m} = 0;" for m in range(len(body.masks))),
+        "    #pragma unroll",
+        f"    for (u32 j = 0; j < {size}; ++j) {{",
+        *(f"        const {TYPES[t]} x{a} = b{a}[j];" for a, t in enumerate(kinds)),
+        *(f"        const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
+        *(f"        m{m} = lane == j ? t{m} : m{m};" for m in range(len(body.masks))),
+        "    }",
+        "    if (writes) {",
+        *(f"        {line}" for line in _live(body, "row * words + w")),
+        "    }",
+        "}",
+    ]
