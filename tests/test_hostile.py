@@ -146,7 +146,7 @@ LONG = {
     "a quoted name":         (lambda: "`" + "a" * MB + "` = 1",                        UNKNOWN_COLUMN),
     "names":                 (lambda: " OR ".join(["ab = 1"] * 110_000),               SYNTAX),
     "names in a function":   (lambda: "f(" + ", ".join(["x"] * 100_000) + ")",         KEEP),
-    "members":               (lambda: "x IN (" + ",".join(map(str, range(-140_000, 0))) + ")", NONE),
+    "members":               (lambda: "x IN (" + ",".join(map(str, range(-60_000, 0))) + ")",  NONE),
     "spaces":                (lambda: " " * MB + "x = 1" + "\n" * MB,                  [1, 0]),
     "a comment":             (lambda: "/*" + "a" * MB + "*/ x = 1",                    [1, 0]),
     "comments":              (lambda: "-- a\n" * N + "x = 1",                          [1, 0]),

@@ -214,7 +214,8 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
             return literal(-a.value, ty.INT64)
         if a.dtype == ty.INT64 and a.value == 2**31:
             return literal(-a.value, ty.INT32)
-        if a.dtype.kind is Kind.DECIMAL:  # a number's sign belongs to it
+        # A number's sign belongs to it; a list of 100,000 of them is not computed row by row. The least integer has no negation.
+        if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
             return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
 
