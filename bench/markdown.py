@@ -15,17 +15,22 @@ README: Final = Path(__file__).parent.parent / "README.md"
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """Requirements, then how many times as long peers take: one row per workload and group."""
-    blocks = [_requirements(results["workloads"]), _peers(results["workloads"]), _ran(results["workloads"])]
+    """How many times as long peers take, a row per workload and group; then, folded away, each requirement, and what ran where."""
+    workloads = results["workloads"]
+    blocks = [_peers(workloads), _requirements(workloads)]
     return "\n\n".join(b for b in blocks if b)
 
 
 def _requirements(workloads: Mapping[str, Any]) -> str:
+    asked = [(name, q) for name, found in workloads.items() for q in found["requirements"]]
     rows = [
         (f"`{name}`", q["text"], figure(float(q["value"])), f"{'≤' if q['at_most'] else '≥'} {q['bound']:g}", "yes" if q["met"] else "**no**")
-        for name, found in workloads.items() for q in found["requirements"]
+        for name, q in asked
     ]  # fmt: skip
-    return _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl") if rows else ""
+    missed = [f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in asked if not q["met"]]
+    summary = f"{len(asked) - len(missed)} of {len(asked)} requirements are met" + "".join(f"; not {m}" for m in missed)
+    inside = "\n\n".join(b for b in (_table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"), _ran(workloads)) if b)
+    return f"<details>\n<summary>{summary}</summary>\n\n{inside}\n\n</details>" if rows else ""
 
 
 def _peers(workloads: Mapping[str, Any]) -> str:
