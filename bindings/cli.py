@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from skipstone.bindings.plan import DataSize, Plan
+from skipstone.bindings.plan import Plan
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.delta.table import DeltaTable, scan_delta
 from skipstone.bindings.sources.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.bindings.sources.parquet import ParquetTable, scan_parquet

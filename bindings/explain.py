@@ -17,7 +17,8 @@ from skipstone.kernels.bounds import bounds_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.dynamic.scan import DynamicFilters
-    from skipstone.bindings.plan import DataSize, Plan
+    from skipstone.bindings.plan import Plan
+    from skipstone.bindings.planned import DataSize
     from skipstone.bindings.predicate import PruningPredicate
 
 Mask = npt.NDArray[np.bool_]

@@ -28,7 +28,8 @@ from skipstone.kernels.pool import threads
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from skipstone.bindings.plan import Plan, PlannedTable
+    from skipstone.bindings.plan import Plan
+    from skipstone.bindings.planned import PlannedTable
     from skipstone.bindings.statistics import Statistics
     from skipstone.ir.session import Session
     from skipstone.kernels.columns import Column

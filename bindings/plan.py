@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,18 @@ from skipstone.bindings.aggregate import extreme
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.explain import Conjunct, conjuncts_of, explain_plan, judge_conjuncts, kept_because
 from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
+from skipstone.bindings.planned import Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
-from skipstone.ir.errors import PredicateError, SourceError
-from skipstone.ir.node import Node, Op, Path, columns_of
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pandas as pd
 
@@ -33,114 +34,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.dynamic.filter import DynamicFilter
     from skipstone.bindings.dynamic.scan import DynamicFilters
     from skipstone.bindings.predicate import Source
-    from skipstone.bindings.sources.read import Tasks
-    from skipstone.bindings.work import Work
 
 Dynamic: TypeAlias = "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
-Mask = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class DataSize:
-    """How much data a set of containers holds; None is unknown, as soon as one container's is.
-
-    Attributes:
-        files: Files with at least one of the containers; None where folders were not listed.
-        bytes: Compressed bytes of the row groups.
-        rows: Physical rows.
-        logical_rows: Rows that live: physical ones less deleted ones.
-
-    Source: Delta Lake, `DataSize`.
-    """
-
-    files: int | None
-    bytes: int | None
-    rows: int | None
-    logical_rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Sizes at the three stages of planning: everything, after partition filters, after statistics."""
-
-    total: DataSize
-    partition: DataSize
-    scan: DataSize
-
-
-class PlannedTable(Protocol):
-    """What a plan asks of its table."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        ...
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Names of the columns that have one value in each file."""
-        ...
-
-    @property
-    def unreadable(self) -> Mapping[str, SourceError]:
-        """Path -> error, of files of which nothing is known, and which are kept."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """What its containers are, for people: "row groups", "files"."""
-        ...
-
-    @property
-    def work(self) -> Work:
-        """What was read so far to plan it."""
-        ...
-
-    def statistics_in(self, timezone: str) -> Statistics:
-        """Statistics of the containers, where partition values without a zone are read in this one."""
-        ...
-
-    def size(self, chosen: Mask) -> DataSize:
-        """How much data some containers hold."""
-        ...
-
-    def logical_rows(self) -> Positions:
-        """Rows that live in each container; -1 is unknown."""
-        ...
-
-    def null_counts(self, path: Path) -> Positions:
-        """NULLs among the rows that live in each container; -1 is unknown."""
-        ...
-
-    def occurring(self, path: Path) -> tuple[Mask, Mask]:
-        """Whether the least and the greatest value that are known of each container are those of a row that lives."""
-        ...
-
-    def row_groups_of(self, kept: Positions) -> dict[str, list[int]]:
-        """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
-        ...
-
-    def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
-        """How to read the matching rows, in table order; `lenient`: and those that cannot be judged here."""
-        ...
-
-
-@runtime_checkable
-class PrunedTable(Protocol):
-    """What a plan asks besides of a table of which only what a predicate left was listed, and whose partitions tell more than its columns do."""
-
-    def total(self) -> DataSize:
-        """How much data the whole table holds."""
-        ...
-
-    def whole(self) -> PlannedTable:
-        """The whole table."""
-        ...
-
-    def refined(self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-        """Verdicts, with what the partitions say as well."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
-from skipstone.bindings.plan import DataSize, Plan, Sizes, plan_table
+from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.planned import DataSize, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
 from skipstone.bindings.sources.forms import plain_schema

@@ -14,7 +14,8 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
-from skipstone.bindings.plan import DataSize, Plan, plan_table
+from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.blooms import FileBlooms
 from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, Where, in_folder, list_files, partition_folders, resolve
 from skipstone.bindings.sources.footers import FooterPart, Progress

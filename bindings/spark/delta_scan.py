@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.explain import conjuncts_of
-from skipstone.bindings.plan import DataSize, Plan
+from skipstone.bindings.plan import Plan
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.spark.frame import stats_frame

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from skipstone.bindings.expr import col as col
     from skipstone.bindings.expr import lit as lit
     from skipstone.bindings.many import prune_many as prune_many
-    from skipstone.bindings.plan import DataSize as DataSize
     from skipstone.bindings.plan import Plan as Plan
+    from skipstone.bindings.planned import DataSize as DataSize
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
     from skipstone.bindings.register import register_function as register_function
     from skipstone.bindings.shards.read import Shards as Shards
@@ -69,7 +69,8 @@ _HOMES = {
     "bindings.dynamic.join": ("join", "join_explained"),
     "bindings.expr": ("Expr", "call", "col", "lit"),
     "bindings.many": ("prune_many",),
-    "bindings.plan": ("DataSize", "Plan"),
+    "bindings.plan": ("Plan",),
+    "bindings.planned": ("DataSize",),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
     "bindings.shards.read": ("Shards",),

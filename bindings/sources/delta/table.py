@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.given import KEYS
-from skipstone.bindings.plan import DataSize, Plan, plan_table
+from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.delta import disk
 from skipstone.bindings.sources.delta.cache import discard, table_of
 from skipstone.bindings.sources.delta.columns import LogColumns

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.plan import DataSize, Plan
+from skipstone.bindings.plan import Plan
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.iceberg.columns import FileColumns
 from skipstone.bindings.sources.iceberg.deletes import Deletes
 from skipstone.bindings.sources.iceberg.manifest import Manifest

@@ -15,7 +15,8 @@ import pyarrow as pa
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.given import KEYS
-from skipstone.bindings.plan import DataSize, Plan, plan_table, predicate_over
+from skipstone.bindings.plan import Plan, plan_table, predicate_over
+from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.iceberg.listing import read_list
