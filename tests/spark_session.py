@@ -21,6 +21,11 @@ CONFIG: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # What a page that nobody opens would show: the plans of 1,000 queries, of which some are megabytes.
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.sql.maxPlanStringLength": "10000",
     # Expressions are interpreted: compiling hundreds of them would take longer than all else.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
