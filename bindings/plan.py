@@ -455,7 +455,8 @@ class Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
         statistics = table.statistics_in(self.timezone)
-        everything = np.full(statistics.num_containers, Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
+        unasked = self.predicate is None and self.dynamic is None
+        everything = np.full(statistics.num_containers, Verdict.ALWAYS if unasked else Verdict.MAYBE, np.uint8)
         return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order, dynamic=self.dynamic)
 
     def explain(self) -> str:
