@@ -10,7 +10,8 @@ import pyarrow as pa
 from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.kinds import Needs, Side, needs_of
 from skipstone.bindings.dynamic.option import enabled
-from skipstone.bindings.spark.join_keys import collated, collected, failures, once
+from skipstone.bindings.plan import predicate_over
+from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
 from skipstone.bindings.spark.prune import remembered
 from skipstone.bindings.spark.read import read_plan
 from skipstone.bindings.spark.scans import Pruned, PrunedScan, reported
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from skipstone.bindings.plan import Plan
-    from skipstone.bindings.predicate import Source
+    from skipstone.bindings.predicate import PruningPredicate, Source
     from skipstone.bindings.spark.tables import Table
 
 
@@ -52,7 +53,8 @@ def join_table(
     names = {_resolved(a, table.schema.names, settings): _resolved(b, dim.columns, settings) for a, b in on.items()}
     if len(names) < len(on):
         raise PredicateError(f"on names {', '.join(on)}; expected each column of the table once")
-    why = _unfit(dim, kind, side, names) or _strange(table.schema, names)
+    where = None if where is None else predicate_over(table.schema, where, **settings)
+    why = _unfit(dim, kind, side, names) or _strange(table.schema, names) or _settled(table, where, names, kind, side)
     filters: list[DynamicFilter] = []
     if not why:
         of = pa.schema([table.schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
@@ -66,7 +68,7 @@ def join_table(
             dim, filters = steady, [DynamicFilter(data, columns={str(i): a for i, a in enumerate(names)}, how=kind, side=side)]
     plan = table.plan(where, dynamic=filters or None, **settings)
     found = join(read_plan(spark, plan), dim)
-    return remembered(found, Pruned((_report(fact, table, plan, where, why, filters),)))
+    return remembered(found, Pruned((_report(fact, table, plan, why, filters),)))
 
 
 def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
@@ -76,7 +78,7 @@ def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
     if not enabled():
         return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
     if dim.isStreaming:
-        return "it is streaming"
+        return "the other side is streaming, so its keys are never all there"
     odd = [b for b in names.values() if collated(dim.schema[b])]
     return f"the key {odd[0]} is compared by a collation" if odd else ""
 
@@ -91,10 +93,16 @@ def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
     return ""
 
 
-def _report(fact: Any, table: Table, plan: Plan, where: Any, why: str, filters: list[DynamicFilter]) -> PrunedScan:
+def _settled(table: Table, where: PruningPredicate | None, names: Mapping[str, str], kind: str, side: Side) -> str:
+    """Why the condition leaves nothing for the keys to say; "": it does not."""
+    matched = needs_of(kind, side) is Needs.MATCHED
+    return f"its partition is chosen by {where.expr}" if matched and where and set(names) <= set(table.partition_columns) and fixed(where, names) else ""
+
+
+def _report(fact: Any, table: Table, plan: Plan, why: str, filters: list[DynamicFilter]) -> PrunedScan:
     name = str(fact) if isinstance(fact, str) else type(table).__name__
     files, kept = plan.sizes.total.files, len(plan.files)
-    asked = "" if where is None else str(where)
+    asked = "" if plan.predicate is None else plan.predicate.expr
     return reported(PrunedScan(name, asked, files, kept, why or ("" if files is None or kept < files else "every file may hold a matching row")), filters)
 
 

@@ -17,9 +17,9 @@ from skipstone.bindings.dynamic.keys import compared_in, keeps_values
 from skipstone.bindings.dynamic.kinds import Needs, Side, kind_of, needs_of
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.scan import DynamicFilters
-from skipstone.bindings.predicate import is_column
-from skipstone.bindings.spark.catalyst import casts_of
-from skipstone.bindings.spark.join_keys import collated, collected, failures, once
+from skipstone.bindings.predicate import PruningPredicate, is_column
+from skipstone.bindings.spark.catalyst import casts_of, conjunction
+from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
 from skipstone.bindings.spark.join_table import join_table
 from skipstone.bindings.spark.jvm import frame_of
 from skipstone.bindings.spark.prune import classic, remembered, scans_of
@@ -27,7 +27,7 @@ from skipstone.bindings.spark.scans import Context, Pruned, Scan, untouched
 from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.bindings.spark.types import as_arrow
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, SkipstoneError
 from skipstone.ir.node import quoted_name
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, from_arrow
@@ -135,7 +135,9 @@ def _unfit(fact: Any, dim: Any, kind: str, side: Side) -> str:
         return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
     if is_connect(fact):
         return "a client of Spark Connect is not shown the plan of a DataFrame; give the fact table by its path or as a table of Skipstone's"
-    return "it is streaming" if fact.isStreaming or dim.isStreaming else ""
+    if dim.isStreaming:
+        return "the other side is streaming, so its keys are never all there"
+    return "it is streaming" if fact.isStreaming else ""
 
 
 def pairs_of(on: On) -> dict[str, str]:
@@ -187,7 +189,8 @@ class _Asked:
             return []
         frame = frame_of(self.plain.sparkSession, keys.of(self.side != "left"))
         found = (self._target(told, origin, scans, frame, context) for origin in told[self.side])
-        self.targets = [t for t in found if t is not None]
+        relations = json.loads(made.text())
+        self.targets = [t for t in found if t is not None and not self._settled(t, relations[scans.index(t.scan)], context)]
         return self._filters(told, frame, context) if self.collect else []
 
     def _target(self, told: Any, origin: Any, scans: list[Scan], frame: Any, context: Context) -> _Target | None:
@@ -202,6 +205,17 @@ class _Asked:
         # A row has a partner for certain if all that the join asks is among the keys.
         whole = told["all"] and len(fields) == len(told["keys"])
         return _Target(scan, fields) if fields and (whole or needs_of(self.kind, self.side) is Needs.MATCHED) else None
+
+    def _settled(self, target: _Target, relation: Any, context: Context) -> bool:
+        """Whether conditions on a scan fix its keys already, all of which are partition columns."""
+        columns, scan = [f.name for f in target.fields.values()], target.scan
+        if needs_of(self.kind, self.side) is not Needs.MATCHED or not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
+            return False
+        try:
+            node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
+            return fixed(PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})), columns)
+        except SkipstoneError:  # whatever cannot be understood fixes nothing
+            return False
 
     def _filters(self, told: Any, frame: Any, context: Context) -> list[tuple[set[int], DynamicFilters]]:
         known: dict[Any, DynamicFilterData] = {}
