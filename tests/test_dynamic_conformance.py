@@ -147,9 +147,9 @@ def test_J09_keys_that_are_computed(spark, sales):
     fact, dim = spark.read.parquet(sales), spark.sql("SELECT * FROM VALUES (2L), (11L) AS d(x)")
     for key in (fact.day + 1, -fact.k, fact.p + 1):
         same(prune_join(fact, dim, key == dim.x), fact.join(dim, key == dim.x), None)
+    table, computed = ss.scan_parquet(sales), ss.DynamicFilter(collected(LONG, {"k": [1]}), columns={"k": "day + 1"})
     with pytest.raises(ss.UnknownColumn, match=r"day \+ 1"):
-        data = collected(LONG, {"k": [1]})
-        ss.scan_parquet(sales).plan(dynamic=[ss.DynamicFilter(data, columns={"k": "day + 1"})])
+        table.plan(dynamic=[computed])
 
 
 def test_J15_aggregates(spark, sales):
