@@ -68,6 +68,11 @@ def case(seed):
         wanted = [needed(typed(row, probe), typed_keys, how, safe) for row in rows]
         assert verdict or not any(wanted), (seed, how, "pruned", rows)
         assert verdict < 2 or all(wanted), (seed, how, "certain", rows)
+    spelled = ss.PruningPredicate(data.to_predicate(), stats.schema).evaluate(stats)
+    for rows, verdict in zip(containers, spelled.tolist(), strict=True):
+        has = [matches(typed(row, probe), typed_keys, safe) for row in rows]
+        assert verdict or not any(has), (seed, "pruned by the predicate", rows)
+        assert verdict < 2 or not data.exact or width > 1 or all(has), (seed, "certain by the predicate", rows)
     return int((verdicts == 0).sum()), len(containers)
 
 
