@@ -109,7 +109,7 @@ def file_case(seed):
         dim = table(keys, build, names).append_column("other", pa.array(range(len(keys)), pa.int64()))
         limits = r.choice([{}, {}, {"max_values": 2}, {"threshold": 20}])
         scan = ss.scan_parquet(folder)
-        found = ss.join(scan, dim, on=names, how=how, null_safe=safe, **limits)
+        found = ss.join(scan, dim, on=names, how=how, null_safe=safe, wait=r.choice([None, None, 0, 0.001]), **limits)
         others = found.column("other").to_pylist() if "other" in found.column_names else [None] * found.num_rows
         got = sorted(zip(found.column("row").to_pylist(), others, strict=True), key=repr)
         expected = sorted(oracle_join(fact, keys, probe, build, how, [safe] * width), key=repr)

@@ -1,6 +1,7 @@
 """ss.join: the document's query, several dimensions, chains, and random joins beside an oracle. Ids are those of the conformance table."""
 
 import datetime as dt
+import inspect
 import os
 import random
 import threading
@@ -108,6 +109,11 @@ def test_dimensions_beside_the_fact_table(store_returns, date_dim, how, wait):
     assert all(f.data is not None for f in joined.filters)
     if how == "inner":
         assert len(joined.plan.files) < 0.7 * len(store_returns.plan().files)
+
+
+def test_both_forms_of_a_join_take_the_same():
+    plain, explained = (inspect.signature(f).parameters for f in (ss.join, join_explained))
+    assert plain == explained
 
 
 @pytest.mark.parametrize("wait", [None, 0, 0.05])

@@ -165,6 +165,14 @@ def test_shards_of_which_nothing_is_left(spark, sharded):
     assert rows_of(by_hand) == rows_of(plain.join(dim, "k", "right"))
 
 
+def test_shards_in_connect(connect, sharded):
+    shards, plain = sharded
+    dim = connect.sql("SELECT * FROM VALUES (1, 11L), (3, 20L) AS d(day, k)")
+    joined = prune_join(shards, dim, ["day", "k"], "left", side="right", where="f < 2")
+    assert sorted(map(str, joined.collect())) == [*sorted(map(str, plain.where("k = 11").select("day", "k", "f").collect())), "Row(day=3, k=20, f=None)"]
+    assert pruned(joined)[0].kept == 1
+
+
 def test_how_shards_are_read(spark, sharded, tmp_path):
     """Files in partition folders, relative and hidden ones are not guessed at; a function reads them."""
     shards, plain = sharded

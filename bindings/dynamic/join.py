@@ -40,7 +40,7 @@ class Joined:
 
     Attributes:
         table: The rows.
-        plan: What was read of the fact table; None where it came as rows.
+        plan: What was read of the fact table, or, under `wait`, what all filters leave of it; None where it came as rows.
         filters: What the dimensions said of it.
     """
 

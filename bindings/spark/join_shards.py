@@ -77,7 +77,7 @@ def _of_filter(f: DynamicFilter, schema: pa.Schema, **settings: Any) -> list[Pru
 def _paths(column: pa.ChunkedArray) -> list[str]:
     if column.null_count:
         raise SourceError(f"{column.null_count} containers that may hold a matching row have no {PATH}, so their rows would be lost; save the shards again")
-    return sorted(column.unique().to_pylist())
+    return sorted({named(path): path for path in column.unique().to_pylist()}.values())  # a file that is spelled in two ways is read once
 
 
 def _rows(spark: Any, shards: Shards, paths: list[str], read: Read | None) -> DataFrame:
