@@ -180,10 +180,11 @@ class Plan:
 
     def _by_partition(self) -> Mask:
         """What partition values leave."""
-        if self.predicate is None:
-            return np.ones(len(self.verdicts), np.bool_)
-        left = self.predicate.prune(self.statistics.of_partitions(self.table.partition_columns))
-        return self.table.refined(self.predicate, left.view(np.uint8)) != Verdict.NEVER if isinstance(self.table, PrunedTable) else left
+        left, values = np.ones(len(self.verdicts), np.bool_), self.statistics.of_partitions(self.table.partition_columns)
+        if self.predicate is not None:
+            left = self.predicate.prune(values)
+            left = self.table.refined(self.predicate, left.view(np.uint8)) != Verdict.NEVER if isinstance(self.table, PrunedTable) else left
+        return left if self.dynamic is None or not self.dynamic.filters else left & self.dynamic.leave(values)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, a batch at a time, in table order or as they are to be sorted; as many as the limit allows.
@@ -315,9 +316,16 @@ class Plan:
             return self
         from skipstone.bindings.dynamic.scan import DynamicFilters
 
+        limit = self.deferred if self.cut is None else self.cut.limit
+        if isinstance(self.table, PrunedTable) and self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
+            # What a filter ruled out that is gone now may not have been listed.
+            return plan_table(
+                self.table.whole(), self.predicate, columns=self.columns, timezone=self.timezone, ansi=self.session.ansi,
+                case_sensitive=self.session.case_sensitive, limit=limit, order_by=[str(key) for key in self.order] or None,
+                stats_skipping=self._asked is self.statistics, dynamic=list(filters), dynamic_filtering=True,
+            )  # fmt: skip
         refine = self.table.refined if isinstance(self.table, PrunedTable) else None
         dynamic = DynamicFilters(tuple(filters), self.table.schema, self.session, refine=refine)
-        limit = self.deferred if self.cut is None else self.cut.limit
         verdicts = dynamic.judged(self._asked, self._static)
         return Plan(
             self.table, self.predicate, verdicts, self.columns, self.statistics, limit, self.timezone, self.order,
@@ -350,7 +358,8 @@ class Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
         statistics = table.statistics_in(self.timezone)
-        everything = np.full(statistics.num_containers, Verdict.ALWAYS if self.predicate is None else Verdict.MAYBE, np.uint8)
+        unasked = self.predicate is None and self.dynamic is None
+        everything = np.full(statistics.num_containers, Verdict.ALWAYS if unasked else Verdict.MAYBE, np.uint8)
         return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order, dynamic=self.dynamic)
 
     def explain(self) -> str:

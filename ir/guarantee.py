@@ -83,6 +83,8 @@ def _term(n: Node) -> _Term | None:
         case Node(Op.IN, (c,)) if c.op is Op.COLUMN:
             assert isinstance(n.value, tuple)
             return _Term(c, True, n.value)
+        case Node(Op.IS_TRUE, (Node(Op.EQ | Op.IN) as inner,)):  # what <=> with a literal is bound as
+            return _term(inner)
         case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
             positive = _term(inner)
             return _Term(positive.column, False, positive.values) if positive else None

@@ -68,6 +68,11 @@ def case(seed):
         wanted = [needed(typed(row, probe), typed_keys, how, safe) for row in rows]
         assert verdict or not any(wanted), (seed, how, "pruned", rows)
         assert verdict < 2 or all(wanted), (seed, how, "certain", rows)
+    spelled = ss.PruningPredicate(data.to_predicate(), stats.schema).evaluate(stats)
+    for rows, verdict in zip(containers, spelled.tolist(), strict=True):
+        has = [matches(typed(row, probe), typed_keys, safe) for row in rows]
+        assert verdict or not any(has), (seed, "pruned by the predicate", rows)
+        assert verdict < 2 or not data.exact or width > 1 or all(has), (seed, "certain by the predicate", rows)
     return int((verdicts == 0).sum()), len(containers)
 
 
@@ -104,7 +109,7 @@ def file_case(seed):
         dim = table(keys, build, names).append_column("other", pa.array(range(len(keys)), pa.int64()))
         limits = r.choice([{}, {}, {"max_values": 2}, {"threshold": 20}])
         scan = ss.scan_parquet(folder)
-        found = ss.join(scan, dim, on=names, how=how, null_safe=safe, **limits)
+        found = ss.join(scan, dim, on=names, how=how, null_safe=safe, wait=r.choice([None, None, 0, 0.001]), **limits)
         others = found.column("other").to_pylist() if "other" in found.column_names else [None] * found.num_rows
         got = sorted(zip(found.column("row").to_pylist(), others, strict=True), key=repr)
         expected = sorted(oracle_join(fact, keys, probe, build, how, [safe] * width), key=repr)

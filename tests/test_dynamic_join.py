@@ -1,8 +1,10 @@
 """ss.join: the document's query, several dimensions, chains, and random joins beside an oracle. Ids are those of the conformance table."""
 
 import datetime as dt
+import inspect
 import os
 import random
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +85,51 @@ def test_joins_of_the_documents_tables(store_returns, date_dim, how):
     joined = ss.join(store_returns, date_dim, **options)
     assert joined.equals(ss.join(store_returns, date_dim, **options, dynamic_filtering=False))
     assert joined.num_rows and ("d_date_id" in joined.column_names) == (how not in ("semi", "anti", "not in"))
+
+
+class Slow:
+    """A dimension whose rows come when they are let, or not at all."""
+
+    def __init__(self, rows, let=None, error=None):
+        self.rows, self.let, self.error, self.schema = rows, let, error, rows.schema
+
+    def __arrow_c_stream__(self, requested=None):
+        if self.let is not None:
+            assert self.let.wait(30)
+        if self.error is not None:
+            raise self.error
+        return self.rows.__arrow_c_stream__(requested)
+
+
+@pytest.mark.parametrize(("how", "wait"), [("inner", 0), ("inner", 30), ("right", 0), ("full", 0), ("anti", 0.05)])
+def test_dimensions_beside_the_fact_table(store_returns, date_dim, how, wait):
+    options = {"on": {"sr_returned_date_sk": "d_date_sk"}, "how": how, "where_dim": "d_year = 2000", "columns_dim": ["d_date_id"]}
+    joined = join_explained(store_returns, date_dim, **options, wait=wait)
+    assert joined.table.equals(ss.join(store_returns, date_dim, **options))
+    assert all(f.data is not None for f in joined.filters)
+    if how == "inner":
+        assert len(joined.plan.files) < 0.7 * len(store_returns.plan().files)
+
+
+def test_both_forms_of_a_join_take_the_same():
+    plain, explained = (inspect.signature(f).parameters for f in (ss.join, join_explained))
+    assert plain == explained
+
+
+@pytest.mark.parametrize("wait", [None, 0, 0.05])
+def test_late_and_broken_dimensions(tmp_path, wait):
+    for i in range(40):
+        pq.write_table(pa.table({"k": [3 * i, 3 * i + 1], "j": [i % 2] * 2}), tmp_path / f"{i:02}.parquet")
+    table, few, halves = ss.scan_parquet(str(tmp_path)), pa.table({"k": [9, 64]}), pa.table({"j": [1], "name": ["odd"]})
+    later = threading.Event()
+    threading.Timer(0.1, later.set).start()
+    joined = join_explained(table, [Slow(few, later), halves], on=["k", "j"], wait=wait)
+    assert joined.table.to_pydict() == {"k": [9, 64], "j": [1, 1], "name": ["odd", "odd"]} and len(joined.plan.kept) == 2
+    with pytest.raises(OSError, match="gone"):
+        ss.join(table, [halves, Slow(few, error=OSError("gone"))], on=["j", "k"], wait=wait)
+    with pytest.raises(ss.UnknownColumn):
+        ss.join(table, few, on="k", where_fact="nope = 1", wait=wait)
+    assert ss.join(table, few, on={"k": "k"}, wait=wait, dynamic_filtering=False).num_rows == 2
 
 
 # Nested joins that use one key twice with disjoint filters.

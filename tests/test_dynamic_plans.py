@@ -228,6 +228,55 @@ def test_iceberg_buckets(tmp_path):
     assert 77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()] and splits.plan.sizes.scan.files <= 2
 
 
+def test_iceberg_manifests(tmp_path):
+    """A manifest whose partitions have none of the keys is not read; without the filter it is."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform, TruncateTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests import iceberg_tables
+
+    for transform, files in ((IdentityTransform(), 10), (TruncateTransform(10), 1)):
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+        source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType(), required=False)), spec)
+        for i in range(4):
+            source = iceberg_tables.append(source, pa.table({"k": [*range(10 * i, 10 * i + 10), *[None] * (i == 3)]}))
+        table = ss.scan_iceberg(source)
+        plan = table.plan("k >= 0", dynamic=[keys(21, 22, 99)])
+        assert table.manifests_read == 1 and plan.to_arrow().column("k").to_pylist() == [21, 22]
+        assert (plan.sizes.total.files, plan.sizes.partition.files) == (4 * files + 1, min(files, 2))
+        assert plan.unpruned().to_arrow().num_rows == 2 and plan.with_dynamic([]).count() == 40
+        more = plan.with_dynamic([*plan.dynamic.filters, ss.DynamicFilter(keys(22))])
+        assert more.to_arrow().column("k").to_pylist() == [22] and more.sizes.total.files == 4 * files + 1
+        #    join, keys, manifests that are read, rows
+        for how, data, manifests, rows in (
+            ("semi", keys(*range(8), 39), 2, 9),
+            ("anti", keys(*range(10)), 4, 31),
+            ("left", keys(1), 4, 41),
+            ("inner", keys(1, 2, max_values=1), 4, 2),
+            ("inner", collected(KEY, {"k": [None, 5]}, null_safe=True), 2, 2),
+        ):
+            plan = ss.scan_iceberg(source).plan(dynamic=[ss.DynamicFilter(data, how=how)])
+            assert (plan.table.table.manifests_read, plan.to_arrow().num_rows) == (manifests, rows), (how, transform)
+        assert ss.scan_iceberg(source).plan(dynamic=[keys(1)], dynamic_filtering=False).count() == 41
+        late = ss.DynamicFilter(columns={"k": "k"})
+        splits = table.plan(dynamic=[late]).splits()
+        late.report(keys(35))
+        assert [s.to_arrow().num_rows for s in splits] == [1]
+
+
+def test_sizes_by_partition(tmp_path):
+    """Filters of partition columns count among partition filters, others do not."""
+    pq.write_to_dataset(pa.table({"day": [0, 1, 2, 3], "k": [5, 6, 7, 8]}), str(tmp_path), partition_cols=["day"])
+    table = ss.scan_parquet(str(tmp_path), partition_schema={"day": pa.int64()})
+    days = collected(schema(day=pa.int64()), {"day": [1, 2]})
+    for filters, partition, scan in (([days], 2, 2), ([keys(7)], 4, 1), ([days, keys(8)], 2, 0)):
+        sizes = table.plan(dynamic=filters).sizes
+        assert (sizes.total.files, sizes.partition.files, sizes.scan.files) == (4, partition, scan)
+    assert table.plan("day > 1", dynamic=[days]).sizes.partition.files == 1
+
+
 # 2. Completing, combining, timing.
 
 

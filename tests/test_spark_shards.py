@@ -11,6 +11,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards import read
+from skipstone.bindings.spark.frame import from_arrow
 from skipstone.spark import delta_statistics, prune_shards, write_shards
 from tests.spark_session import QUIET
 from tests.test_shards import about_of, clustered, files
@@ -196,6 +197,19 @@ def test_a_failed_job_leaves_what_was_there(spark, tmp_path):
     with pytest.raises(Exception, match=r"assert|USER_RAISED"):
         write_shards(failing, tmp_path, pa.schema([("x", pa.int64())]), rows=10)
     assert files(tmp_path) == held and len(ss.Shards.open(tmp_path)) == 40
+
+
+@pytest.mark.parametrize("session", ["spark", "connect"])
+def test_rows_behind_empty_batches(session, tmp_path, request):
+    """PySpark's createDataFrame loses them; of shards in which nothing is left come such batches."""
+    running = request.getfixturevalue(session)
+    part, nothing = pa.table({"x": [1, 2]}), pa.table({"x": pa.array([], pa.int64())})
+    for parts in ([nothing, nothing, part], [part, nothing, part], [nothing], []):
+        table = pa.concat_tables([nothing.slice(0, 0), *parts]) if parts else nothing
+        assert from_arrow(running, table).collect() == [(x,) for x in table["x"].to_pylist()]
+    clustered(90).save_shards(tmp_path, rows=30, about=about_of(90))
+    here = prune_shards(running, tmp_path, "x = 685 OR f > 2", returns="frame", where="driver")
+    assert [r.container for r in here.collect()] == ss.Shards.open(tmp_path).survivors("x = 685 OR f > 2").tolist() != []
 
 
 def test_no_containers(spark, tmp_path):

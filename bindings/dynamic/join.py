@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from skipstone.ir.errors import PredicateError, unknown_column
 from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
 from skipstone.ir.types import from_arrow, whole
+from skipstone.kernels.pool import threads
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
@@ -37,7 +40,7 @@ class Joined:
 
     Attributes:
         table: The rows.
-        plan: What was read of the fact table; None where it came as rows.
+        plan: What was read of the fact table, or, under `wait`, what all filters leave of it; None where it came as rows.
         filters: What the dimensions said of it.
     """
 
@@ -64,12 +67,13 @@ def join(
     ansi: bool = True,
     case_sensitive: bool = False,
     dynamic_filtering: bool | None = None,
+    wait: float | None = None,
 ) -> pa.Table:
     """Join a fact table with dimensions, reading of it only what they leave.
 
-    Each dimension is read first; its keys become a dynamic filter, the fact table is planned and read with all of them, and what
-    was read is joined, one dimension after the other. The rows are those of the join without any filter: those of Spark,
-    which finds NaN equal to NaN and -0.0 to 0.0, compares keys of two types in their common one, and NULL with nothing.
+    Each dimension is read first, or, under `wait`, beside the fact table; its keys become a dynamic filter, the fact table is
+    planned and read with all of them, and what was read is joined, one dimension after the other. The rows are those of the join
+    without any filter: those of Spark, which finds NaN equal to NaN and -0.0 to 0.0, compares keys of two types in their common one, and NULL with nothing.
 
     Args:
         fact: A table of Skipstone's, such as `scan_parquet` gives; or rows: Arrow, pandas, Polars.
@@ -85,6 +89,9 @@ def join(
         threshold, max_values: How large a filter may grow, as for `DynamicFilterCollector`.
         timezone, ansi, case_sensitive: Spark's settings, as for `PruningPredicate`.
         dynamic_filtering: Whether to filter at all; None: as the table says, or the environment.
+        wait: None: dimensions are read first. A number: they are read while the fact table is planned, which then waits so many seconds for
+            their keys, and reads without those that are not there yet; what is left of it is planned anew when they come. That is faster where
+            a dimension is slow and leaves much, and reads in vain where it leaves little.
 
     Returns:
         An Arrow table in the fact table's order: its columns, then those of each dimension, but for keys of the same name, which are there once.
@@ -108,7 +115,7 @@ def join(
     return join_explained(
         fact, dim, on, how, where_fact=where_fact, where_dim=where_dim, columns_fact=columns_fact, columns_dim=columns_dim,
         null_safe=null_safe, suffix=suffix, threshold=threshold, max_values=max_values, timezone=timezone, ansi=ansi,
-        case_sensitive=case_sensitive, dynamic_filtering=dynamic_filtering,
+        case_sensitive=case_sensitive, dynamic_filtering=dynamic_filtering, wait=wait,
     ).table  # fmt: skip
 
 
@@ -130,31 +137,37 @@ def join_explained(
     ansi: bool = True,
     case_sensitive: bool = False,
     dynamic_filtering: bool | None = None,
+    wait: float | None = None,
 ) -> Joined:
     """`join`, with the plan and the filters beside the rows."""
     session = Session(timezone, ansi, case_sensitive)
     steps = _steps(dim, on, how, where_dim, columns_dim)
-    wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None))
+    wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(fact, DynamicTable)
     schema = fact.schema if isinstance(fact, DynamicTable) else table_of(fact).schema
-    filters = []
-    for step in steps:
-        step.rows = _read(step.dim, step.where, None if step.columns is None else [*step.columns, *step.keys(session)], session)
-        if wanted and isinstance(fact, DynamicTable) and needs_of(step.how, "left") is not Needs.ALL:
-            found = _filter(step, schema, null_safe, threshold, max_values, session)
-            filters += [] if found is None else [found]
     # A join that keeps all rows of a later dimension shows which of them had no partner, so earlier ones must not be thinned for it.
+    filters = tuple(f for step in steps if wanted and (f := step.expect(schema, session)) is not None)
+
+    def prepare(step: _Step) -> None:
+        step.prepare(schema, null_safe, threshold, max_values, session)
+
     keys = [name for step in steps for name in step.on]
     names = None if columns_fact is None else list(dict.fromkeys([*columns_fact, *(_resolved(k, schema, session) for k in keys)]))
+
+    def planned() -> Plan:
+        return fact.plan(where_fact, columns=names, dynamic=filters or None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)  # type: ignore[no-any-return]
+
     plan = None
-    if isinstance(fact, DynamicTable):
-        plan = fact.plan(where_fact, columns=names, dynamic=filters or None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)  # type: ignore[attr-defined]
-        out = plan.to_arrow()
+    if wait is not None and isinstance(fact, DynamicTable):
+        out, plan = _beside(planned, [partial(prepare, step) for step in steps], wait)
     else:
-        out = _read(fact, where_fact, names, session)
+        for step in steps:
+            prepare(step)
+        plan = planned() if isinstance(fact, DynamicTable) else None
+        out = _read(fact, where_fact, names, session) if plan is None else plan.to_arrow()
     for step in steps:
         out = _joined(out, step, null_safe, suffix, session)
     extra = [] if names is None or columns_fact is None else [n for n in names if n not in columns_fact]
-    return Joined(out.drop_columns([n for n in extra if n in out.column_names]) if extra else out, plan, tuple(filters))
+    return Joined(out.drop_columns([n for n in extra if n in out.column_names]) if extra else out, plan, filters)
 
 
 @dataclass(slots=True)
@@ -165,10 +178,35 @@ class _Step:
     where: Source | None
     columns: list[str] | None
     rows: pa.Table | None = None
+    filter: DynamicFilter | None = None
 
     def keys(self, session: Session) -> list[str]:
         """The dimension's keys that are not among its columns."""
         return [name for name in self.on.values() if self.columns is not None and name not in self.columns]
+
+    def expect(self, schema: pa.Schema, session: Session) -> DynamicFilter | None:
+        """What the dimension's keys will say of the fact table; None: they need all of its rows, or are none of its own columns."""
+        if needs_of(self.how, "left") is Needs.ALL:
+            return None
+        try:
+            names = [_resolved(name, schema, session) for name in self.on]
+        except PredicateError:
+            return None  # a column of an earlier dimension
+        if len(set(names)) < len(names):
+            return None  # one column, compared with two
+        self.filter = DynamicFilter(columns={name: name for name in names}, how=self.how)
+        return self.filter
+
+    def prepare(self, schema: pa.Schema, null_safe: bool, threshold: str | int | None, max_values: int | None, session: Session) -> None:
+        """Read the dimension, and say what keys it has."""
+        self.rows = _read(self.dim, self.where, None if self.columns is None else [*self.columns, *self.keys(session)], session)
+        if self.filter is not None:
+            names = list(self.filter.columns)
+            collector = DynamicFilterCollector(
+                names, schema, threshold, max_values, null_safe=null_safe, timezone=session.timezone, ansi=session.ansi,
+            )  # fmt: skip
+            collector.add(chosen(self.rows, list(self.on.values())).rename_columns(names))
+            self.filter.report(collector.finish())
 
 
 def _steps(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[_Step]:
@@ -218,18 +256,25 @@ def _read(table: Table, where: Source | None, columns: list[str] | None, session
     return rows if columns is None else chosen(rows, columns)
 
 
-def _filter(step: _Step, schema: pa.Schema, null_safe: bool, threshold: str | int | None, max_values: int | None, session: Session) -> DynamicFilter | None:
-    """What a dimension's keys say of the fact table; None: they are none of its own columns."""
-    assert step.rows is not None
-    try:
-        names = [_resolved(name, schema, session) for name in step.on]
-    except PredicateError:
-        return None  # a column of an earlier dimension
-    collector = DynamicFilterCollector(
-        names, schema, threshold, max_values, null_safe=null_safe, timezone=session.timezone, ansi=session.ansi,
-    )  # fmt: skip
-    collector.add(chosen(step.rows, list(step.on.values())).rename_columns(names))
-    return DynamicFilter(collector.finish(), how=step.how)
+def _beside(planned: Callable[[], Plan], dimensions: list[Callable[[], None]], wait: float) -> tuple[pa.Table, Plan]:
+    """Read the fact table while its dimensions are read, split by split; the rows in the table's order, and the plan in the end."""
+    with ThreadPoolExecutor(len(dimensions), "skipstone-dimension") as pool:
+        jobs = [pool.submit(read) for read in dimensions]
+        splits = planned().splits(wait=wait)
+        for job in jobs:  # no split is of use to a join that fails
+            job.add_done_callback(lambda done: splits.stop() if done.exception() is not None else None)
+
+        def some() -> list[tuple[int, pa.Table]]:
+            return [(split.containers[0], split.to_arrow()) for split in splits]
+
+        with ThreadPoolExecutor(threads(), "skipstone-split") as readers:
+            parts = [readers.submit(some) for _ in range(threads())]
+        for job in jobs:
+            job.result()
+        found = [table for _, table in sorted((one for part in parts for one in part.result()), key=lambda one: one[0])]
+    plan = splits.plan
+    empty = pa.schema([plan.table.schema.field(name) for name in plan.columns]).empty_table()
+    return pa.concat_tables([empty, *found]), plan
 
 
 def _joined(left: pa.Table, step: _Step, null_safe: bool, suffix: str, session: Session) -> pa.Table:

@@ -47,6 +47,8 @@ def _table_of(rows: Any) -> pa.Table:
         return pa.Table.from_pandas(rows, preserve_index=False)
     if hasattr(rows, "collect") and type(rows).__name__ == "LazyFrame":
         rows = rows.collect()
+    if getattr(rows, "isStreaming", False) is True:
+        raise DynamicFilterError("rows came as a streaming DataFrame, whose keys are never all there; expected one that ends: collect batch by batch")
     if hasattr(rows, "to_arrow"):  # Polars, whose views and large strings count as strings
         return rows.to_arrow()
     if hasattr(rows, "__arrow_c_stream__"):

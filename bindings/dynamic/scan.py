@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,13 +111,30 @@ class DynamicFilters:
 
     def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts) -> Verdicts:
         """What transforms of the columns say, by which the table is partitioned."""
-        if self.refine is None or f.needs is not Needs.MATCHED or f.op not in ("=", "<=>") or not of.data.exact:
+        if (refine := self.refine) is None:
             return found
-        for i, (term, domain) in enumerate(zip(of.terms, of.data.domains, strict=True)):
-            if term.op is Op.COLUMN and 0 < len(domain.firsts) <= PROJECTED:
-                left = self.refine(predicate_of(of, i, self.schema), np.minimum(found, np.uint8(Verdict.MAYBE)))
-                found = np.where(left == Verdict.NEVER, left, found)
+        for condition in self._conditions(f, of):
+            left = refine(condition, np.minimum(found, np.uint8(Verdict.MAYBE)))
+            found = np.where(left == Verdict.NEVER, left, found)
         return found
+
+    def _conditions(self, f: DynamicFilter, of: Compared) -> Iterator[PruningPredicate]:
+        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact:
+            for i, (term, domain) in enumerate(zip(of.terms, of.data.domains, strict=True)):
+                if term.op is Op.COLUMN and 0 < len(domain.firsts) <= PROJECTED:
+                    yield predicate_of(of, i, self.schema)
+
+    @property
+    def conditions(self) -> Iterator[PruningPredicate]:
+        """What each row that the joins need fulfils, column by column, as far as it is known and short: for who lists a table by partitions."""
+        for f in self.filters:
+            if f.data is not None:
+                for terms in self.targets(f):
+                    yield from self._conditions(f, self._compared(f.data, terms))
+
+    def leave(self, statistics: Statistics) -> Mask:
+        """Which containers the filters leave, by some of their statistics."""
+        return np.asarray(np.minimum.reduce([self._verdicts(f, statistics) for f in self.filters]) != Verdict.NEVER, np.bool_)
 
     def targets(self, f: DynamicFilter) -> list[tuple[Node, ...]]:
         """The columns that a filter's keys are compared with."""

@@ -37,6 +37,7 @@ Pruned reads of a DataFrame
     prune_join          `prune_join`: a join whose large side opens what the keys of the other leave
     join_keys           these keys, collected by Spark, and whether it would find the same ones again
     join_table          pruned joins of tables that Skipstone plans by itself
+    join_shards         pruned joins of tables by their shards, which executors judge
     metrics             how many files Spark opened
 
 Tables

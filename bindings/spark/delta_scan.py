@@ -17,7 +17,7 @@ from skipstone.bindings.plan import Plan
 from skipstone.bindings.planned import DataSize
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.delta.table import DeltaTable
-from skipstone.bindings.spark.frame import stats_frame
+from skipstone.bindings.spark.frame import from_arrow, stats_frame
 from skipstone.bindings.spark.session import quiet, require_pyspark, require_usual_text, settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.ir.errors import SourceError
@@ -156,8 +156,7 @@ def files_for_scan(
     files = files.append_column("stats", pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()))
     conjuncts = () if plan.predicate is None or plan.predicate.node == TRUE else conjuncts_of(plan.predicate.node)
     by_partition = [plan.is_of_partitions(c) for c in conjuncts]
-    with quiet():
-        frame = spark.createDataFrame(_plain(files))
+    frame = from_arrow(spark, _plain(files))
     return DeltaScan(
         found.version, files, frame, plan.sizes.total, plan.sizes.partition, plan.sizes.scan, plan.kind,
         tuple(show(c) for c, own in zip(conjuncts, by_partition, strict=True) if own),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from skipstone.bindings.dynamic.data import DynamicFilterData
+    from skipstone.bindings.predicate import PruningPredicate
 
 # What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
 # aggregates and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
@@ -54,6 +55,15 @@ def failures() -> tuple[type[Exception], ...]:
 def collated(field: Any) -> bool:
     """Whether a column has strings that a collation compares, and not their bytes."""
     return "collate" in field.dataType.simpleString()
+
+
+def fixed(condition: PruningPredicate, columns: Collection[str]) -> bool:
+    """Whether a condition leaves one value of each of some columns, of which keys would hardly tell more.
+
+    Source: Spark, `PartitionPruning`, which adds no filter beside an equality with a literal.
+    """
+    single = {g.path for g in condition.literal_guarantees if g.kind == "in" and len(g.values) == 1}
+    return all((name,) in single for name in columns)
 
 
 def once(df: DataFrame) -> DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pyarrow as pa
 from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.kinds import Needs, Side, needs_of
 from skipstone.bindings.dynamic.option import enabled
-from skipstone.bindings.spark.join_keys import collated, collected, failures, once
+from skipstone.bindings.plan import predicate_over
+from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
 from skipstone.bindings.spark.prune import remembered
 from skipstone.bindings.spark.read import read_plan
 from skipstone.bindings.spark.scans import Pruned, PrunedScan, reported
@@ -28,45 +30,79 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from skipstone.bindings.plan import Plan
-    from skipstone.bindings.predicate import Source
-    from skipstone.bindings.spark.tables import Table
+    from skipstone.bindings.predicate import PruningPredicate, Source
 
 
-def join_table(
-    fact: Any,
-    dim: DataFrame,
-    on: Mapping[str, str],
-    kind: str,
-    side: Side,
-    where: Source | None,
-    threshold: str | int | None,
-    most: int,
-    null_safe: bool,
-    join: Callable[[DataFrame, DataFrame], DataFrame],
-) -> DataFrame:
-    """`prune_join` of a table or of its path; `join` makes the join of what is read of it and of the dimension."""
+@dataclass(frozen=True, slots=True)
+class Join:
+    """What is asked of a pruned join, but for its sides.
+
+    Attributes:
+        on: Keys of the fact table -> keys of the dimension.
+        kind, side: As `prune_join` has them.
+        where: A condition on the fact table.
+        threshold, most: How large the filter may grow.
+        null_safe: Whether keys are compared by `<=>`.
+        join: Makes the join of what is read of the fact table, and of the dimension.
+    """
+
+    on: Mapping[str, str]
+    kind: str
+    side: Side
+    where: Source | None
+    threshold: str | int | None
+    most: int
+    null_safe: bool
+    join: Callable[[DataFrame, DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a fact table's rows before any is read.
+
+    Attributes:
+        where: The condition on them.
+        filters: What the dimension's keys say; none, where they say nothing, and `why` is why.
+        dim: The dimension; where other rows might be found again, those that were found.
+        why: "", where there is a filter.
+    """
+
+    where: PruningPredicate | None
+    filters: tuple[DynamicFilter, ...]
+    dim: DataFrame
+    why: str
+
+
+def join_table(fact: Any, dim: DataFrame, asked: Join) -> DataFrame:
+    """`prune_join` of a table or of its path."""
     spark = dim.sparkSession
     infer = str(spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled")) == "true"
-    table, settings = table_of(fact, infer_types=infer), settings_of(spark)
-    names = {_resolved(a, table.schema.names, settings): _resolved(b, dim.columns, settings) for a, b in on.items()}
-    if len(names) < len(on):
-        raise PredicateError(f"on names {', '.join(on)}; expected each column of the table once")
-    why = _unfit(dim, kind, side, names) or _strange(table.schema, names)
-    filters: list[DynamicFilter] = []
-    if not why:
-        of = pa.schema([table.schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
-        try:
-            steady = once(dim)
-            keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
-            data = collected(keys, of, of.names if null_safe else (), threshold, most, settings)
-        except failures() as e:
-            why = f"its keys cannot be collected ({str(e)[:300]})"
-        else:
-            dim, filters = steady, [DynamicFilter(data, columns={str(i): a for i, a in enumerate(names)}, how=kind, side=side)]
-    plan = table.plan(where, dynamic=filters or None, **settings)
-    found = join(read_plan(spark, plan), dim)
-    return remembered(found, Pruned((_report(fact, table, plan, where, why, filters),)))
+    table = table_of(fact, infer_types=infer)
+    known = known_of(asked, dim, table.schema, table.partition_columns)
+    plan = table.plan(known.where, dynamic=known.filters or None, **settings_of(spark))
+    found = asked.join(read_plan(spark, plan), known.dim)
+    name = str(fact) if isinstance(fact, str) else type(table).__name__
+    return remembered(found, Pruned((report_of(name, known, plan.sizes.total.files, len(plan.files)),)))
+
+
+def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]) -> Known:
+    """Collect the dimension's keys for a table with these columns."""
+    settings = settings_of(dim.sparkSession)
+    names = {_resolved(a, schema.names, settings): _resolved(b, dim.columns, settings) for a, b in asked.on.items()}
+    if len(names) < len(asked.on):
+        raise PredicateError(f"on names {', '.join(asked.on)}; expected each column of the table once")
+    where = None if asked.where is None else predicate_over(schema, asked.where, **settings)
+    if why := _unfit(dim, asked.kind, asked.side, names) or _strange(schema, names) or _settled(asked, where, names, partition_columns):
+        return Known(where, (), dim, why)
+    of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
+    try:
+        steady = once(dim)
+        keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
+        data = collected(keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings)
+    except failures() as e:
+        return Known(where, (), dim, f"its keys cannot be collected ({str(e)[:300]})")
+    one = DynamicFilter(data, columns={str(i): a for i, a in enumerate(names)}, how=asked.kind, side=asked.side)
+    return Known(where, (one,), steady, "")
 
 
 def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
@@ -76,7 +112,7 @@ def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
     if not enabled():
         return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
     if dim.isStreaming:
-        return "it is streaming"
+        return "the other side is streaming, so its keys are never all there"
     odd = [b for b in names.values() if collated(dim.schema[b])]
     return f"the key {odd[0]} is compared by a collation" if odd else ""
 
@@ -91,11 +127,18 @@ def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
     return ""
 
 
-def _report(fact: Any, table: Table, plan: Plan, where: Any, why: str, filters: list[DynamicFilter]) -> PrunedScan:
-    name = str(fact) if isinstance(fact, str) else type(table).__name__
-    files, kept = plan.sizes.total.files, len(plan.files)
-    asked = "" if where is None else str(where)
-    return reported(PrunedScan(name, asked, files, kept, why or ("" if files is None or kept < files else "every file may hold a matching row")), filters)
+def _settled(asked: Join, where: PruningPredicate | None, names: Mapping[str, str], partition_columns: Collection[str]) -> str:
+    """Why the condition leaves nothing for the keys to say; "": it does not."""
+    if where is None or needs_of(asked.kind, asked.side) is not Needs.MATCHED:
+        return ""
+    return f"its partition is chosen by {where.expr}" if set(names) <= set(partition_columns) and fixed(where, names) else ""
+
+
+def report_of(name: str, known: Known, files: int | None, kept: int) -> PrunedScan:
+    """What was found; `files` is how many there are, None where that is not known."""
+    asked = "" if known.where is None else known.where.expr
+    why = known.why or ("" if files is None or kept < files else "every file may hold a matching row")
+    return reported(PrunedScan(name, asked, files, kept, why), known.filters)
 
 
 def _resolved(name: str, names: list[str], settings: Settings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -17,17 +17,19 @@ from skipstone.bindings.dynamic.keys import compared_in, keeps_values
 from skipstone.bindings.dynamic.kinds import Needs, Side, kind_of, needs_of
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.scan import DynamicFilters
-from skipstone.bindings.predicate import is_column
-from skipstone.bindings.spark.catalyst import casts_of
-from skipstone.bindings.spark.join_keys import collated, collected, failures, once
-from skipstone.bindings.spark.join_table import join_table
+from skipstone.bindings.predicate import PruningPredicate, is_column
+from skipstone.bindings.shards.read import Shards
+from skipstone.bindings.spark.catalyst import casts_of, conjunction
+from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
+from skipstone.bindings.spark.join_shards import join_shards
+from skipstone.bindings.spark.join_table import Join, join_table
 from skipstone.bindings.spark.jvm import frame_of
 from skipstone.bindings.spark.prune import classic, remembered, scans_of
 from skipstone.bindings.spark.scans import Context, Pruned, Scan, untouched
 from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.bindings.spark.types import as_arrow
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, SkipstoneError
 from skipstone.ir.node import quoted_name
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, from_arrow
@@ -54,6 +56,7 @@ def prune_join(
     threshold: str | int | None = "32MiB",
     max_values: int = MOST,
     filesystem: pafs.FileSystem | None = None,
+    read: Callable[[list[str]], DataFrame] | None = None,
 ) -> DataFrame:
     """An ordinary Spark join that opens fewer files of its large side: those that the keys of the small side rule out are passed over.
 
@@ -66,7 +69,8 @@ def prune_join(
 
     Args:
         fact: A DataFrame over Parquet files; or a table of Skipstone's (`scan_parquet`, `scan_hive`, `scan_delta`, `scan_iceberg`) or its
-            path, which is read by `read`. The latter also in Spark Connect, where plans of DataFrames cannot be seen.
+            path, which is read by `read`. The latter also in Spark Connect, where plans of DataFrames cannot be seen. Or the `Shards` of
+            a table that outgrows the driver, whose column `path` names its files: executors judge them, and Spark reads what is left.
         dim: The other side, any DataFrame.
         on: The key's name, or a list of names, on both sides; names of the fact table -> names of the dimension; or, of two
             DataFrames, a Column, as for `DataFrame.join`.
@@ -77,6 +81,7 @@ def prune_join(
         threshold: How many bytes the filter may have before it becomes weaker, as for `DynamicFilterCollector`.
         max_values: How many distinct rows of keys come to the driver; of more, the executors make ranges.
         filesystem: Where the files are, for Arrow; by default it is found by their paths.
+        read: Of shards, what makes a DataFrame of paths; by default they are read as Parquet files with the shards' columns.
 
     Returns:
         The join. A side that it preserves is not pruned: the left one of a left join, both of a full join. An anti join leaves
@@ -84,6 +89,7 @@ def prune_join(
 
     Raises:
         PredicateError: `on` or `where` is malformed, or names no column of a table.
+        SourceError: shards do not say where their files are, or these are no plain Parquet files and `read` is not given.
         DynamicFilterError: Spark has no such join.
         BackendMissing: PySpark is not installed.
 
@@ -100,10 +106,8 @@ def prune_join(
     if kind == "not in":
         raise PredicateError("how is 'not in'; expected a join of Spark's. NOT IN is an anti join in Spark only where neither side has a NULL")
     if not _is_frame(fact):
-        pairs = pairs_of(on)
-        return join_table(
-            fact, dim, pairs, kind, side, where, threshold, max_values, null_safe, lambda a, b: joined_frames(a, b, on, kind, side, null_safe),
-        )  # fmt: skip
+        asked = Join(pairs_of(on), kind, side, where, threshold, max_values, null_safe, lambda a, b: joined_frames(a, b, on, kind, side, null_safe))
+        return join_shards(fact, dim, asked, read) if isinstance(fact, Shards) else join_table(fact, dim, asked)
     if where is not None:
         if not (isinstance(where, str) or is_column(where)):
             raise PredicateError(f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where")
@@ -111,9 +115,9 @@ def prune_join(
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _unfit(fact, dim, kind, side):
         return remembered(plain, Pruned((untouched(why),)))
-    asked = _Asked(plain, kind, side, threshold, max_values)
-    found, report = classic(plain, filesystem, asked)
-    if not asked.targets:
+    look = _Asked(plain, kind, side, threshold, max_values)
+    found, report = classic(plain, filesystem, look)
+    if not look.targets:
         return remembered(found, report)
     try:
         steady = once(dim)
@@ -135,7 +139,9 @@ def _unfit(fact: Any, dim: Any, kind: str, side: Side) -> str:
         return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
     if is_connect(fact):
         return "a client of Spark Connect is not shown the plan of a DataFrame; give the fact table by its path or as a table of Skipstone's"
-    return "it is streaming" if fact.isStreaming or dim.isStreaming else ""
+    if dim.isStreaming:
+        return "the other side is streaming, so its keys are never all there"
+    return "it is streaming" if fact.isStreaming else ""
 
 
 def pairs_of(on: On) -> dict[str, str]:
@@ -187,7 +193,8 @@ class _Asked:
             return []
         frame = frame_of(self.plain.sparkSession, keys.of(self.side != "left"))
         found = (self._target(told, origin, scans, frame, context) for origin in told[self.side])
-        self.targets = [t for t in found if t is not None]
+        relations = json.loads(made.text())
+        self.targets = [t for t in found if t is not None and not self._settled(t, relations[scans.index(t.scan)], context)]
         return self._filters(told, frame, context) if self.collect else []
 
     def _target(self, told: Any, origin: Any, scans: list[Scan], frame: Any, context: Context) -> _Target | None:
@@ -202,6 +209,17 @@ class _Asked:
         # A row has a partner for certain if all that the join asks is among the keys.
         whole = told["all"] and len(fields) == len(told["keys"])
         return _Target(scan, fields) if fields and (whole or needs_of(self.kind, self.side) is Needs.MATCHED) else None
+
+    def _settled(self, target: _Target, relation: Any, context: Context) -> bool:
+        """Whether conditions on a scan fix its keys already, all of which are partition columns."""
+        columns, scan = [f.name for f in target.fields.values()], target.scan
+        if needs_of(self.kind, self.side) is not Needs.MATCHED or not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
+            return False
+        try:
+            node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
+            return fixed(PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})), columns)
+        except SkipstoneError:  # whatever cannot be understood fixes nothing
+            return False
 
     def _filters(self, told: Any, frame: Any, context: Context) -> list[tuple[set[int], DynamicFilters]]:
         known: dict[Any, DynamicFilterData] = {}

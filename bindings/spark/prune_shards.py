@@ -10,6 +10,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.shards.read import OnError, Shards, undecided
 from skipstone.bindings.shards.verdicts import ShardVerdicts, from_bytes
+from skipstone.bindings.spark.frame import from_arrow
 from skipstone.bindings.spark.session import parallelism, quiet, require_pyspark
 from skipstone.bindings.spark.shard_jobs import JUDGED, Judging, Listing, plain
 from skipstone.bindings.spark.types import as_spark, spark_schema
@@ -142,11 +143,10 @@ def _frame(
     spark: SparkSession, shards: Shards, p: PruningPredicate, settled: list[Verdict], on_error: OnError, where: Where, here: bool, tasks: int | None
 ) -> DataFrame:
     schema = as_spark(shards.frame_schema)
-    made: Any = spark
     if here:
         found = shards.judge(p, on_error=on_error)
         if where == "driver" or found.kept <= ROWS:
-            return made.createDataFrame(shards.listed(found), schema=schema)
+            return from_arrow(spark, shards.listed(found), schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
     return _numbers(spark, len(todo), tasks).mapInArrow(plain(Listing(shards, p, todo, on_error)), schema)
 

@@ -26,6 +26,7 @@ from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import BackendMissing, SourceError
 from skipstone.ir.node import show_path
+from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Dynamic
@@ -203,8 +204,8 @@ class IcebergTable(DynamicTable):
     ) -> Plan:
         """Decide which files to read.
 
-        Manifests are read, in parallel, only where the manifest list says that a partition of theirs may match. The verdicts
-        of the plan are of the files of those; the others are counted in `sizes.total` alone.
+        Manifests are read, in parallel, only where the manifest list says that a partition of theirs may match, and have keys of the
+        joins that are known already. The verdicts of the plan are of the files of those; the others are counted in `sizes.total` alone.
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this table's schema.
@@ -228,12 +229,18 @@ class IcebergTable(DynamicTable):
         if where is not None:
             where = predicate_over(self.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
             kept = keeps(where, self.manifests, self.specs)
+        wanted = enabled(dynamic_filtering, self.dynamic_filtering)
+        if dynamic is not None and wanted:
+            from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
+
+            dynamic = filters_of(dynamic)
+            for condition in DynamicFilters(dynamic, self.schema, Session(timezone, ansi, case_sensitive)).conditions:
+                kept &= keeps(condition, self.manifests, self.specs)
         files = self._files(np.flatnonzero(kept).tolist())
         with self._meter.phase("planning"):
             return plan_table(
                 files, where, columns=columns, limit=limit, order_by=order_by, stats_skipping=stats_skipping, dynamic=dynamic,
-                    dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
-                timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
+                dynamic_filtering=wanted, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive,
             )  # fmt: skip
 
     def __repr__(self) -> str:
