@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -33,12 +34,12 @@ PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and 
 BLOCKS: Final = 2**31 - 1
 SET, FRESH = 1, 2  # of what is known of a byte; 0: nothing was put there
 # Every access and everything undefined calls cuda_shim.cpp; `-nostdlib` keeps the sanitizers' own libraries away.
-FLAGS: Final = (
+FLAGS: Final = shlex.split(
     "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
     "-fsanitize=kernel-address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow "
     "--param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0"
-).split()
-SHIM_FLAGS: Final = "-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE".split()
+)
+SHIM_FLAGS: Final = shlex.split("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE")
 
 
 class Wrong(AssertionError):
