@@ -1,0 +1,245 @@
+"""A device without a card: the very text of a kernel, compiled by g++, run lane by lane and watched (cuda_shim.cpp).
+
+Memory of the device is its own: NumPy cannot read it, and kernels take nothing else. Whatever a card would leave undefined
+is an error here: a vote that not all lanes come to, an access outside of an argument or not aligned to its size, a word
+written twice or read in the launch that writes it, memory that is read before anything was put there.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.kernels.cuda_text import THREADS, TYPES
+
+HERE: Final = Path(__file__).parent
+COMPILER: Final = shutil.which("g++")
+MISSING: Final = None if COMPILER else "no C++ compiler: g++ is not on the path"
+LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
+PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
+BLOCKS: Final = 2**31 - 1
+SET, FRESH = 1, 2  # of what is known of a byte; 0: nothing was put there
+# Every access and everything undefined calls cuda_shim.cpp; `-nostdlib` keeps the sanitizers' own libraries away.
+FLAGS: Final = shlex.split(
+    "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
+    "-fsanitize=kernel-address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow "
+    "--param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0"
+)
+SHIM_FLAGS: Final = shlex.split("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE")
+
+
+class Wrong(AssertionError):
+    """A kernel or its launch does what a device need not stand."""
+
+
+class Memory:
+    """An array of the device: of its own memory, with room of others on both sides, no more aligned than its type asks."""
+
+    def __init__(self, count: int, dtype: npt.DTypeLike, values: npt.NDArray[Any] | None = None) -> None:
+        self.dtype = np.dtype(dtype)
+        self.shape = (count,)
+        self.nbytes = count * self.dtype.itemsize
+        room, size = np.full(self.nbytes + 256, 0xA5, np.uint8), self.dtype.itemsize
+        start = 64 + (size - (room.ctypes.data + 64)) % (2 * size)
+        self._bytes = room[start : start + self.nbytes]
+        self._known = np.zeros(self.nbytes, np.uint8)
+        if values is not None:
+            self._bytes[:] = np.ascontiguousarray(values).view(np.uint8)
+            self._known[:] = SET
+
+    @property
+    def size(self) -> int:
+        return self.shape[0]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, part: slice) -> Memory:
+        """Some of the values, in place."""
+        start, stop, step = part.indices(len(self))
+        assert step == 1, "device arrays are contiguous"
+        return self._part(start * self.dtype.itemsize, max(start, stop) * self.dtype.itemsize, self.dtype)
+
+    def view(self, dtype: npt.DTypeLike) -> Memory:
+        """The same bytes as another type."""
+        return self._part(0, self.nbytes, np.dtype(dtype))
+
+    def _part(self, start: int, stop: int, dtype: np.dtype[Any]) -> Memory:
+        out = object.__new__(Memory)
+        out.dtype, out.nbytes = dtype, stop - start
+        out.shape = (out.nbytes // dtype.itemsize,)
+        out._bytes, out._known = self._bytes[start:stop], self._known[start:stop]
+        return out
+
+    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
+        raise Wrong("device memory is not for NumPy; download it")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One of a kernel's: its name, the lane type of its value or values, whether it is a pointer, and one to what is written."""
+
+    name: str
+    lane: np.dtype[Any]
+    pointer: bool
+    written: bool
+
+    def text(self) -> str:
+        kind = next(t for t, lane in LANES.items() if lane == self.lane)
+        return f"{'' if self.written else 'const '}{kind}{'*' if self.pointer else ''}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel, loaded."""
+
+    entry: Any
+    parameters: tuple[Parameter, ...]
+
+
+def parameters_of(text: str) -> tuple[Parameter, ...]:
+    """What `kernel` of a text takes, as it declares it."""
+    head = re.search(r'extern "C" __global__ void[^{]*?\bkernel\s*\(([^)]*)\)', text)
+    assert head, "the text has no kernel"
+    return tuple(_parameter(one.strip()) for one in head[1].split(","))
+
+
+def _parameter(text: str) -> Parameter:
+    found = re.fullmatch(r"(const )?([a-z0-9 ]+?)(\* __restrict__)? (\w+)", text)
+    assert found, f"a parameter that a launch cannot give: {text}"
+    const, kind, pointer, name = found.groups()
+    return Parameter(name, LANES[kind], bool(pointer), bool(pointer and not const))
+
+
+class Emulated:
+    """A `Device` (kernels/device.py) of g++ and NumPy.
+
+    Args:
+        folder: Where libraries are kept, by the digest of what they are made of.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.launches = 0
+        self._functions: dict[str, Function] = {}
+        self._lock = threading.RLock()
+        shim = self._build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS)
+        self._shim = ctypes.CDLL(str(shim), mode=ctypes.RTLD_GLOBAL)
+        self._shim.shim_start.restype = ctypes.c_char_p
+        self._shim.shim_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
+
+    def upload(self, values: npt.NDArray[Any]) -> Memory:
+        """A copy of a host array of one dimension."""
+        assert isinstance(values, np.ndarray) and values.ndim == 1, "expected a host array of one dimension"
+        return Memory(len(values), values.dtype, values)
+
+    def empty(self, count: int, lane: str) -> Memory:
+        """Room for so many values, which hold nothing yet."""
+        return Memory(count, lane)
+
+    def download(self, values: Memory) -> npt.NDArray[Any]:
+        """A copy in host memory, of values that all were written."""
+        unset = np.flatnonzero(values._known == 0)
+        if len(unset):
+            raise Wrong(f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote")
+        return values._bytes.copy().view(values.dtype)
+
+    def function(self, text: str) -> Function:
+        """The function named `kernel` of a text."""
+        with self._lock:
+            if text not in self._functions:
+                library = ctypes.CDLL(str(self._build(_whole(text), FLAGS)))
+                self._functions[text] = Function(ctypes.cast(library.start, ctypes.c_void_p), parameters_of(text))
+            return self._functions[text]
+
+    def compile(self, texts: Iterable[str]) -> None:
+        """Compile many texts at the same time."""
+        with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            list(pool.map(lambda text: self._build(_whole(text), FLAGS), dict.fromkeys(texts)))
+
+    def start(self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]) -> None:
+        """Run blocks of THREADS threads.
+
+        Raises:
+            Wrong: arguments do not fit the declaration, or what a thread did is undefined.
+        """
+        if not 0 < blocks <= BLOCKS:
+            raise Wrong(f"a grid of {blocks} blocks; expected 1 to {BLOCKS}")
+        if len(arguments) != len(function.parameters):
+            raise Wrong(f"{len(arguments)} arguments; the kernel takes {len(function.parameters)}")
+        for p, given in zip(function.parameters, arguments, strict=True):
+            _check(p, given)
+        arrays = [(p, a) for p, a in zip(function.parameters, arguments, strict=True) if isinstance(a, Memory)]
+        _apart(arrays)
+        held = [_value(a) for a in arguments]
+        if (size := sum(-(-h.nbytes // 8) * 8 for h in held)) > PARAMETERS:
+            raise Wrong(f"{size} bytes of arguments; a launch takes {PARAMETERS}")
+        values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
+        regions = np.array([(_at(a), _at(a) + a.nbytes, a._known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
+        with self._lock:
+            wrong = self._shim.shim_start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS)
+        self.launches += 1
+        for _, a in arrays:
+            np.minimum(a._known, SET, out=a._known)
+        if wrong is not None:
+            raise Wrong(re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode()))
+
+    def _build(self, text: str, flags: Sequence[str]) -> Path:
+        made_of = "\n".join([text, *flags, *((HERE / f"cuda_shim.{end}").read_text(encoding="utf-8") for end in ("h", "cpp"))])
+        out = self.folder / f"{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.so"
+        if not out.exists():
+            assert COMPILER, MISSING
+            part = out.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+            done = subprocess.run(
+                [COMPILER, *flags, "-x", "c++", "-I", str(HERE), "-o", str(part), "-"], input=text, text=True, capture_output=True, timeout=120
+            )
+            if done.returncode:
+                raise Wrong(f"g++ refuses the text:\n{done.stderr}\n{text}")
+            part.replace(out)
+        return out
+
+
+def _whole(text: str) -> str:
+    """A text with what surrounds it on the host: the shim before it, and after it what takes a launch's arguments apart."""
+    values = ", ".join(f"*({p.text()}*)values[{i}]" for i, p in enumerate(parameters_of(text)))
+    return f'#include "cuda_shim.h"\n#line 1\n{text}\nextern "C" UNWATCHED void start(void** values) {{ kernel({values}); }}\n'
+
+
+def _check(p: Parameter, given: object) -> None:
+    if p.pointer and not isinstance(given, Memory):
+        raise Wrong(f"{p.name} is {type(given).__name__}; expected memory of the device")
+    if not p.pointer and not isinstance(given, np.generic):
+        raise Wrong(f"{p.name} is {type(given).__name__}; expected a NumPy scalar")
+    if given.dtype != p.lane:  # type: ignore[attr-defined]
+        raise Wrong(f"{p.name} is of {given.dtype}; the kernel declares {p.lane}")  # type: ignore[attr-defined]
+
+
+def _apart(arrays: list[tuple[Parameter, Memory]]) -> None:
+    """What is written is not read or written under another name, as `__restrict__` promises."""
+    for p, a in arrays:
+        for q, b in arrays:
+            if p.written and p.name != q.name and _at(a) < _at(b) + b.nbytes and _at(b) < _at(a) + a.nbytes:
+                raise Wrong(f"{p.name} and {q.name} overlap")
+
+
+def _at(a: Memory) -> int:
+    return a._bytes.ctypes.data
+
+
+def _value(given: Memory | np.generic) -> npt.NDArray[Any]:
+    """A launch's argument, as bytes of host memory: a number, or where an array is."""
+    return np.array([_at(given)], np.uint64) if isinstance(given, Memory) else np.array([given])
