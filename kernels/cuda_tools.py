@@ -88,11 +88,11 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
     writes a word of each.
 
     Args:
-        lane: Of the bounds; "bool": bytes, of which those but 0 and 1 tell nothing.
+        lane: Of the bounds; "bool": bytes, of which those but 0 and 1 tell nothing; "datetime64": NumPy's, of which NaT does not.
         sides: Of the lower and of the upper bound: "all", there is no mask; "bits" or "bytes", there is one, in which the
             first bound has number `first`; None, there is no such bound: what belongs to it is no argument.
     """
-    kind = TYPES["uint8" if lane == "bool" else lane]
+    kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane, lane)]
     names = [(name, side) for name, side in zip(("low", "high"), sides, strict=True) if side is not None]
     masks = [(name, side) for name, side in names if side != "all"]
     known = {
@@ -100,7 +100,8 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
         "bytes": "{0}_mask[{0}_first + at] != 0",
         "all": "true",
     }
-    proper = " && {0}[at] <= 1" if lane == "bool" else " && {0}[at] == {0}[at]"  # NaN is not equal to itself
+    # NaN is not equal to itself.
+    proper = {"bool": " && {0}[at] <= 1", "datetime64": " && {0}[at] > -9223372036854775807ll - 1"}.get(lane, " && {0}[at] == {0}[at]")
     inverted = "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
     return _text(
         [
