@@ -42,8 +42,10 @@ THREADS: Final = 256  # of a block
 WARPS: Final = THREADS // 32
 TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of memory
 # Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor 16 of them keep some 4 MB under
-# way, where a card of 3 TB/s needs 2 to 3; twice as many cost registers only.
-AHEAD: Final = 32
+# way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
+# its place: words of one test take at most 32 registers.
+AHEAD: Final = 64
+KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
 typedef unsigned int u32;
@@ -119,7 +121,7 @@ def source_of(shape: DeviceShape) -> str:
 
 def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
-    return TILE if shape.form != "many" else max(min(TILE, 4 * AHEAD // max(_width(shape), 1)), 1)
+    return TILE if shape.form != "many" else max(min(TILE, KEPT // max(_width(shape), 1)), 1)
 
 
 def _width(shape: DeviceShape) -> int:
@@ -167,12 +169,16 @@ def _live(body: Body, into: str) -> list[str]:
 def _all(shape: DeviceShape, body: Body) -> list[str]:
     chosen = shape.form == "chosen"
     kinds, planes, masks = inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE)), range(len(body.masks))
+    # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
+    base = ["const i64 base = first << 5 | lane;", f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"]
+    near = ["const i64 i = base + (j << 5);", "const bool in = (int)(j << 5) < rest;"]
+    far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
+        *(() if chosen else base),
         f"#pragma unroll {max(min(TILE, AHEAD // max(_width(shape), 1)), 1)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
-        *(f"    {line}" for line in ("const i64 k = first + j < words ? first + j : words - 1;", _word("k")) if chosen),
-        f"    {_place('w' if chosen else '(first + j)')}",
-        *(f"    const {TYPES[t]} x{a} = a{a}[i];" for a, t in enumerate(kinds)),
+        *(f"    {line}" for line in (far if chosen else near)),
+        *(f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};" for a, t in enumerate(kinds)),
         *(f"    const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
         *(f"    m{m} = lane == j ? t{m} : m{m};" for m in masks),
         "}",
