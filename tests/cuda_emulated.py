@@ -10,7 +10,6 @@ from __future__ import annotations
 import concurrent.futures
 import ctypes
 import hashlib
-import math
 import os
 import re
 import shlex
@@ -27,14 +26,23 @@ import numpy.typing as npt
 import pytest
 
 from skipstone.kernels.cuda_text import THREADS, TYPES
+from tests.cuda_memory import SET, Memory, Store, Wrong
 
 HERE: Final = Path(__file__).parent
-COMPILER: Final = shutil.which("g++")
-MISSING: Final = None if COMPILER else "no C++ compiler: g++ is not on the path"
+
+
+def _compiler() -> str | None:
+    """GCC's, whose sanitizers call functions that anyone may give; by the name of g++ another compiler may answer."""
+    found = shutil.which("g++")
+    said = "" if found is None else subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60).stdout
+    return found if "Free Software Foundation" in said else None
+
+
+COMPILER: Final = _compiler()
+MISSING: Final = None if COMPILER else "no C++ compiler: g++ of GCC is not on the path"
 LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
 PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
 BLOCKS: Final = 2**31 - 1
-SET, FRESH = 1, 2  # of what is known of a byte; 0: nothing was put there
 # Every access and everything undefined calls cuda_shim.cpp; `-nostdlib` keeps the sanitizers' own libraries away.
 FLAGS: Final = shlex.split(
     "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
@@ -43,76 +51,6 @@ FLAGS: Final = shlex.split(
 )
 BATCH: Final = 16
 SHIM_FLAGS: Final = shlex.split("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE")
-
-
-class Wrong(AssertionError):
-    """A kernel or its launch does what a device need not stand."""
-
-
-class Memory:
-    """An array of the device, contiguous: of its own memory, with room of others on both sides, no more aligned than its type asks."""
-
-    def __init__(self, count: int, dtype: npt.DTypeLike, values: npt.NDArray[Any] | None = None) -> None:
-        self.dtype = np.dtype(dtype)
-        self.shape: tuple[int, ...] = (count,)
-        size = self.dtype.itemsize
-        room = np.full(count * size + 256, 0xA5, np.uint8)
-        start = 64 + (size - (room.ctypes.data + 64)) % (2 * size)
-        self._bytes = room[start : start + count * size]
-        self._known = np.zeros(count * size, np.uint8)
-        if values is not None:
-            self._bytes[:] = np.ascontiguousarray(values).view(np.uint8)
-            self._known[:] = SET
-
-    @property
-    def nbytes(self) -> int:
-        return len(self._bytes)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, part: slice | int) -> Memory:
-        """Some of the rows, in place."""
-        start, stop, step = (slice(part, part + 1) if isinstance(part, int) else part).indices(len(self))
-        assert step == 1, "arrays of the device are contiguous here"
-        row, count = math.prod(self.shape[1:]) * self.dtype.itemsize, max(stop - start, 0)
-        shape = self.shape[1:] if isinstance(part, int) else (count, *self.shape[1:])
-        return self._part(slice(start * row, (start + count) * row), self.dtype, shape)
-
-    def view(self, dtype: npt.DTypeLike) -> Memory:
-        """The same bytes as another type."""
-        other = np.dtype(dtype)
-        return self._part(slice(None), other, (*self.shape[:-1], self.shape[-1] * self.dtype.itemsize // other.itemsize))
-
-    def reshape(self, *shape: int) -> Memory:
-        """The same values in rows."""
-        assert math.prod(shape) == self.size
-        return self._part(slice(None), self.dtype, shape)
-
-    def _part(self, part: slice, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Memory:
-        out = object.__new__(Memory)
-        out.dtype, out.shape, out._bytes, out._known = dtype, shape, self._bytes[part], self._known[part]
-        return out
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.at, False), "version": 3, "strides": None}
-
-    @property
-    def at(self) -> int:
-        """Its address."""
-        return int(self._bytes.ctypes.data)
-
-    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
-        raise Wrong("memory of the device is not for NumPy; download it")
 
 
 @dataclass(frozen=True)
@@ -156,10 +94,13 @@ class Emulated:
 
     Args:
         folder: Where libraries are kept, by the digest of what they are made of.
+        size: Bytes of memory that it has.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    name = "g++, lane by lane"
+
+    def __init__(self, folder: Path, size: int = 1 << 40) -> None:
+        self.folder, self.memory = folder, Store(size)
         self.launches = 0
         self._functions: dict[str, Function] = {}
         self._lock = threading.Lock()
@@ -170,19 +111,25 @@ class Emulated:
 
     def upload(self, values: npt.NDArray[Any]) -> Memory:
         """A copy of a host array of one dimension."""
-        assert isinstance(values, np.ndarray) and values.ndim == 1, "expected a host array of one dimension"
-        return Memory(len(values), values.dtype, values)
+        return self.memory.put(values)
 
     def empty(self, count: int, lane: str) -> Memory:
         """Room for so many values, which hold nothing yet."""
-        return Memory(count, lane)
+        return self.memory.empty(count, lane)
+
+    def adopt(self, pointer: int, count: int, lane: str, owner: object) -> Memory:
+        """Values that lie on the device already."""
+        found = self.memory.find(pointer, count, lane)
+        found.owner = owner
+        return found
 
     def download(self, values: Memory) -> npt.NDArray[Any]:
         """A copy in host memory, of values that all were written."""
-        unset = np.flatnonzero(values._known == 0)
-        if len(unset):
-            raise Wrong(f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote")
-        return values._bytes.copy().view(values.dtype).reshape(values.shape)
+        return self.memory.get(values)
+
+    def settle(self) -> None:
+        """All work is done: it is done when it is started."""
+        self.memory.check()
 
     def function(self, text: str) -> Function:
         """The function named `kernel` of a text."""
@@ -207,6 +154,7 @@ class Emulated:
         Raises:
             Wrong: arguments do not fit the declaration, or what a thread did is undefined.
         """
+        self.memory.check()
         if not 0 < blocks <= BLOCKS:
             raise Wrong(f"a grid of {blocks} blocks; expected 1 to {BLOCKS}")
         if len(arguments) != len(function.parameters):
@@ -219,13 +167,13 @@ class Emulated:
         if (size := sum(-(-h.nbytes // 8) * 8 for h in held)) > PARAMETERS:
             raise Wrong(f"{size} bytes of arguments; a launch takes {PARAMETERS}")
         values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
-        regions = np.array([(a.at, a.at + a.nbytes, a._known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
+        regions = np.array([(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
         with self._lock:
             wrong = self._shim.shim_start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS)
         self.launches += 1
         for p, a in arrays:
             if p.written:
-                np.minimum(a._known, SET, out=a._known)
+                np.minimum(a.known, SET, out=a.known)
         if wrong is not None:
             raise Wrong(re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode()))
 

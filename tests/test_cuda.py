@@ -1,7 +1,6 @@
 """The text of CUDA kernels, in all its forms, equals the oracle bit for bit, on a device that watches every access."""
 
 import dataclasses
-import itertools
 import math
 import random
 
@@ -124,8 +123,8 @@ def test_sets(name, device):
         stats = ss.Statistics.from_dict({"x": {"min": low, "max": high, "null_count": np.zeros(150, np.int64)}}, schema)
         facts = [oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None) for a, b in bounds if count <= 150]  # NumPy speaks for longer ones
         values = [v.decode() for v in members] if dtype.coded else members
-        for p in (ss.PruningPredicate(c, schema) for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))):
-            cases.append((stats.launch(p.program), [oracle.verdict(p.node, {("x",): f}) for f in facts]))
+        asked = [ss.PruningPredicate(c, schema) for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))]
+        cases += [(stats.launch(p.program), [oracle.verdict(p.node, {("x",): f}) for f in facts]) for p in asked]
     compile_ahead(device, [launch for launch, _ in cases])
     for launch, expected in cases:
         got = planes.verdicts(agree(device, launch, r), 150).tolist()
