@@ -23,70 +23,34 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from skipstone.kernels.cuda_text import THREADS, TYPES
+from tests.cuda_memory import SET, Memory, Store, Wrong
 
 HERE: Final = Path(__file__).parent
-COMPILER: Final = shutil.which("g++")
-MISSING: Final = None if COMPILER else "no C++ compiler: g++ is not on the path"
+
+
+def _compiler() -> str | None:
+    """GCC's, whose sanitizers call functions that anyone may give; by the name of g++ another compiler may answer."""
+    found = shutil.which("g++")
+    said = "" if found is None else subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60).stdout
+    return found if "Free Software Foundation" in said else None
+
+
+COMPILER: Final = _compiler()
+MISSING: Final = None if COMPILER else "no C++ compiler: g++ of GCC is not on the path"
 LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
 PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
 BLOCKS: Final = 2**31 - 1
-SET, FRESH = 1, 2  # of what is known of a byte; 0: nothing was put there
 # Every access and everything undefined calls cuda_shim.cpp; `-nostdlib` keeps the sanitizers' own libraries away.
 FLAGS: Final = shlex.split(
     "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
     "-fsanitize=kernel-address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow "
     "--param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0"
 )
+BATCH: Final = 16
 SHIM_FLAGS: Final = shlex.split("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE")
-
-
-class Wrong(AssertionError):
-    """A kernel or its launch does what a device need not stand."""
-
-
-class Memory:
-    """An array of the device: of its own memory, with room of others on both sides, no more aligned than its type asks."""
-
-    def __init__(self, count: int, dtype: npt.DTypeLike, values: npt.NDArray[Any] | None = None) -> None:
-        self.dtype = np.dtype(dtype)
-        self.shape = (count,)
-        self.nbytes = count * self.dtype.itemsize
-        room, size = np.full(self.nbytes + 256, 0xA5, np.uint8), self.dtype.itemsize
-        start = 64 + (size - (room.ctypes.data + 64)) % (2 * size)
-        self._bytes = room[start : start + self.nbytes]
-        self._known = np.zeros(self.nbytes, np.uint8)
-        if values is not None:
-            self._bytes[:] = np.ascontiguousarray(values).view(np.uint8)
-            self._known[:] = SET
-
-    @property
-    def size(self) -> int:
-        return self.shape[0]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, part: slice) -> Memory:
-        """Some of the values, in place."""
-        start, stop, step = part.indices(len(self))
-        assert step == 1, "device arrays are contiguous"
-        return self._part(start * self.dtype.itemsize, max(start, stop) * self.dtype.itemsize, self.dtype)
-
-    def view(self, dtype: npt.DTypeLike) -> Memory:
-        """The same bytes as another type."""
-        return self._part(0, self.nbytes, np.dtype(dtype))
-
-    def _part(self, start: int, stop: int, dtype: np.dtype[Any]) -> Memory:
-        out = object.__new__(Memory)
-        out.dtype, out.nbytes = dtype, stop - start
-        out.shape = (out.nbytes // dtype.itemsize,)
-        out._bytes, out._known = self._bytes[start:stop], self._known[start:stop]
-        return out
-
-    def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
-        raise Wrong("device memory is not for NumPy; download it")
 
 
 @dataclass(frozen=True)
@@ -130,13 +94,16 @@ class Emulated:
 
     Args:
         folder: Where libraries are kept, by the digest of what they are made of.
+        size: Bytes of memory that it has.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    name = "g++, lane by lane"
+
+    def __init__(self, folder: Path, size: int = 1 << 40) -> None:
+        self.folder, self.memory = folder, Store(size)
         self.launches = 0
         self._functions: dict[str, Function] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         shim = self._build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS)
         self._shim = ctypes.CDLL(str(shim), mode=ctypes.RTLD_GLOBAL)
         self._shim.shim_start.restype = ctypes.c_char_p
@@ -144,32 +111,42 @@ class Emulated:
 
     def upload(self, values: npt.NDArray[Any]) -> Memory:
         """A copy of a host array of one dimension."""
-        assert isinstance(values, np.ndarray) and values.ndim == 1, "expected a host array of one dimension"
-        return Memory(len(values), values.dtype, values)
+        return self.memory.put(values)
 
     def empty(self, count: int, lane: str) -> Memory:
         """Room for so many values, which hold nothing yet."""
-        return Memory(count, lane)
+        return self.memory.empty(count, lane)
+
+    def adopt(self, pointer: int, count: int, lane: str, owner: object) -> Memory:
+        """Values that lie on the device already."""
+        found = self.memory.find(pointer, count, lane)
+        found.owner = owner
+        return found
 
     def download(self, values: Memory) -> npt.NDArray[Any]:
         """A copy in host memory, of values that all were written."""
-        unset = np.flatnonzero(values._known == 0)
-        if len(unset):
-            raise Wrong(f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote")
-        return values._bytes.copy().view(values.dtype)
+        return self.memory.get(values)
+
+    def settle(self) -> None:
+        """All work is done: it is done when it is started."""
+        self.memory.check()
 
     def function(self, text: str) -> Function:
         """The function named `kernel` of a text."""
-        with self._lock:
-            if text not in self._functions:
-                library = ctypes.CDLL(str(self._build(_whole(text), FLAGS)))
-                self._functions[text] = Function(ctypes.cast(library.start, ctypes.c_void_p), parameters_of(text))
-            return self._functions[text]
+        if text not in self._functions:
+            self.compile([text])
+        return self._functions[text]
 
     def compile(self, texts: Iterable[str]) -> None:
-        """Compile many texts at the same time."""
+        """Compile texts, BATCH to a library: that takes a third of the time that one for each does."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._functions]
+        batches = [new[i : i + BATCH] for i in range(0, len(new), BATCH)]
         with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            list(pool.map(lambda text: self._build(_whole(text), FLAGS), dict.fromkeys(texts)))
+            libraries = pool.map(lambda batch: self._build(_library(batch), FLAGS), batches)
+            for batch, path in zip(batches, libraries, strict=True):
+                library = ctypes.CDLL(str(path))
+                for i, text in enumerate(batch):
+                    self._functions[text] = Function(ctypes.cast(getattr(library, f"start{i}"), ctypes.c_void_p), parameters_of(text))
 
     def start(self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]) -> None:
         """Run blocks of THREADS threads.
@@ -177,6 +154,7 @@ class Emulated:
         Raises:
             Wrong: arguments do not fit the declaration, or what a thread did is undefined.
         """
+        self.memory.check()
         if not 0 < blocks <= BLOCKS:
             raise Wrong(f"a grid of {blocks} blocks; expected 1 to {BLOCKS}")
         if len(arguments) != len(function.parameters):
@@ -189,12 +167,13 @@ class Emulated:
         if (size := sum(-(-h.nbytes // 8) * 8 for h in held)) > PARAMETERS:
             raise Wrong(f"{size} bytes of arguments; a launch takes {PARAMETERS}")
         values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
-        regions = np.array([(_at(a), _at(a) + a.nbytes, a._known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
+        regions = np.array([(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
         with self._lock:
             wrong = self._shim.shim_start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS)
         self.launches += 1
-        for _, a in arrays:
-            np.minimum(a._known, SET, out=a._known)
+        for p, a in arrays:
+            if p.written:
+                np.minimum(a.known, SET, out=a.known)
         if wrong is not None:
             raise Wrong(re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode()))
 
@@ -213,10 +192,14 @@ class Emulated:
         return out
 
 
-def _whole(text: str) -> str:
-    """A text with what surrounds it on the host: the shim before it, and after it what takes a launch's arguments apart."""
-    values = ", ".join(f"*({p.text()}*)values[{i}]" for i, p in enumerate(parameters_of(text)))
-    return f'#include "cuda_shim.h"\n#line 1\n{text}\nextern "C" UNWATCHED void start(void** values) {{ kernel({values}); }}\n'
+def _library(texts: Sequence[str]) -> str:
+    """Texts beside each other, each with what takes a launch's arguments apart."""
+    lines = ['#include "cuda_shim.h"']
+    for i, text in enumerate(texts):
+        values = ", ".join(f"*({p.text()}*)values[{j}]" for j, p in enumerate(parameters_of(text)))
+        start = f'extern "C" UNWATCHED void start{i}(void** values) {{ kernel({values}); }}'
+        lines += [f"#define kernel kernel{i}", f"namespace text{i} {{", f'#line 1 "text {i}"', text, start, "}", "#undef kernel"]
+    return "\n".join([*lines, ""])
 
 
 def _check(p: Parameter, given: object) -> None:
@@ -232,14 +215,18 @@ def _apart(arrays: list[tuple[Parameter, Memory]]) -> None:
     """What is written is not read or written under another name, as `__restrict__` promises."""
     for p, a in arrays:
         for q, b in arrays:
-            if p.written and p.name != q.name and _at(a) < _at(b) + b.nbytes and _at(b) < _at(a) + a.nbytes:
+            if p.written and p.name != q.name and a.at < b.at + b.nbytes and b.at < a.at + a.nbytes:
                 raise Wrong(f"{p.name} and {q.name} overlap")
-
-
-def _at(a: Memory) -> int:
-    return a._bytes.ctypes.data
 
 
 def _value(given: Memory | np.generic) -> npt.NDArray[Any]:
     """A launch's argument, as bytes of host memory: a number, or where an array is."""
-    return np.array([_at(given)], np.uint64) if isinstance(given, Memory) else np.array([given])
+    return np.array([given.at], np.uint64) if isinstance(given, Memory) else np.array([given])
+
+
+@pytest.fixture(scope="session")
+def device(tmp_path_factory):
+    """A device that judges kernels while it runs them."""
+    if MISSING:
+        pytest.skip(MISSING)
+    return Emulated(tmp_path_factory.mktemp("kernels"))

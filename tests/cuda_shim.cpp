@@ -191,6 +191,14 @@ unsigned __ballot_sync(unsigned mask, int predicate)
     return word;
 }
 
+// What g++ calls for `__builtin_popcount`, of a library that texts are not linked with.
+int __popcountdi2(unsigned long long x)
+{
+    int set = 0;
+    for (; x; x &= x - 1) ++set;
+    return set;
+}
+
 void __syncwarp(unsigned mask) { exchange(__builtin_return_address(0), mask, 0); }
 
 unsigned long long shim_shuffle(unsigned mask, unsigned long long bits, int source) { return exchange(__builtin_return_address(0), mask, bits)[source]; }
