@@ -100,8 +100,8 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
         "bytes": "{0}_mask[{0}_first + at] != 0",
         "all": "true",
     }
-    # NaN is not equal to itself.
-    proper = {"bool": " && {0}[at] <= 1", "datetime64": " && {0}[at] > -9223372036854775807ll - 1"}.get(lane, " && {0}[at] == {0}[at]")
+    nan, nat = " && {0}[at] == {0}[at]", " && {0}[at] > -9223372036854775807ll - 1"  # NaN is not equal to itself
+    proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(lane, "")
     inverted = "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
     return _text(
         [

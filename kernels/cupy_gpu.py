@@ -112,6 +112,7 @@ class CupyDevice:
         self._functions: dict[str, Function] = {}
         with self._told("look at the device"):
             self._arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
+            self._major = cupy.cuda.runtime.runtimeGetVersion() // 1000
             properties = cupy.cuda.runtime.getDeviceProperties(number)
         self._name = f"{properties['name'].decode()} (device {number})"
 
@@ -167,7 +168,7 @@ class CupyDevice:
     def function(self, text: str) -> Function:
         """The function of a text, compiled for this card's architecture."""
         if text not in self._functions:
-            cubin = nvrtc.compile_text(text, self._arch).cubin
+            cubin = nvrtc.compile_text(text, self._arch, major=self._major).cubin
             with self._here("load a kernel"):
                 module = self._cupy.cuda.Module()
                 module.load(cubin)

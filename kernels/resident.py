@@ -49,6 +49,11 @@ class Resident:
             )
         return self._device
 
+    @property
+    def name(self) -> str:
+        """The device, in words."""
+        return self._device.name
+
     def inputs(self, launch: Launch) -> tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]:
         """The arrays, planes and sets of a launch, as they lie on the device; planes in words of 32.
 

@@ -20,6 +20,7 @@ from skipstone.kernels.resident import Resident
 T = TypeVar("T")
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
+Out = Literal["host", "device"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
 # Below it NumPy answers in less time than a compiled kernel could save in a session.
 COMPILE_FROM: Final = 100_000
@@ -163,8 +164,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     n = launches[0].n
     lives_there = backend == "cupy" or launches[0].on is not None
     if lives_there and {choose(launch, backend, n * len(launches)) for launch in launches} | {"none"} == {"cupy", "none"}:
-        there = np.empty((len(launches), n), np.uint8)
-        if _there(launches[0], backend, lambda on: gpu.many_here(launches, on, there) or True):
+        if (there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))) is not None:
             return there
     launches = [launch.here for launch in launches]
     rows = numba_cpu.rows_of(len(launches), n)
@@ -185,8 +185,19 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     return out
 
 
-def on_device(launches: Sequence[Launch], backend: Backend, work: Callable[[Resident], DeviceArray]) -> DeviceArray:
-    """What work over launches gives, which stays on the device.
+def stays_here(out: Out) -> bool:
+    """Whether results are for host memory.
+
+    Raises:
+        SkipstoneError: nowhere has that name.
+    """
+    if out not in ("host", "device"):
+        raise SkipstoneError(f"out {out!r} is not known; expected 'host' or 'device'")
+    return out == "host"
+
+
+def on_device(launch: Launch, backend: Backend, work: Callable[[Resident], DeviceArray]) -> DeviceArray:
+    """What work over a launch gives, which stays on the device.
 
     Raises:
         SkipstoneError: the statistics are in host memory, and "cupy" was not asked; or a backend of the CPU was.
@@ -194,9 +205,9 @@ def on_device(launches: Sequence[Launch], backend: Backend, work: Callable[[Resi
     """
     if backend not in ("auto", "cupy"):
         raise SkipstoneError(f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'")
-    if backend == "auto" and launches[0].on is None:
+    if backend == "auto" and launch.on is None:
         raise SkipstoneError("out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call")
-    return work(launches[0].on or Resident(cupy_gpu.device()))
+    return work(launch.on or Resident(cupy_gpu.device()))
 
 
 def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
