@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cuda_tools
-from skipstone.kernels.cuda_text import THREADS, WARPS, DeviceShape, source_of, tile
+from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, source_of, tables, tile
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, word_count
@@ -24,9 +23,18 @@ MANY: Final = 1 << 28  # bytes of verdicts that lie on the device while many pre
 
 
 def fits(launch: Launch) -> bool:
-    """Whether a launch's arguments are few enough for a kernel."""
-    pointers = len(launch.arrays) + len(launch.planes) + len(launch.sets) + launch.answers.count(None) + 3
-    return 8 * (pointers + len(launch.params)) <= PARAMETERS
+    """Whether the columns of a launch are few enough for a kernel."""
+    return 8 * _pointers(launch) <= PARAMETERS
+
+
+def literals_fit(launch: Launch) -> bool:
+    """Whether its literals are, too; more of them lie in a table."""
+    return 8 * (_pointers(launch) + len(launch.params)) <= PARAMETERS
+
+
+def _pointers(launch: Launch) -> int:
+    """Arguments beside the literals, but for no more tables of these than there are lane types."""
+    return len(launch.arrays) + len(launch.planes) + len(launch.sets) + launch.answers.count(None) + 3 + len(TYPES)
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
@@ -40,6 +48,8 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
     Returns:
         Words in host memory, or the one answer; bits past the last container are 0.
     """
+    if todo is not None and not literals_fit(launch):
+        return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
     return [p if isinstance(p, bool) else _words(resident.device, p) for p in _planes(launch, resident, todo)]
 
 
@@ -110,42 +120,46 @@ def alike(launches: Sequence[Launch]) -> list[list[int]]:
     """Numbers of launches, together where they differ in literals alone."""
     found: dict[Any, list[int]] = {}
     for i, launch in enumerate(launches):
-        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes))), []).append(i)
+        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []).append(i)
     return list(found.values())
 
 
 def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[DeviceArray | bool]]:
     """The planes of launches that differ in literals alone."""
-    one, device = launches[0], resident.device
-    if len(launches) < 2 or one.sets or not one.params:
+    if len(launches) < 2 or not launches[0].params:
         for launch in launches:
             yield _planes(launch, resident)
         return
-    shape, words = DeviceShape(one.shape, "many"), 2 * word_count(one.n)
-    arrays, planes, _ = resident.inputs(one)
-    outs = [device.empty(len(launches) * words, "uint32") for a in one.answers if a is None]
-    literals = [device.upload(np.array(values)) for values in zip(*(launch.params for launch in launches), strict=True)]
-    arguments = [np.int64(one.n), np.int64(len(launches)), *outs, *arrays, *planes, *literals]
-    device.start(device.function(source_of(shape)), _blocks(words, tile(shape) * WARPS), arguments)
+    words, outs = 2 * word_count(launches[0].n), _judge(launches, resident)
     for i in range(len(launches)):
-        rest = iter(outs)
-        yield [next(rest)[i * words : (i + 1) * words] if a is None else a for a in one.answers]
+        yield [o if isinstance(o, bool) else o[i * words : (i + 1) * words] for o in outs]
 
 
 def _planes(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
     """For each root its words of 32, device memory, or the one answer."""
-    device = resident.device
-    words = 2 * (word_count(launch.n) if todo is None else len(todo))
-    if None not in launch.answers or not words:
+    if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
-    if not fits(launch):
-        raise DeviceError(f"the predicate has {len(launch.params)} literals; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba', or IN lists")
-    shape = DeviceShape(launch.shape, "all" if todo is None else "chosen")
-    chosen = [] if todo is None else [device.upload(todo), np.int64(len(todo))]
-    arrays, planes, sets = resident.inputs(launch)
-    outs: list[DeviceArray | bool] = [device.empty(words, "uint32") if a is None else a for a in launch.answers]
+    return _judge([launch], resident, todo)
+
+
+def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
+    """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
+
+    Args:
+        launches: They differ in literals alone; one, if only some words are to be judged.
+        resident: Where their inputs lie.
+        todo: These words of 64.
+    """
+    one, device, rows = launches[0], resident.device, len(launches)
+    form: Literal["all", "chosen", "many"] = "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
+    shape, words = DeviceShape(one.shape, form), 2 * (word_count(one.n) if todo is None else len(todo))
+    extra: dict[str, list[Any]] = {"all": [], "chosen": [todo, np.int64(0 if todo is None else len(todo))], "many": [np.int64(rows)]}
+    literals: list[Any] = list(one.params) if form != "many" else [device.upload(t) for t in tables([launch.params for launch in launches])]
+    arrays, planes, sets = resident.inputs(one)
+    outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
     written = [o for o in outs if not isinstance(o, bool)]
-    arguments = [np.int64(launch.n), *chosen, *written, *arrays, *planes, *launch.params, *sets]
+    arguments = [np.int64(one.n), *extra[form], *written, *arrays, *planes, *literals, *sets]
+    arguments = [device.upload(a) if isinstance(a, np.ndarray) else a for a in arguments]
     device.start(device.function(source_of(shape)), _blocks(words, tile(shape) * WARPS), arguments)
     return outs
 
