@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cuda_tools
 from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, source_of, tables, tile
 from skipstone.kernels.device import Device, DeviceArray
@@ -151,15 +152,16 @@ def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) ->
         todo: These words of 64.
     """
     one, device, rows = launches[0], resident.device, len(launches)
+    if not fits(one):
+        raise DeviceError(f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'")
     form: Literal["all", "chosen", "many"] = "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
     shape, words = DeviceShape(one.shape, form), 2 * (word_count(one.n) if todo is None else len(todo))
-    extra: dict[str, list[Any]] = {"all": [], "chosen": [todo, np.int64(0 if todo is None else len(todo))], "many": [np.int64(rows)]}
+    which: list[Any] = [np.int64(rows)] if form == "many" else [] if todo is None else [device.upload(todo), np.int64(len(todo))]
     literals: list[Any] = list(one.params) if form != "many" else [device.upload(t) for t in tables([launch.params for launch in launches])]
     arrays, planes, sets = resident.inputs(one)
     outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
     written = [o for o in outs if not isinstance(o, bool)]
-    arguments = [np.int64(one.n), *extra[form], *written, *arrays, *planes, *literals, *sets]
-    arguments = [device.upload(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    arguments = [np.int64(one.n), *which, *written, *arrays, *planes, *literals, *sets]
     device.start(device.function(source_of(shape)), _blocks(words, tile(shape) * WARPS), arguments)
     return outs
 
