@@ -128,8 +128,10 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
     """Statistics by column and name, and the row counts of a frame."""
     if isinstance(given, Mapping):
         return {name: dict(statistics) for name, statistics in given.items()}, None
-    if hasattr(given, "__arrow_c_device_array__"):
-        frame: Mapping[str, Any] = all_of_arrow(given)
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        frame: Mapping[str, Any] = {name: given.column(name) for name in given.column_names}
+    elif hasattr(given, "__arrow_c_device_array__"):
+        frame = all_of_arrow(given)
     elif hasattr(given, "columns") and hasattr(given, "__getitem__"):
         frame = {name: given[name] for name in given.columns}
     else:

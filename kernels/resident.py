@@ -101,4 +101,4 @@ class Resident:
         """Leave what "auto" is asked from now on to the CPU, and say so once."""
         if self.usable:
             self.usable = False
-            warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=2)
