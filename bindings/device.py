@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skipstone.bindings.given import KEYS, leaf_named
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels import cupy_gpu
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 def device_of(device: int | Device | None) -> Device:
     """What a caller means by a device."""
-    return cupy_gpu.device(device) if device is None or isinstance(device, int) else device
+    if device is None or isinstance(device, int):
+        return cupy_gpu.device(device)
+    if not hasattr(device, "upload"):
+        raise SkipstoneError(f"device is {device!r}; expected its number, as CUDA counts them, or None")
+    return device
 
 
 class Bounds(Mapping[Path, Raw]):
