@@ -7,9 +7,11 @@ Nothing is shared between warps: no shared memory, no atomics, one writer for ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.emit import Body, emit, inputs, join
@@ -59,7 +61,7 @@ SETS: Final = f"""
 // How many ends of runs are less than x. The directory (kernels/keys.py) tells between which ends to look.
 template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
 {{
-    double at = ((double)x - frame[0]) * frame[1] + {EDGE};
+    double at = __dadd_rn(__dmul_rn((double)x - frame[0], frame[1]), {EDGE});  // rounded twice, as on the host
     at = at > 0.0 ? at : 0.0;
     at = at < frame[2] ? at : frame[2];
     const i64 line = ((i64)at >> 16) << 4;
@@ -109,8 +111,8 @@ def source_of(shape: DeviceShape) -> str:
 
     `kernel(n, outs..., arrays..., planes..., params..., sets...)` fills outs with words of 32 bits, twice as many as
     `planes.word_count(n)`; bits past the last container are 0. "chosen" has `todo, count` after `n`: the numbers of `count`
-    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and an array for each literal;
-    answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
+    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and instead of literals their
+    `tables`; answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
     """
     body, names = emit(shape.roots, EMIT), _arguments(shape)
     lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
@@ -121,7 +123,21 @@ def source_of(shape: DeviceShape) -> str:
 
 def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
-    return TILE if shape.form != "many" else max(min(TILE, KEPT // max(_width(shape), 1)), 1)
+    if not _width(shape):
+        return 32  # planes alone: a word for each lane
+    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape)), 1)
+
+
+def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
+    """The literals of launches of one shape as "many" takes them.
+
+    Args:
+        rows: `Launch.params` of each.
+
+    Returns:
+        An array for each lane type, in the order of first use: its literals in the first launch, those in the second, ...
+    """
+    return [np.array([p for row in rows for p in row if p.dtype == lane], lane) for lane in dict.fromkeys(p.dtype for p in rows[0])]
 
 
 def _width(shape: DeviceShape) -> int:
@@ -131,14 +147,16 @@ def _width(shape: DeviceShape) -> int:
 
 def _arguments(shape: DeviceShape) -> list[str]:
     kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
-    literal = "const {1}* __restrict__ r{0}" if shape.form == "many" else "const {1} p{0}"
+    literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
+    if shape.form == "many":
+        literals = [f"const {t}* __restrict__ r{i}" for i, t in enumerate(dict.fromkeys(kinds[Op.PARAM]))]
     return [
         "const i64 n",
         *{"all": [], "chosen": ["const u32* __restrict__ todo", "const i64 count"], "many": ["const i64 rows"]}[shape.form],
         *(f"u32* __restrict__ o{i}" for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
         *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
-        *(literal.format(i, t) for i, t in enumerate(kinds[Op.PARAM])),
+        *literals,
         *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
     ]
 
@@ -188,7 +206,7 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
         *(f"u32 m{m} = 0;" for m in masks),
         *(lanewise if body.masks else ()),
         "const i64 k = first + lane;",
-        f"if (lane >= {TILE} || k >= words) return;",
+        f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
         *(f"const u32 k{p} = q{p}[w];" for p in range(planes)),
         *_live(body, "k"),
@@ -214,7 +232,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         f"const bool writes = lane < {size} && w < words;",
         *(f"const u32 k{p} = writes ? q{p}[w] : 0u;" for p in range(planes)),
         "for (i64 row = 0; row < rows; ++row) {",
-        *(f"    const {TYPES[t]} p{i} = r{i}[row];" for i, t in enumerate(inputs(shape.roots, Op.PARAM))),
+        *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
         *(f"    u32 m{m} = 0;" for m in range(len(body.masks))),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
@@ -227,3 +245,9 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         "    }",
         "}",
     ]
+
+
+def _literals(lanes: list[str]) -> list[str]:
+    """Those of a row, from its tables."""
+    tables = list(dict.fromkeys(lanes))
+    return [f"const {TYPES[t]} p{i} = r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];" for i, t in enumerate(lanes)]

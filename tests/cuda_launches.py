@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skipstone.kernels.cuda_text import WARPS, DeviceShape, source_of, tile
+from skipstone.kernels.cuda_text import WARPS, DeviceShape, source_of, tables, tile
 from skipstone.kernels.planes import word_count
 
 
@@ -17,7 +17,7 @@ def judged(device, launch, todo=None):
 def judged_many(device, launches):
     """The planes of launches that differ in literals alone, for each of them."""
     first, rows = launches[0], len(launches)
-    literals = [device.upload(np.array(column)) for column in zip(*(one.params for one in launches), strict=True)]
+    literals = [device.upload(table) for table in tables([one.params for one in launches])]
     words = word_count(first.n)
     found = _start(device, first, DeviceShape(first.shape, "many"), words, rows * words, [np.int64(rows)], literals)
     return [[p if isinstance(p, bool) else p.reshape(rows, -1)[row] for p in found] for row in range(rows)]

@@ -47,3 +47,5 @@ __forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 __forceinline__ int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 __forceinline__ int __ffs(int x) { return __builtin_ffs(x); }
 __forceinline__ int __ffsll(long long x) { return __builtin_ffsll(x); }
+__forceinline__ double __dadd_rn(double x, double y) { return x + y; }
+__forceinline__ double __dmul_rn(double x, double y) { return x * y; }
