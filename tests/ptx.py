@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tests.cuda_memory import FRESH, UNSET, Memory, Wrong
+from tests.cuda_memory import FRESH, SET, UNSET, Memory, Wrong
 
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]
@@ -231,7 +231,7 @@ class Launch:
     blocks: int
     threads: int
     params: Mapping[str, Values]
-    arrays: Sequence[tuple[str, Memory]]
+    arrays: Sequence[Memory]
     registers: dict[str, Values] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -242,7 +242,7 @@ class Launch:
         """
         end, labels = len(self.program.blocks), self.program.labels
         self.count = self.blocks * self.threads
-        self.starts = np.array([a.at for _, a in self.arrays], np.uint64)
+        self.starts = np.array([a.at for a in self.arrays], np.uint64)
         self.order = np.argsort(self.starts, kind="stable")
         where = np.zeros(self.count, np.int64)
         with np.errstate(all="ignore"):
@@ -348,7 +348,7 @@ class Launch:
         out = np.empty((self.size(lanes), width), dtype)
         for some, memory, at in self.places(step, step.args[1], lanes, dtype.itemsize * width):
             known = memory.known[at]
-            if (known != 1).any():
+            if (known != SET).any():
                 what = "nobody wrote" if (known == UNSET).any() else "this launch writes"
                 raise Wrong(f"reads what {what}: {step.text}")
             out[some] = memory.bytes[at].view(dtype)
@@ -373,7 +373,7 @@ class Launch:
         made = []
         for i in np.unique(which):
             some = np.flatnonzero(which == i)
-            memory = self.arrays[i][1]
+            memory = self.arrays[i]
             first = at[some].astype(np.int64) - memory.at
             if (first < 0).any() or (first + size > memory.nbytes).any():
                 raise Wrong(f"outside of every argument: {step.text}")
