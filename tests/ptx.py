@@ -69,7 +69,7 @@ def parse(text: str) -> Program:
         Wrong: it has what is not known here.
     """
     head, _, body = re.sub(r"//[^\n]*", "", text).partition("\n{")
-    params = tuple((name, kind) for kind, name in re.findall(r"\.param \.(\w+) (\w+)", head))
+    params = tuple((name, kind) for kind, name in re.findall(r"\.param \.(\w+)[^\n]*? (\w+),?\n", f"{head}\n"))
     registers, labels = {}, {}
     blocks: list[list[Step]] = [[]]
     for line in filter(None, (one.strip() for one in re.split(r"[;\n]|(?<=:)", body.rpartition("}")[0]))):
