@@ -37,6 +37,10 @@ class Device(Protocol):
         """Values that lie on the device already, without a copy if they are aligned; `owner` lives as long as the array."""
         ...
 
+    def from_dlpack(self, given: Any) -> Any:
+        """What another library gives by DLPack, as an object with `__cuda_array_interface__`."""
+        ...
+
     def download(self, values: DeviceArray) -> npt.NDArray[Any]:
         """A copy in host memory, once all work that was started is done."""
         ...

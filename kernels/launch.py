@@ -11,7 +11,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from skipstone.kernels.guard import Guard
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
+
+if TYPE_CHECKING:
+    from skipstone.kernels.resident import Resident
 
 COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -72,6 +75,8 @@ class Launch:
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
         guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
+        on: The device that the statistics live on, where copies of the inputs are kept.
+        elsewhere: Makes the same launch in host memory, where some arrays lie on the device alone.
     """
 
     n: int
@@ -81,6 +86,8 @@ class Launch:
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    on: Resident | None = None
+    elsewhere: Callable[[], Launch] | None = None
 
     @functools.cached_property
     def answers(self) -> tuple[bool | None, ...]:
@@ -101,6 +108,11 @@ class Launch:
     def words(self) -> list[npt.NDArray[np.generic]]:
         """The arrays, of at least 64 containers."""
         return self.arrays if self.n >= 64 else [np.resize(a, 64) for a in self.arrays]
+
+    @property
+    def here(self) -> Launch:
+        """The same launch, its inputs in host memory."""
+        return self if self.elsewhere is None else self.elsewhere()
 
     @property
     def shape(self) -> tuple[Node, ...]:
