@@ -183,6 +183,8 @@ def _test(how: str, flush: Sequence[str], t: str) -> Function:
         made: Function = np.not_equal if t not in FLOATS else lambda a, b: (a < b) | (a > b)
     elif how in UNORDERED and t in FLOATS:
         made = lambda a, b: ~COMPARES[UNORDERED[how]](a, b)
+    elif how in ("num", "nan") and t in FLOATS:
+        made = lambda a, b: (np.isnan(a) | np.isnan(b)) == (how == "nan")
     elif how in COMPARES:
         made = COMPARES[how]
     else:
