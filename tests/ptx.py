@@ -69,7 +69,7 @@ def parse(text: str) -> Program:
         Wrong: it has what is not known here.
     """
     head, _, body = re.sub(r"//[^\n]*", "", text).partition("\n{")
-    params = tuple((name, kind) for kind, name in re.findall(r"\.param \.(\w+) (\w+)", head))
+    params = tuple((name, kind) for kind, name in re.findall(r"\.param \.(\w+)[^\n]*? (\w+),?\n", f"{head}\n"))
     registers, labels = {}, {}
     blocks: list[list[Step]] = [[]]
     for line in filter(None, (one.strip() for one in re.split(r"[;\n]|(?<=:)", body.rpartition("}")[0]))):
@@ -183,6 +183,8 @@ def _test(how: str, flush: Sequence[str], t: str) -> Function:
         made: Function = np.not_equal if t not in FLOATS else lambda a, b: (a < b) | (a > b)
     elif how in UNORDERED and t in FLOATS:
         made = lambda a, b: ~COMPARES[UNORDERED[how]](a, b)
+    elif how in ("num", "nan") and t in FLOATS:
+        made = lambda a, b: (np.isnan(a) | np.isnan(b)) == (how == "nan")
     elif how in COMPARES:
         made = COMPARES[how]
     else:
