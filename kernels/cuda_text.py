@@ -117,7 +117,10 @@ def source_of(shape: DeviceShape) -> str:
     body, names = emit(shape.roots, EMIT), _arguments(shape)
     lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
     sets = SETS if any(n.op is Op.SET for r in shape.roots for n in r.walk()) else ""
-    head = f'extern "C" __global__ void __launch_bounds__({THREADS})\nkernel({", ".join(names)})'
+    # "many" reads once and then computes, for which two blocks on a multiprocessor suffice; the compiler, left to itself, aims at
+    # more and puts values aside in memory.
+    threads = f"{THREADS}, 2" if shape.form == "many" else THREADS
+    head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel({", ".join(names)})'
     return "\n".join([f"{HEADER}{sets}", head, "{", *(f"    {line}" for line in lines), "}", ""])
 
 

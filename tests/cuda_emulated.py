@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from skipstone.kernels.cuda_text import THREADS
 from tests.cuda_memory import Memory, Wrong
-from tests.cuda_stand_in import Parameter, StandIn, parameters_of
+from tests.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
 
 HERE: Final = Path(__file__).parent
 
@@ -103,7 +102,7 @@ class Emulated(StandIn):
             Wrong: arguments do not fit the declaration, or what a thread did is undefined.
         """
         arrays = self.bound(function.parameters, blocks, arguments)
-        held = [_value(a) for a in arguments]
+        held = [value_of(a) for a in arguments]
         values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
         regions = np.array([(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
         with LOCK:
@@ -147,11 +146,6 @@ def _library(texts: Sequence[str]) -> str:
         start = f'extern "C" UNWATCHED void start{i}(void** values) {{ kernel({values}); }}'
         lines += [f"#define kernel kernel{i}", f"namespace text{i} {{", f'#line 1 "text {i}"', text, start, "}", "#undef kernel"]
     return "\n".join([*lines, ""])
-
-
-def _value(given: Memory | np.generic) -> npt.NDArray[Any]:
-    """A launch's argument, as bytes of host memory: a number, or where an array is."""
-    return np.array([given.at], np.uint64) if isinstance(given, Memory) else np.array([given])
 
 
 @pytest.fixture(scope="session")

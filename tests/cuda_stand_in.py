@@ -121,6 +121,11 @@ class StandIn:
                 np.minimum(a.known, SET, out=a.known)
 
 
+def value_of(given: Memory | np.generic) -> npt.NDArray[Any]:
+    """A launch's argument, as bytes of host memory: a number, or where an array is."""
+    return np.array([given.at], np.uint64) if isinstance(given, Memory) else np.array([given])
+
+
 def _check(p: Parameter, given: object) -> None:
     if p.pointer and not isinstance(given, Memory):
         raise Wrong(f"{p.name} is {type(given).__name__}; expected memory of the device")

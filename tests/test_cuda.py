@@ -12,12 +12,12 @@ import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import from_arrow
-from skipstone.kernels import planes
+from skipstone.kernels import gpu, planes
 from skipstone.kernels.cuda_text import TYPES, DeviceShape, source_of
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import word_count
+from skipstone.kernels.resident import Resident
 from skipstone.kernels.run import run
-from tests.cuda_launches import judged, judged_many
 from tests.effort import LONG
 from tests.predicates import predicate
 from tests.strategies import array_of
@@ -42,17 +42,20 @@ def agree(device, launch, r):
     """Every form of a launch's kernel, compared with NumPy; the planes of the first."""
     if None not in launch.answers:
         return list(launch.answers)
-    expected = run(launch, "numpy").planes
-    got = judged(device, launch)
+    expected, resident = run(launch, "numpy").planes, Resident(device)
+    got = gpu.run(launch, resident)
     same(got, expected)
     words = word_count(launch.n)
     todo = np.array(sorted(r.sample(range(words), r.randint(1, words))), np.uint32)
-    same(judged(device, launch, todo), [p if isinstance(p, bool) else p[todo] for p in expected])
-    if DeviceShape(launch.shape, "many") in shapes(launch):
-        others = [launch, *(dataclasses.replace(launch, params=exchanged(launch.params, r)) for _ in range(2))]
-        for one, planes_of_one in zip(others, judged_many(device, others), strict=True):
-            same(planes_of_one, run(one, "numpy").planes)
+    same(gpu.run(launch, resident, todo), [p if isinstance(p, bool) else p[todo] for p in expected])
+    together(resident, [launch, *(dataclasses.replace(launch, params=exchanged(launch.params, r)) for _ in range(2))])
     return got
+
+
+def together(resident, launches):
+    """Launches that differ in literals alone, by one kernel."""
+    for one, verdicts in zip(launches, gpu.many_here(launches, resident), strict=True):
+        assert np.array_equal(verdicts, planes.verdicts(run(one, "numpy").planes, one.n))
 
 
 def exchanged(params, r):
@@ -101,11 +104,29 @@ def pack(op, *args):
 @pytest.mark.parametrize("lane", TYPES)
 def test_comparisons(lane, device):
     values, array, literal = values_of(lane), Node(Op.ARRAY, value=(0, lane)), Node(Op.PARAM, value=(0, lane))
-    roots = tuple(pack(op, array, literal) for op in (Op.LT, Op.LE, Op.GT, Op.GE))
-    launches = [Launch(len(values), roots, [values], [], [v]) for v in values]
-    for launch, got in zip(launches, judged_many(device, launches), strict=True):
-        same(got, run(launch, "numpy").planes)
-    agree(device, launches[0], random.Random(lane))
+    cases = [[Launch(len(values), (pack(op, array, literal),), [values], [], [v]) for v in values] for op in (Op.LT, Op.LE, Op.GT, Op.GE)]
+    compile_ahead(device, [launches[0] for launches in cases])
+    for launches in cases:
+        together(Resident(device), launches)
+        agree(device, launches[0], random.Random(lane))
+
+
+def test_more_literals_than_arguments_have_room_for(device):
+    """They lie in a table."""
+    x, schema = np.arange(200) * 17, pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict({"x": {"min": x, "max": x + 3, "null_count": x * 0}}, schema)
+    launch = stats.launch(ss.PruningPredicate(" OR ".join(f"x BETWEEN {k * 13} AND {k * 13 + 1 + k % 4}" for k in range(300)), schema).program)
+    expected, todo = run(launch, "numpy").planes, np.array([1, 3], np.uint32)
+    assert len(launch.params) > 512 and not gpu.literals_fit(launch)
+    same(gpu.run(launch, Resident(device)), expected)
+    same(gpu.run(launch, Resident(device), todo), [p[todo] for p in expected])
+
+
+def test_more_columns_than_arguments_have_room_for(device):
+    tests = [Node(Op.LT, (Node(Op.ARRAY, value=(k, "int8")), Node(Op.PARAM, value=(0, "int8")))) for k in range(600)]
+    launch = Launch(9, (pack(Op.AND, *tests),), [np.arange(9, dtype=np.int8) for _ in tests], [], [np.int8(5)])
+    with pytest.raises(ss.DeviceError, match="600 arrays of bounds; a kernel takes 4096 bytes"):
+        gpu.run(launch, Resident(device))
 
 
 # IN lists: few runs as literals, many with a directory, keys spread evenly and not.
