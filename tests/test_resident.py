@@ -427,6 +427,8 @@ def test_statistics_of_a_device_are_whole_statistics(where, tmp_path):
 WRONG = {
     "a matrix": (lambda d: {"x": {"min": d.upload(np.arange(4)).reshape(2, 2)}}, "x.min is an array of shape"),
     "every other value": (lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), strides=(16,))}}, "expected one dimension, and values one after the other"),
+    "another order of bytes": (lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), typestr=">i8")}}, "in this machine's order of bytes"),
+    "a type of nobody's": (lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), typestr="<q9")}}, "has values of type '<q9'"),
     "complex numbers": (lambda d: {"x": {"min": d.upload(np.zeros(2, "c8"))}}, "expected numbers, booleans or datetime64"),
     "lengths": (lambda d: {"x": {"min": d.upload(np.arange(4)), "max": d.upload(np.arange(5))}}, "x.max has 5 values and x.min has 4"),
     "a column": (lambda d: {"y": {"min": d.upload(np.arange(4))}}, "predicate names 'y'"),
