@@ -28,10 +28,15 @@ from tests.test_membership_kernels import axis_values, containers
 FORMS = ("all", "chosen", "many")
 
 
+def shapes(launch, forms=FORMS):
+    """What a launch needs compiled."""
+    return [DeviceShape(launch.shape, form) for form in forms if launch.params or form != "many"]
+
+
 def compile_ahead(device, cases):
     """Kernels of (launch, forms), many at a time where the device can."""
     if hasattr(device, "compile"):
-        device.compile(source_of(DeviceShape(one.shape, form)) for one, forms in cases for form in forms if one.params or form != "many")
+        device.compile(source_of(shape) for launch, forms in cases for shape in shapes(launch, forms))
 
 
 def agree(device, launch, r, forms=FORMS):
