@@ -13,7 +13,7 @@ from skipstone.ir import oracle
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import from_arrow
 from skipstone.kernels import gpu, planes
-from skipstone.kernels.cuda_text import TYPES, DeviceShape, source_of
+from skipstone.kernels.cuda_text import TYPES, WARPS, DeviceShape, source_of, tile
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import word_count
 from skipstone.kernels.resident import Resident
@@ -180,3 +180,31 @@ def test_random_predicates(part, device):
     compile_ahead(device, [case[:2] for case in cases])
     for launch, forms, p, expected in cases:
         assert planes.verdicts(agree(device, launch, r, forms), launch.n).tolist() == expected, p.expr
+
+
+# Places that 32 bits cannot count.
+
+VAST = 2**32 + 77
+PLACES = (5, 2**31 - 1, 2**31 + 40, 2**32 - 1, 2**32, VAST - 1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_places_beyond_32_bits(form, device):
+    """Of all containers but a few, bounds are 0; the blocks of these few are run, and those of words chosen."""
+    if not hasattr(device, "only"):
+        pytest.skip("only some blocks of a grid can be run by g++ alone")
+    x, roots = device.memory.vast(VAST, "int8"), (pack(Op.GT, Node(Op.ARRAY, value=(0, "int8")), Node(Op.PARAM, value=(0, "int8"))),)
+    x.bytes[list(PLACES)] = 1
+    shape, words, rows = DeviceShape(roots, form), 2 * word_count(VAST), 2 if form == "many" else 1
+    todo = np.unique(np.array(PLACES) // 64).astype(np.uint32)
+    which = {"all": [], "chosen": [device.upload(todo), np.int64(len(todo))], "many": [np.int64(rows)]}[form]
+    literals = [device.upload(np.array([0, 1], np.int8))] if form == "many" else [np.int8(0)]
+    out = device.empty(2 * len(todo), "uint32") if form == "chosen" else device.memory.vast(rows * words, "uint32")
+    each = tile(shape) * WARPS
+    function = device.function(source_of(shape))
+    for block in {0} if form == "chosen" else {place // 32 // each for place in PLACES}:
+        device.only = range(block, block + 1)
+        device.start(function, -(-words // each), [np.int64(VAST), *which, out, x, *literals])
+    device.only = None
+    found = planes.positions(out.bytes.view(np.uint64), VAST, todo if form == "chosen" else None)
+    assert found.tolist() == list(PLACES)
