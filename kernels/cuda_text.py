@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.emit import Body, emit, inputs, join
+from skipstone.kernels.emit import INPUTS, Body, emit, inputs, join, number
 from skipstone.kernels.keys import EDGE
 
 # A test judges one container, which is its lane's.
@@ -25,9 +25,10 @@ EMIT: Final = {
     Op.GE: "({0} >= {1})",
     Op.AND: "({0} & {1})",
     Op.OR: "({0} | {1})",
-    Op.ANY_IN: "any_in({0}, {1}, {2}, {4}, {5}, {6})",
-    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {4}, {5}, {6})",
+    Op.ANY_IN: "any_in({0}_{4}, {1}, {2}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}_{4}, {0}, {1}, {2}, {4}, {5}, {6})",
 }
+RANK: Final = "const i64 {0}_{4} = below({0}, {4}, {5}, {6});"  # of a lower bound among the ends of a set's runs, for all tests of both
 TYPES: Final = {
     "int8": "signed char",
     "int16": "short",
@@ -82,17 +83,16 @@ template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, cons
 
 __device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
 
+// Of k runs that end below `low`.
 template <class T>
-__device__ __forceinline__ bool any_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool any_in(i64 k, T high, const T* firsts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return k < runs(lines, frame) && firsts[k] <= high;
 }}
 
 template <class T>
-__device__ __forceinline__ bool not_all_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
 }}
 """
@@ -213,15 +213,21 @@ class _Logic(NamedTuple):
 
 def _logic(shape: DeviceShape, body: Body) -> _Logic:
     roots = [o for o in body.outputs if o is not None]
-    votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
+    votes, ranks = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks], _ranks(shape)
     planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
     if len(votes) <= MASKS:
         kept = [f"m{m}" for m in range(len(votes))]
         asked = [f"const u32 t{m} = {vote};" for m, vote in enumerate(votes)]
-        return _Logic(kept, [*asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
+        return _Logic(kept, [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
     kept = [f"v{i}" for i in range(len(roots))]
     asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes)]
-    return _Logic(kept, [*asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+    return _Logic(kept, [*ranks, *asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+
+
+def _ranks(shape: DeviceShape) -> list[str]:
+    """What tests of long sets share: a lookup takes longer than all else that they do."""
+    tests = [n for root in shape.roots for n in root.walk() if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET]
+    return list(dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests))
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
