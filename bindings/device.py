@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from skipstone.bindings.given import KEYS, leaf_named
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import SkipstoneError, StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels import cupy_gpu
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 def device_of(device: int | Device | None) -> Device:
     """What a caller means by a device."""
-    return cupy_gpu.device(device) if device is None or isinstance(device, int) else device
+    if device is None or isinstance(device, int):
+        return cupy_gpu.device(device)
+    if not hasattr(device, "upload"):
+        raise SkipstoneError(f"device is {device!r}; expected its number, as CUDA counts them, or None")
+    return device
 
 
 class Bounds(Mapping[Path, Raw]):
@@ -128,8 +132,10 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
     """Statistics by column and name, and the row counts of a frame."""
     if isinstance(given, Mapping):
         return {name: dict(statistics) for name, statistics in given.items()}, None
-    if hasattr(given, "__arrow_c_device_array__"):
-        frame: Mapping[str, Any] = all_of_arrow(given)
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        frame: Mapping[str, Any] = {name: given.column(name) for name in given.column_names}
+    elif hasattr(given, "__arrow_c_device_array__"):
+        frame = all_of_arrow(given)
     elif hasattr(given, "columns") and hasattr(given, "__getitem__"):
         frame = {name: given[name] for name in given.columns}
     else:

@@ -47,6 +47,10 @@ TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of 
 # way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
 # its place: words of one test take at most 32 registers.
 AHEAD: Final = 64
+# Masks up to which a lane keeps its word of each: more take so many registers that too few lanes have room beside each
+# other. Then words are joined one by one, which takes a fifth more instructions.
+MASKS: Final = 16
+TESTS: Final = 128  # masks that are written out one after the other: texts of more take seconds to compile
 KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
@@ -128,7 +132,7 @@ def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes alone: a word for each lane
-    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape)), 1)
+    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
@@ -146,6 +150,10 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
 def _width(shape: DeviceShape) -> int:
     """Bytes of bounds of a container."""
     return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
+
+
+def _masks(shape: DeviceShape) -> int:
+    return len({n for root in shape.roots for n in root.walk() if n.op is Op.PACK})
 
 
 def _arguments(shape: DeviceShape) -> list[str]:
@@ -178,42 +186,74 @@ def _place(word: str) -> str:
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
 
-def _live(body: Body, into: str) -> list[str]:
+def _live(texts: list[str], into: str) -> list[str]:
     """Write a lane's word of each root."""
     return [
         "const i64 left = n - (w << 5);",
         "const u32 live = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;",
-        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(o for o in body.outputs if o is not None)),
+        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(texts)),
     ]
 
 
+class _Logic(NamedTuple):
+    """How votes become the words of roots.
+
+    Attributes:
+        kept: What each lane keeps of its own word of the tile.
+        each: What is done for every word of the tile, w, the j-th.
+        after: What is done then, once for the lane's own word w.
+        words: What the roots' words are in the end.
+    """
+
+    kept: list[str]
+    each: list[str]
+    after: list[str]
+    words: list[str]
+
+
+def _logic(shape: DeviceShape, body: Body) -> _Logic:
+    roots = [o for o in body.outputs if o is not None]
+    votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
+    if len(votes) <= MASKS:
+        kept = [f"m{m}" for m in range(len(votes))]
+        asked = [f"const u32 t{m} = {vote};" for m, vote in enumerate(votes)]
+        return _Logic(kept, [*asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
+    kept = [f"v{i}" for i in range(len(roots))]
+    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes)]
+    return _Logic(kept, [*asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+
+
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen = shape.form == "chosen"
-    kinds, planes, masks = inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE)), range(len(body.masks))
+    chosen, kinds, logic = shape.form == "chosen", inputs(shape.roots, Op.ARRAY), _logic(shape, body)
     # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
     base = ["const i64 base = first << 5 | lane;", f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"]
-    near = ["const i64 i = base + (j << 5);", "const bool in = (int)(j << 5) < rest;"]
+    near = ["const i64 i = base + (j << 5), w = first + j < words ? first + j : first;", "const bool in = (int)(j << 5) < rest;"]
     far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
         *(() if chosen else base),
-        f"#pragma unroll {max(min(TILE, AHEAD // max(_width(shape), 1)), 1)}",
+        f"#pragma unroll {_loaded(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
         *(f"    {line}" for line in (far if chosen else near)),
         *(f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};" for a, t in enumerate(kinds)),
-        *(f"    const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"    m{m} = lane == j ? t{m} : m{m};" for m in masks),
+        *(f"    {line}" for line in logic.each),
         "}",
     ]
     return [
         *_start(shape, "count << 1" if chosen else "(n + 63) >> 6 << 1"),
-        *(f"u32 m{m} = 0;" for m in masks),
+        *(f"u32 {name} = 0;" for name in logic.kept),
         *(lanewise if body.masks else ()),
         "const i64 k = first + lane;",
         f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
-        *(f"const u32 k{p} = q{p}[w];" for p in range(planes)),
-        *_live(body, "k"),
+        *logic.after,
+        *_live(logic.words, "k"),
     ]
+
+
+def _loaded(shape: DeviceShape) -> int:
+    """Words of a tile whose bounds are loaded at a time."""
+    return max(min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1)), 1)
 
 
 def _word(k: str) -> str:
@@ -222,7 +262,7 @@ def _word(k: str) -> str:
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, planes = tile(shape), inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE))
+    size, kinds, logic = tile(shape), inputs(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -231,20 +271,20 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         f"    {_place('(first + j)')}",
         *(f"    b{a}[j] = a{a}[i];" for a in range(len(kinds))),
         "}",
-        "const i64 w = first + lane;",
-        f"const bool writes = lane < {size} && w < words;",
-        *(f"const u32 k{p} = writes ? q{p}[w] : 0u;" for p in range(planes)),
+        f"const bool writes = lane < {size} && first + lane < words;",
+        "const i64 w = writes ? first + lane : first;",
+        *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
         *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
-        *(f"    u32 m{m} = 0;" for m in range(len(body.masks))),
+        *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
+        "        const i64 w = first + j < words ? first + j : first;",
         *(f"        const {TYPES[t]} x{a} = b{a}[j];" for a, t in enumerate(kinds)),
-        *(f"        const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"        m{m} = lane == j ? t{m} : m{m};" for m in range(len(body.masks))),
+        *(f"        {line}" for line in logic.each),
         "    }",
         "    if (writes) {",
-        *(f"        {line}" for line in _live(body, "row * words + w")),
+        *(f"        {line}" for line in _live(logic.words, "row * words + w")),
         "    }",
         "}",
     ]

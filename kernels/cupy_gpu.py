@@ -146,8 +146,8 @@ class CupyDevice:
             cuda = self._cupy.cuda
             memory = cuda.MemoryPointer(cuda.UnownedMemory(pointer, count * size, owner, self._number), 0)
             if pointer % size:
-                return self._cupy.ndarray(count * size, np.uint8, memory).copy().view(lane)
-            return self._cupy.ndarray(count, lane, memory)
+                return self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
+            return self._cupy.ndarray((count,), lane, memory)
 
     def from_dlpack(self, given: Any) -> Any:
         """What another library gives by DLPack, as an object with `__cuda_array_interface__`."""

@@ -195,7 +195,9 @@ class _Search:
             match, miss = np.empty(0, np.uint64), None
         elif self.wanted.derived:
             subset = Subset(self.index.leaf, left)
-            match, miss = self._ask(subset, subset.launch(self.wanted), None)
+            # Statistics that are made for this call are worth no upload, unless somebody insists.
+            launch = self.index.launch(subset, self.wanted) if self.backend == "cupy" else subset.launch(self.wanted)
+            match, miss = self._ask(subset, launch, None)
         else:
             match, miss = self._ask(self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left)
         sure = np.zeros_like(match) if miss is None else match & ~miss

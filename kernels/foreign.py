@@ -107,6 +107,8 @@ def _packed(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer |
 
 def lies_there(given: object) -> bool:
     """Whether something is an array of a device, by any of the protocols that an array has."""
+    if isinstance(given, pa.Array):  # which has the same protocol, for host memory
+        return False
     return _interface(given) is not None or hasattr(given, "__arrow_c_device_array__") or _by_dlpack(given)
 
 

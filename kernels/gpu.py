@@ -51,7 +51,7 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
     """
     if todo is not None and not literals_fit(launch):
         return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
-    return [p if isinstance(p, bool) else _words(resident.device, p) for p in _planes(launch, resident, todo)]
+    return [p if isinstance(p, bool) else _words(resident.device, p) for p in packed(launch, resident, todo)]
 
 
 def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
@@ -61,7 +61,7 @@ def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
         uint8 array, shape (n,), device memory.
     """
     out = resident.device.empty(word_count(launch.n) * 16, "uint32")
-    _spread(resident.device, _planes(launch, resident), out)
+    _spread(resident.device, packed(launch, resident), out)
     return out.view(np.uint8)[: launch.n]
 
 
@@ -72,7 +72,7 @@ def survivors(launch: Launch, resident: Resident) -> DeviceArray:
         int64 array, shape (k,), device memory. How many there are is asked of the device first, which waits for it.
     """
     device, n = resident.device, launch.n
-    (match, *_) = _planes(launch, resident)
+    (match, *_) = packed(launch, resident)
     if isinstance(match, bool):
         return device.upload(np.arange(n if match else 0))
     words = match.shape[0]
@@ -129,15 +129,15 @@ def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[D
     """The planes of launches that differ in literals alone."""
     if len(launches) < 2 or not launches[0].params:
         for launch in launches:
-            yield _planes(launch, resident)
+            yield packed(launch, resident)
         return
     words, outs = 2 * word_count(launches[0].n), _judge(launches, resident)
     for i in range(len(launches)):
         yield [o if isinstance(o, bool) else o[i * words : (i + 1) * words] for o in outs]
 
 
-def _planes(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
-    """For each root its words of 32, device memory, or the one answer."""
+def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
+    """For each root its words of 32, device memory, or the one answer; nobody waits for them."""
     if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
     return _judge([launch], resident, todo)

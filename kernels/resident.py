@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from skipstone.ir.errors import DeviceError, SkipstoneError
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch
 
-T = TypeVar("T")
+# By the id of a host array that itself, and what was made of it.
+Copies: TypeAlias = dict[int, tuple[weakref.ref[npt.NDArray[Any]], DeviceArray]]
 
 
 class Resident:
@@ -32,8 +34,9 @@ class Resident:
 
     def __init__(self, device: Device) -> None:
         self._device, self.usable = device, True
-        self._copies: dict[int, tuple[weakref.ref[npt.NDArray[Any]], DeviceArray]] = {}
+        self._copies: Copies = {}
         self._lock, self._process = threading.Lock(), os.getpid()
+        weakref.finalize(self, _settle, device, self._process, self._copies).atexit = False
 
     @property
     def device(self) -> Device:
@@ -75,10 +78,11 @@ class Resident:
             found = self._copies.get(key)
             if found is not None and found[0]() is values:
                 return found[1]
-            copy, copies = device.upload(values), self._copies
+            copy, copies, process = device.upload(values), self._copies, self._process
 
             def forget(gone: weakref.ref[npt.NDArray[Any]]) -> None:
                 if (kept := copies.get(key)) is not None and kept[0] is gone:
+                    _settle(device, process, copies)
                     del copies[key]
 
             copies[key] = weakref.ref(values, forget), copy
@@ -91,9 +95,7 @@ class Resident:
 
     def release(self) -> None:
         """Drop the copies; what is asked next makes them again. A device that failed may be tried again."""
-        if os.getpid() == self._process:
-            # A stream other than the one they were made in may still read them.
-            self._device.settle()
+        _settle(self._device, self._process, self._copies)
         self._copies.clear()
         self.usable = True
 
@@ -101,4 +103,11 @@ class Resident:
         """Leave what "auto" is asked from now on to the CPU, and say so once."""
         if self.usable:
             self.usable = False
-            warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=2)
+
+
+def _settle(device: Device, process: int, copies: Copies) -> None:
+    """Wait before copies are dropped: a stream other than the one that they were made in may still read them, and the first may use their memory again."""
+    if copies and os.getpid() == process:
+        with contextlib.suppress(DeviceError):  # of a device that is lost nothing reads any more
+            device.settle()

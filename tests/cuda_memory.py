@@ -60,11 +60,21 @@ class Memory:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, part: slice) -> Memory:
+    def __getitem__(self, part: slice | tuple[slice, slice]) -> Memory:
+        if isinstance(part, tuple):
+            return self._columns(part[1].stop)
         start, stop, step = part.indices(len(self))
         assert step == 1, "arrays of the device are contiguous here"
         shape = (max(stop - start, 0), *self.shape[1:])
         return Memory(self.room, self.start + start * math.prod(self.shape[1:]) * self.dtype.itemsize, self.dtype, shape)
+
+    def _columns(self, stop: int) -> Memory:
+        """The first values of each row; here a copy."""
+        rows, columns = self.shape
+        room = Room(rows * stop * self.dtype.itemsize, self.dtype.itemsize)
+        for into, values in ((room.bytes, self.bytes), (room.known, self.known)):
+            into[:] = values.reshape(rows, columns, -1)[:, :stop].ravel()
+        return Memory(room, 0, self.dtype, (rows, stop))
 
     def view(self, dtype: npt.DTypeLike) -> Memory:
         """The same bytes as another type."""

@@ -73,6 +73,19 @@ class StandIn:
         found.owner = owner
         return found
 
+    def from_dlpack(self, given: Any) -> Memory:
+        """Values that another library has."""
+
+        class OnHost:
+            def __dlpack_device__(self) -> tuple[int, int]:
+                return 1, 0
+
+            def __dlpack__(self, **_: Any) -> Any:
+                return given.__dlpack__()
+
+        found: npt.NDArray[Any] = np.from_dlpack(OnHost())  # type: ignore[arg-type]
+        return self.memory.find(found.ctypes.data, len(found), found.dtype)
+
     def download(self, values: Memory) -> npt.NDArray[Any]:
         """A copy in host memory, of values that all were written."""
         return self.memory.get(values)

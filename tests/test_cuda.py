@@ -12,47 +12,53 @@ import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.node import Node, Op
 from skipstone.ir.types import from_arrow
-from skipstone.kernels import planes
+from skipstone.kernels import gpu, planes
 from skipstone.kernels.cuda_text import TYPES, DeviceShape, source_of
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.planes import word_count
+from skipstone.kernels.resident import Resident
 from skipstone.kernels.run import run
-from tests.cuda_launches import judged, judged_many
 from tests.effort import LONG
 from tests.predicates import predicate
 from tests.strategies import array_of
-from tests.test_backends import SIZES, edge_predicate, edge_statistics, random_zone_map
+from tests.test_backends import EDGES, SIZES, edge_statistics, random_zone_map
 from tests.test_membership_kernels import TYPES as KEYED
 from tests.test_membership_kernels import axis_values, containers
 
+FORMS = ("all", "chosen", "many")
 
-def shapes(launch):
+
+def shapes(launch, forms=FORMS):
     """What a launch needs compiled."""
-    forms = ("all", "chosen", "many") if launch.params else ("all", "chosen")
-    return [DeviceShape(launch.shape, form) for form in forms]
+    return [DeviceShape(launch.shape, form) for form in forms if launch.params or form != "many"]
 
 
-def compile_ahead(device, launches):
-    """Many at a time, where the device can."""
+def compile_ahead(device, cases):
+    """Kernels of (launch, forms), many at a time where the device can."""
     if hasattr(device, "compile"):
-        device.compile(source_of(s) for launch in launches if None in launch.answers for s in shapes(launch))
+        device.compile(source_of(shape) for launch, forms in cases for shape in shapes(launch, forms))
 
 
-def agree(device, launch, r):
-    """Every form of a launch's kernel, compared with NumPy; the planes of the first."""
+def agree(device, launch, r, forms=FORMS):
+    """A launch's kernel in some forms, the first among them, compared with NumPy; the planes that gives."""
     if None not in launch.answers:
         return list(launch.answers)
-    expected = run(launch, "numpy").planes
-    got = judged(device, launch)
+    expected, resident = run(launch, "numpy").planes, Resident(device)
+    got = gpu.run(launch, resident)
     same(got, expected)
-    words = word_count(launch.n)
-    todo = np.array(sorted(r.sample(range(words), r.randint(1, words))), np.uint32)
-    same(judged(device, launch, todo), [p if isinstance(p, bool) else p[todo] for p in expected])
-    if DeviceShape(launch.shape, "many") in shapes(launch):
-        others = [launch, *(dataclasses.replace(launch, params=exchanged(launch.params, r)) for _ in range(2))]
-        for one, planes_of_one in zip(others, judged_many(device, others), strict=True):
-            same(planes_of_one, run(one, "numpy").planes)
+    if "chosen" in forms:
+        words = word_count(launch.n)
+        todo = np.array(sorted(r.sample(range(words), r.randint(1, words))), np.uint32)
+        same(gpu.run(launch, resident, todo), [p if isinstance(p, bool) else p[todo] for p in expected])
+    if "many" in forms:
+        together(resident, [launch, *(dataclasses.replace(launch, params=exchanged(launch.params, r)) for _ in range(2))])
     return got
+
+
+def together(resident, launches):
+    """Launches that differ in literals alone, by one kernel."""
+    for one, verdicts in zip(launches, gpu.many_here(launches, resident), strict=True):
+        assert np.array_equal(verdicts, planes.verdicts(run(one, "numpy").planes, one.n))
 
 
 def exchanged(params, r):
@@ -65,17 +71,21 @@ def same(got, expected):
         assert a is b if isinstance(b, bool) else np.array_equal(a, b)
 
 
+FEW_MASKS = "x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)"
+MANY_MASKS = " OR ".join(f"x BETWEEN {k} AND {k + k % 4} AND y IS NULL" for k in range(0, 100, 9))
+
+
 @pytest.mark.parametrize("n", SIZES[1:])
 def test_sizes(n, device):
-    p, all_of_them = edge_predicate()
-    launch = edge_statistics(0, n).launch(p.program)
-    got = agree(device, launch, random.Random(n))
-    assert planes.verdicts(got, n).tolist() == all_of_them[:n].tolist()
+    """Of kernels in which each lane keeps its word of few masks, and of one that joins many."""
+    stats = edge_statistics(0, n)
+    for where in (FEW_MASKS, MANY_MASKS):
+        agree(device, stats.launch(ss.PruningPredicate(where, EDGES).program), random.Random(n))
 
 
 # Comparisons of each lane with each literal.
 
-EDGES = {
+ENDS = {
     "i": lambda low, high: [low, low + 1, -1, 0, 1, 2**53, 2**53 + 1, high - 1, high],
     "u": lambda low, high: [0, 1, 2**31, 2**53, 2**53 + 1, 2**63, high - 1, high],
     "f": lambda low, high: [-math.inf, low, -1.0, -tiny(low), -0.0, 0.0, tiny(low), 2 * tiny(low), 1e-40, 1.0, 1 + 2**-20, 2.0**53, high, math.inf, math.nan],
@@ -90,7 +100,7 @@ def tiny(low):
 def values_of(lane):
     dtype = np.dtype(lane)
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-    made = EDGES[dtype.kind](*(float(e) if dtype.kind == "f" else int(e) for e in (info.min, info.max)))
+    made = ENDS[dtype.kind](*(float(e) if dtype.kind == "f" else int(e) for e in (info.min, info.max)))
     return np.array([v for v in made if dtype.kind == "f" or info.min <= v <= info.max], dtype)
 
 
@@ -101,11 +111,31 @@ def pack(op, *args):
 @pytest.mark.parametrize("lane", TYPES)
 def test_comparisons(lane, device):
     values, array, literal = values_of(lane), Node(Op.ARRAY, value=(0, lane)), Node(Op.PARAM, value=(0, lane))
-    roots = tuple(pack(op, array, literal) for op in (Op.LT, Op.LE, Op.GT, Op.GE))
-    launches = [Launch(len(values), roots, [values], [], [v]) for v in values]
-    for launch, got in zip(launches, judged_many(device, launches), strict=True):
-        same(got, run(launch, "numpy").planes)
-    agree(device, launches[0], random.Random(lane))
+    cases = [[Launch(len(values), (pack(op, array, literal),), [values], [], [v]) for v in values] for op in (Op.LT, Op.LE, Op.GT, Op.GE)]
+    compile_ahead(device, [(launches[0], FORMS) for launches in cases])
+    for launches in cases:
+        together(Resident(device), launches)
+        agree(device, launches[0], random.Random(lane))
+
+
+@pytest.mark.parametrize("ranges, room", [(40, 512), *[(300, gpu.PARAMETERS)] * LONG])
+def test_more_literals_than_arguments_have_room_for(ranges, room, device, monkeypatch):
+    """They lie in a table."""
+    monkeypatch.setattr(gpu, "PARAMETERS", room)
+    x, schema = np.arange(200) * ranges // 2, pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict({"x": {"min": x, "max": x + 3, "null_count": x * 0}}, schema)
+    launch = stats.launch(ss.PruningPredicate(" OR ".join(f"x BETWEEN {k * 13} AND {k * 13 + 1 + k % 4}" for k in range(ranges)), schema).program)
+    expected, todo = run(launch, "numpy").planes, np.array([1, 3], np.uint32)
+    assert not gpu.literals_fit(launch)
+    same(gpu.run(launch, Resident(device)), expected)
+    same(gpu.run(launch, Resident(device), todo), [p[todo] for p in expected])
+
+
+def test_more_columns_than_arguments_have_room_for(device):
+    tests = [Node(Op.LT, (Node(Op.ARRAY, value=(k, "int8")), Node(Op.PARAM, value=(0, "int8")))) for k in range(600)]
+    launch = Launch(9, (pack(Op.AND, *tests),), [np.arange(9, dtype=np.int8) for _ in tests], [], [np.int8(5)])
+    with pytest.raises(ss.DeviceError, match="600 arrays of bounds; a kernel takes 4096 bytes"):
+        gpu.run(launch, Resident(device))
 
 
 # IN lists: few runs as literals, many with a directory, keys spread evenly and not.
@@ -125,7 +155,7 @@ def test_sets(name, device):
         values = [v.decode() for v in members] if dtype.coded else members
         asked = [ss.PruningPredicate(c, schema) for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))]
         cases += [(stats.launch(p.program), [oracle.verdict(p.node, {("x",): f}) for f in facts]) for p in asked]
-    compile_ahead(device, [launch for launch, _ in cases])
+    compile_ahead(device, [(launch, FORMS) for launch, _ in cases])
     for launch, expected in cases:
         got = planes.verdicts(agree(device, launch, r), 150).tolist()
         assert got == expected or not expected
@@ -150,7 +180,8 @@ def random_predicates(seed, wanted, device):
             launch = stats.launch(p.program)
             if launch.shape not in seen and None in launch.answers:
                 seen.add(launch.shape)
-                cases.append((launch, p, [oracle.verdict(p.node, f, rows) for f, rows in zip(facts, z.rows, strict=True)]))
-    compile_ahead(device, [launch for launch, *_ in cases])
-    for launch, p, expected in cases:
-        assert planes.verdicts(agree(device, launch, r), launch.n).tolist() == expected, p.expr
+                forms = FORMS if LONG else ("all", r.choice(FORMS[1:]))
+                cases.append((launch, forms, p, [oracle.verdict(p.node, f, rows) for f, rows in zip(facts, z.rows, strict=True)]))
+    compile_ahead(device, [case[:2] for case in cases])
+    for launch, forms, p, expected in cases:
+        assert planes.verdicts(agree(device, launch, r, forms), launch.n).tolist() == expected, p.expr
