@@ -26,17 +26,26 @@ __device__ __forceinline__ u32 bytes(u32 four) { return four * 0x00204081u & 0x0
 """
 
 
-def verdicts_text(misses: bool) -> str:
-    """`kernel(n, out, match, miss)`: 0, 1 or 2 for each of n containers, four to a word of `out`, n a multiple of 64; without
-    `misses` there is no `miss`, and none is 2. A thread writes a word."""
-    sure = " + bytes(four & ~(miss[at >> 3] >> shift))" if misses else ""
+def verdicts_text(match: bool | None, miss: bool | None) -> str:
+    """`kernel(n, out, match, miss)`: 0, 1 or 2 for each of n containers, four to a word of `out`; n is a multiple of 64.
+
+    A thread writes a word.
+
+    Args:
+        match, miss: The one answer for all containers: there is no such argument. None: they differ.
+    """
+    planes = [name for name, answer in (("match", match), ("miss", miss)) if answer is None]
+    can_match, can_miss = (
+        f"{name}[at >> 3] >> shift & 15u" if answer is None else f"{15 if answer else 0}u" for name, answer in (("match", match), ("miss", miss))
+    )
     return _text(
-        ["const i64 n", "u32* __restrict__ out", "const u32* __restrict__ match", *["const u32* __restrict__ miss"] * misses],
+        ["const i64 n", "u32* __restrict__ out", *(f"const u32* __restrict__ {name}" for name in planes)],
         [
             f"const i64 at = (i64)blockIdx.x * {THREADS} + threadIdx.x;",
             "if (at << 2 >= n) return;",
-            "const u32 shift = (at & 7) << 2, four = match[at >> 3] >> shift & 15u;",
-            f"out[at] = bytes(four){sure};",
+            "const u32 shift = (at & 7) << 2;",
+            f"const u32 may = {can_match}, not_all = {can_miss};",
+            "out[at] = bytes(may) + bytes(may & ~not_all);",
         ],
         _NIBBLE,
     )

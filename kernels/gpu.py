@@ -171,8 +171,9 @@ def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArr
     size = out.shape[0] * 4
     if not size:
         return
-    given = [device.upload(np.full(size // 32, -int(p), np.int32).view(np.uint32)) if isinstance(p, bool) else p for p in planes]
-    text = cuda_tools.verdicts_text(len(planes) > 1)
+    match, miss = (*planes, True)[:2]
+    text = cuda_tools.verdicts_text(*(p if isinstance(p, bool) else None for p in (match, miss)))
+    given = [p for p in (match, miss) if not isinstance(p, bool)]
     device.start(device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *given])
 
 

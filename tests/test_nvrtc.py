@@ -85,8 +85,8 @@ def test_every_shape_compiles_within_registers(name):
 
 
 TOOLS = {
-    "verdicts": cuda_tools.verdicts_text(True),
-    "verdicts without misses": cuda_tools.verdicts_text(False),
+    "verdicts": cuda_tools.verdicts_text(None, None),
+    "verdicts without misses": cuda_tools.verdicts_text(None, True),
     "count": cuda_tools.count_text(),
     "positions": cuda_tools.positions_text(),
     "check": cuda_tools.check_text("float32", ("bits", "bytes")),
