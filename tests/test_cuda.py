@@ -166,8 +166,13 @@ def test_sets(name, device):
 
 @pytest.mark.parametrize("part", range(8 if LONG else 2))
 def test_random_predicates(part, device):
-    r, cases, seen = random.Random(f"cuda {part}"), [], set()
-    while len(seen) < (300 if LONG else 40):
+    random_predicates(f"cuda {part}", 300 if LONG else 40, device)
+
+
+def random_predicates(seed, wanted, device):
+    """As many shapes as are wanted, in all forms."""
+    r, cases, seen = random.Random(seed), [], set()
+    while len(seen) < wanted:
         z, schema = random_zone_map(r, r.choice((3, 64, 65, 70, 200)))
         stats, facts = z.statistics(schema), [z.facts(j) for j in range(len(z.rows))]
         for _ in range(6):
