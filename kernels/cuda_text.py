@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.emit import Body, emit, inputs, join
+from skipstone.kernels.emit import INPUTS, Body, emit, inputs, join, number
 from skipstone.kernels.keys import EDGE
 
 # A test judges one container, which is its lane's.
@@ -25,9 +25,10 @@ EMIT: Final = {
     Op.GE: "({0} >= {1})",
     Op.AND: "({0} & {1})",
     Op.OR: "({0} | {1})",
-    Op.ANY_IN: "any_in({0}, {1}, {2}, {4}, {5}, {6})",
-    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {4}, {5}, {6})",
+    Op.ANY_IN: "any_in({0}_{4}, {1}, {2}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}_{4}, {0}, {1}, {2}, {4}, {5}, {6})",
 }
+RANK: Final = "const i64 {0}_{4} = below({0}, {4}, {5}, {6});"  # of a lower bound among the ends of a set's runs, for all tests of both
 TYPES: Final = {
     "int8": "signed char",
     "int16": "short",
@@ -47,6 +48,10 @@ TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of 
 # way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
 # its place: words of one test take at most 32 registers.
 AHEAD: Final = 64
+# Masks up to which a lane keeps its word of each: more take so many registers that too few lanes have room beside each
+# other. Then words are joined one by one, which takes a fifth more instructions.
+MASKS: Final = 16
+TESTS: Final = 128  # masks that are written out one after the other: texts of more take seconds to compile
 KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
@@ -78,17 +83,16 @@ template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, cons
 
 __device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
 
+// Of k runs that end below `low`.
 template <class T>
-__device__ __forceinline__ bool any_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool any_in(i64 k, T high, const T* firsts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return k < runs(lines, frame) && firsts[k] <= high;
 }}
 
 template <class T>
-__device__ __forceinline__ bool not_all_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
 }}
 """
@@ -128,7 +132,7 @@ def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes alone: a word for each lane
-    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape)), 1)
+    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
@@ -146,6 +150,10 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
 def _width(shape: DeviceShape) -> int:
     """Bytes of bounds of a container."""
     return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
+
+
+def _masks(shape: DeviceShape) -> int:
+    return len({n for root in shape.roots for n in root.walk() if n.op is Op.PACK})
 
 
 def _arguments(shape: DeviceShape) -> list[str]:
@@ -178,42 +186,80 @@ def _place(word: str) -> str:
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
 
-def _live(body: Body, into: str) -> list[str]:
+def _live(texts: list[str], into: str) -> list[str]:
     """Write a lane's word of each root."""
     return [
         "const i64 left = n - (w << 5);",
         "const u32 live = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;",
-        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(o for o in body.outputs if o is not None)),
+        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(texts)),
     ]
 
 
+class _Logic(NamedTuple):
+    """How votes become the words of roots.
+
+    Attributes:
+        kept: What each lane keeps of its own word of the tile.
+        each: What is done for every word of the tile, w, the j-th.
+        after: What is done then, once for the lane's own word w.
+        words: What the roots' words are in the end.
+    """
+
+    kept: list[str]
+    each: list[str]
+    after: list[str]
+    words: list[str]
+
+
+def _logic(shape: DeviceShape, body: Body) -> _Logic:
+    roots = [o for o in body.outputs if o is not None]
+    votes, ranks = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks], _ranks(shape)
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
+    if len(votes) <= MASKS:
+        kept = [f"m{m}" for m in range(len(votes))]
+        asked = [f"const u32 t{m} = {vote};" for m, vote in enumerate(votes)]
+        return _Logic(kept, [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
+    kept = [f"v{i}" for i in range(len(roots))]
+    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes)]
+    return _Logic(kept, [*ranks, *asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+
+
+def _ranks(shape: DeviceShape) -> list[str]:
+    """What tests of long sets share: a lookup takes longer than all else that they do."""
+    tests = [n for root in shape.roots for n in root.walk() if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET]
+    return list(dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests))
+
+
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen = shape.form == "chosen"
-    kinds, planes, masks = inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE)), range(len(body.masks))
+    chosen, kinds, logic = shape.form == "chosen", inputs(shape.roots, Op.ARRAY), _logic(shape, body)
     # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
     base = ["const i64 base = first << 5 | lane;", f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"]
-    near = ["const i64 i = base + (j << 5);", "const bool in = (int)(j << 5) < rest;"]
+    near = ["const i64 i = base + (j << 5), w = first + j < words ? first + j : first;", "const bool in = (int)(j << 5) < rest;"]
     far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
         *(() if chosen else base),
-        f"#pragma unroll {max(min(TILE, AHEAD // max(_width(shape), 1)), 1)}",
+        f"#pragma unroll {_loaded(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
         *(f"    {line}" for line in (far if chosen else near)),
         *(f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};" for a, t in enumerate(kinds)),
-        *(f"    const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"    m{m} = lane == j ? t{m} : m{m};" for m in masks),
+        *(f"    {line}" for line in logic.each),
         "}",
     ]
     return [
         *_start(shape, "count << 1" if chosen else "(n + 63) >> 6 << 1"),
-        *(f"u32 m{m} = 0;" for m in masks),
+        *(f"u32 {name} = 0;" for name in logic.kept),
         *(lanewise if body.masks else ()),
         "const i64 k = first + lane;",
         f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
-        *(f"const u32 k{p} = q{p}[w];" for p in range(planes)),
-        *_live(body, "k"),
+        *logic.after,
+        *_live(logic.words, "k"),
     ]
+
+
+def _loaded(shape: DeviceShape) -> int:
+    """Words of a tile whose bounds are loaded at a time."""
+    return max(min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1)), 1)
 
 
 def _word(k: str) -> str:
@@ -222,7 +268,7 @@ def _word(k: str) -> str:
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, planes = tile(shape), inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE))
+    size, kinds, logic = tile(shape), inputs(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -231,20 +277,20 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         f"    {_place('(first + j)')}",
         *(f"    b{a}[j] = a{a}[i];" for a in range(len(kinds))),
         "}",
-        "const i64 w = first + lane;",
-        f"const bool writes = lane < {size} && w < words;",
-        *(f"const u32 k{p} = writes ? q{p}[w] : 0u;" for p in range(planes)),
+        f"const bool writes = lane < {size} && first + lane < words;",
+        "const i64 w = writes ? first + lane : first;",
+        *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
         *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
-        *(f"    u32 m{m} = 0;" for m in range(len(body.masks))),
+        *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
+        "        const i64 w = first + j < words ? first + j : first;",
         *(f"        const {TYPES[t]} x{a} = b{a}[j];" for a, t in enumerate(kinds)),
-        *(f"        const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"        m{m} = lane == j ? t{m} : m{m};" for m in range(len(body.masks))),
+        *(f"        {line}" for line in logic.each),
         "    }",
         "    if (writes) {",
-        *(f"        {line}" for line in _live(body, "row * words + w")),
+        *(f"        {line}" for line in _live(logic.words, "row * words + w")),
         "    }",
         "}",
     ]

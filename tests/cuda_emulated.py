@@ -74,6 +74,7 @@ class Emulated(StandIn):
         super().__init__(size)
         self.folder = folder
         self.launches = 0
+        self.only: range | None = None  # blocks that are run, of grids that are too large to run all
         self._functions: dict[str, Function] = {}
         with LOCK:
             self._start = _shim(folder)
@@ -106,9 +107,9 @@ class Emulated(StandIn):
         values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
         regions = np.array([(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
         with LOCK:
-            wrong = self._start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS)
+            run = self.only or range(blocks)
+            wrong = self._start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS, run.start, run.stop)
         self.launches += 1
-        self.done(arrays)
         if wrong is not None:
             raise Wrong(re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode()))
 
@@ -133,7 +134,7 @@ def _shim(folder: Path) -> Any:
     if not SHIM:
         library = ctypes.CDLL(str(_build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)), mode=ctypes.RTLD_GLOBAL)
         library.shim_start.restype = ctypes.c_char_p
-        library.shim_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint32]
+        library.shim_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_uint32] * 4]
         SHIM.append(library.shim_start)
     return SHIM[0]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from skipstone.ir.errors import BackendMissing
+from skipstone.ir.errors import BackendMissing, DeviceError
 from skipstone.kernels import nvrtc
 from skipstone.kernels.cuda_text import THREADS
 from tests import ptx
-from tests.cuda_memory import Memory
+from tests.cuda_memory import Memory, Wrong
 from tests.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
 
 
@@ -25,6 +26,9 @@ def _missing() -> str | None:
 
 
 MISSING = _missing()
+
+
+_ptx = functools.cache(lambda text, arch, options: nvrtc.ptx_of(text, arch, options=options))
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ class Interpreted(StandIn):
     def function(self, text: str) -> Function:
         """The function named `kernel` of a text."""
         if text not in self._functions:
-            made = self.change(nvrtc.ptx_of(text, self.arch, options=self.options))
+            try:
+                made = self.change(_ptx(text, self.arch, self.options))
+            except DeviceError as e:
+                raise Wrong(str(e)) from None
             self._functions[text] = Function(ptx.parse(made), parameters_of(text))
         return self._functions[text]
 

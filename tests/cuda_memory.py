@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import weakref
 from typing import Any, Final
 
@@ -11,7 +12,8 @@ import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
 
-UNSET, SET, FRESH = 0, 1, 2  # what is known of a byte: nothing was put there, something was, the launch that runs did
+SET, UNSET, FRESH = 0, 1, 2  # what is known of a byte: something was put there, nothing was, the launch that runs did
+NO_RESERVE: Final = 0x4000  # of Linux; Python has the name from 3.13 on
 MARGIN: Final = 128  # bytes of nobody before and after an array
 
 
@@ -27,6 +29,14 @@ class Room:
         start = MARGIN // 2 + (size - (self._all.ctypes.data + MARGIN // 2)) % (2 * size)
         self.bytes = self._all[start : start + nbytes]
         self.known = np.full(nbytes, UNSET, np.uint8)
+
+
+class Vast(Room):
+    """As many zeros as one likes: only what is touched takes memory of the host."""
+
+    def __init__(self, nbytes: int) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+        self.bytes, self.known = (np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8) for _ in range(2))
 
 
 class Memory:
@@ -124,6 +134,10 @@ class Store:
         room = Room(nbytes, np.dtype(dtype).itemsize)
         self._rooms.add(room)
         return Memory(room, 0, dtype, (count,))
+
+    def vast(self, count: int, dtype: npt.DTypeLike) -> Memory:
+        """Zeros."""
+        return Memory(Vast(count * np.dtype(dtype).itemsize), 0, dtype, (count,))
 
     def put(self, values: npt.NDArray[Any]) -> Memory:
         """A copy of host values."""

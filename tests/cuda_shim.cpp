@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <vector>
 
 #include "cuda_shim.h"
 
@@ -20,7 +21,7 @@ namespace {
 constexpr int WARP = 32;
 constexpr uintptr_t STACK = 1 << 18;
 enum class State { READY, MEETS, DONE };
-enum Shadow : unsigned char { UNSET, SET, FRESH };  // FRESH: written by this launch
+enum Shadow : unsigned char { SET, UNSET, FRESH };  // FRESH: written by this launch
 
 struct Lane {
     ucontext_t start;
@@ -48,6 +49,7 @@ void (*entry)(void**);
 void** arguments;
 const Region* regions;
 int count, last;
+std::vector<unsigned char*> written;
 
 void leave()
 {
@@ -151,7 +153,7 @@ void touch(uintptr_t p, uintptr_t size, bool store)
             for (uintptr_t i = p - r.begin; i < p + size - r.begin && !*wrong; ++i) {
                 unsigned char& shadow = r.shadow[i];
                 if (shadow == FRESH) describe("race: %s byte %lu of array %d, which this launch wrote", does, i, last);
-                else if (store) shadow = FRESH;
+                else if (store) shadow = FRESH, written.push_back(&shadow);
                 else if (shadow == UNSET) describe("unset: reads byte %lu of array %d, which nobody wrote", i, last);
             }
         if (*wrong) leave();
@@ -203,22 +205,21 @@ void __syncwarp(unsigned mask) { exchange(__builtin_return_address(0), mask, 0);
 
 unsigned long long shim_shuffle(unsigned mask, unsigned long long bits, int source) { return exchange(__builtin_return_address(0), mask, bits)[source]; }
 
-// What is wrong with a launch, or null.
-const char* shim_start(void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads)
+// Runs blocks [begin, end) of a launch. Returns what is wrong with it, or null.
+const char* shim_start(void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads, uint32_t begin, uint32_t end)
 {
     entry = text, arguments = values, regions = arrays, count = (int)size, last = 0, *wrong = 0;
     shim_now.threads = {threads, 1, 1};
     shim_now.blocks = {blocks, 1, 1};
     if (!lanes[0].stack) forget();
-    for (uint32_t block = 0; block < blocks; ++block) {
+    for (uint32_t block = begin; block < end && !*wrong; ++block) {
         shim_now.block = {block, 0, 0};
-        for (uint32_t first = 0; first < threads; first += WARP)
-            if (!warp(first)) {
-                forget();
-                return wrong;
-            }
+        for (uint32_t first = 0; first < threads && !*wrong; first += WARP)
+            if (!warp(first)) forget();
     }
-    return nullptr;
+    for (unsigned char* shadow : written) *shadow = SET;
+    written.clear();
+    return *wrong ? wrong : nullptr;
 }
 
 #define ACCESS(size)                                                        \

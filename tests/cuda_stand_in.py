@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.kernels.cuda_text import TYPES
-from tests.cuda_memory import SET, Memory, Store, Wrong
+from tests.cuda_memory import FRESH, SET, Memory, Store, Wrong
 
 LANES: Final = {text: np.dtype(lane) for lane, text in TYPES.items()}
 PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
@@ -118,7 +118,7 @@ class StandIn:
         """What the launch wrote is there for the next."""
         for p, a in arrays:
             if p.written:
-                np.minimum(a.known, SET, out=a.known)
+                a.known[a.known == FRESH] = SET
 
 
 def value_of(given: Memory | np.generic) -> npt.NDArray[Any]:

@@ -31,7 +31,7 @@ JOINS: Final = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xo
 SUMS: Final = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 COMPARES: Final = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 UNORDERED: Final = {"neu": "eq", "geu": "lt", "gtu": "le", "leu": "gt", "ltu": "ge"}  # what holds where its opposite does not, so for NaN
-STEPS: Final = 1_000_000  # blocks of a text that a launch may run
+STEPS: Final = 20_000  # blocks of a text that a launch may run
 
 
 @dataclass(frozen=True)
