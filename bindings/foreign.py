@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.given import KEYS, leaf_named
@@ -76,7 +77,7 @@ class Bounds(Mapping[Path, Raw]):
     @property
     def nbytes(self) -> int:
         """Bytes of bounds that the device holds, mended ones included."""
-        own = sum(f.n * f.type.bit_width // 8 for found in self._foreign.values() for f in found.values() if f.told is not None)
+        own = sum(f.n * np.dtype(f.told).itemsize for found in self._foreign.values() for f in found.values() if f.told is not None)
         given = {f.data[0] for found in self._foreign.values() for f in found.values()}
         lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
         return int(own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -146,6 +146,14 @@ def prepare(program: Program, source: Source, look: Callable[[Key, DType], Colum
     out = _compact(roots, builder.launch)
     out.guards = [builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards]
     return out
+
+
+def alike(launches: Sequence[Launch]) -> list[list[int]]:
+    """The numbers of launches, together where they differ in literals alone: of one shape, over the same arrays, planes and sets."""
+    found: dict[Any, list[int]] = {}
+    for i, launch in enumerate(launches):
+        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []).append(i)
+    return list(found.values())
 
 
 def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:

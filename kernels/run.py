@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.kernels import cache, cupy_gpu, gpu, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.device import DeviceArray
-from skipstone.kernels.launch import Launch
+from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
 from skipstone.kernels.resident import Resident
 
@@ -167,10 +167,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     launches = [launch.here for launch in launches]
     rows = numba_cpu.rows_of(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    alike: dict[Any, list[int]] = {}
-    for i, launch in enumerate(launches):
-        alike.setdefault(_reads(launch), []).append(i)
-    for places in alike.values():
+    for places in alike(launches):
         first = launches[places[0]]
         if together(first, len(places), backend):
             for guard in first.guards:
@@ -232,11 +229,6 @@ def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     found = gpu.run(launch, on, todo)
     count = (word_count(launch.n) if todo is None else len(todo)) * 64
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
-
-
-def _reads(launch: Launch) -> Any:
-    """What launches must have in common to be judged together."""
-    return launch.shape, *(id(a) for a in launch.arrays), *(id(p) for p in launch.planes)
 
 
 def together(launch: Launch, count: int, backend: Backend) -> bool:
