@@ -11,7 +11,7 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.run import BACKENDS, choose
-from tests.cuda_emulated import device  # noqa: F401
+from tests.cuda_emulated import device, where  # noqa: F401
 from tests.cuda_interpreted import interpreted  # noqa: F401
 from tests.spark_session import connect, spark  # noqa: F401
 

@@ -16,7 +16,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.ir.types import Kind, from_arrow
-from skipstone.kernels import cuda_tools, cupy_gpu, descend, gpu
+from skipstone.kernels import cuda_tools, descend, gpu
 from skipstone.kernels.adopted import lanes_there
 from skipstone.kernels.columns import Raw, pack_column
 from skipstone.kernels.foreign import foreign_of
@@ -29,19 +29,6 @@ from tests.strategies import TYPES, Field, array_of
 from tests.test_backends import SIZES, agree, edge_statistics, random_zone_map
 from tests.test_levels import eager, same  # noqa: F401
 from tests.zonemaps import hostile
-
-
-@pytest.fixture(params=["emulated", pytest.param("card", marks=pytest.mark.gpu)])
-def where(request, monkeypatch):
-    """A device that judges kernels while it runs them, and a real one; the one that backend "cupy" finds."""
-    if request.param == "emulated":
-        found = request.getfixturevalue("device")
-        monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
-        return found
-    try:
-        return cupy_gpu.device()
-    except ss.SkipstoneError as e:
-        pytest.skip(f"no CUDA device: {e}")
 
 
 def here(where, found):
