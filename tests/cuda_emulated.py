@@ -29,6 +29,7 @@ from skipstone.kernels import cupy_gpu
 from skipstone.kernels.cuda_text import THREADS
 from tests.cuda_memory import Memory, Wrong
 from tests.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
+from tests.effort import LONG
 
 HERE: Final = Path(__file__).parent
 
@@ -159,11 +160,11 @@ def device(tmp_path_factory):
     return Emulated(tmp_path_factory.mktemp("kernels"))
 
 
-@pytest.fixture(params=["emulated", pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)])
 def where(request, monkeypatch):
-    """A device that judges kernels while it runs them, and a real one; the one that backend "cupy" finds."""
-    if request.param == "emulated":
-        found = request.getfixturevalue("device")
+    """Devices that judge kernels while they run them, and a real one; the one that backend "cupy" finds."""
+    if request.param != "card":
+        found = request.getfixturevalue(request.param)
         monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
         return found
     try:
