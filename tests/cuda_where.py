@@ -7,14 +7,12 @@ from skipstone.ir.errors import SkipstoneError
 from skipstone.kernels import cupy_gpu
 from tests.effort import LONG
 
-STANDING_IN = {"emulated": "device", "interpreted": "interpreted"}
 
-
-@pytest.fixture(params=["emulated", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)])
 def where(request, monkeypatch):
-    """A device that judges kernels while it runs them, and a real one; the one that backend "cupy" finds."""
-    if request.param in STANDING_IN:
-        found = request.getfixturevalue(STANDING_IN[request.param])
+    """Devices that judge kernels while they run them, and a real one; the one that backend "cupy" finds."""
+    if request.param != "card":
+        found = request.getfixturevalue(request.param)
         monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
         return found
     try:

@@ -28,6 +28,12 @@ from tests.test_membership_kernels import axis_values, containers
 FORMS = ("all", "chosen", "many")
 
 
+@pytest.fixture
+def device(where):
+    """The stand-in that watches; and the card, if there is one."""
+    return where
+
+
 def shapes(launch, forms=FORMS):
     """What a launch needs compiled."""
     return [DeviceShape(launch.shape, form) for form in forms if launch.params or form != "many"]
