@@ -64,9 +64,10 @@ class OnDevice(Packed):
         key sets likewise; `device_nbytes` says how much lies there. What only the host knows, such as statistics of calls
         (`a + b`), is made there and uploaded.
 
-        "auto" asks the device from some 65,000 containers on, and where that fails, out of memory or lost, goes on with the CPU
-        and warns once; `backend="cupy"` asks it always, and raises. Pickles and copies are statistics in host memory. In a
-        forked child these statistics cannot be used on the device: CUDA does not survive a fork.
+        "auto" asks the device from some 65,000 containers on, once the kernel of a predicate's shape is compiled. Where the device
+        fails, out of memory or lost, it goes on with the CPU and warns once; `backend="cupy"` asks the device always, and raises.
+        Pickles and copies are statistics in host memory. In a forked child these statistics cannot be used on the device:
+        CUDA does not survive a fork.
 
         Args:
             device: Its number, as CUDA counts them; None: CuPy's current one.

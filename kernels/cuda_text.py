@@ -8,7 +8,7 @@ Nothing is shared between warps: no shared memory, no atomics, one writer for ea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +98,9 @@ __device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts
 """
 
 
+Form: TypeAlias = Literal["all", "chosen", "many"]
+
+
 class DeviceShape(NamedTuple):
     """What a device kernel is compiled for.
 
@@ -107,7 +110,7 @@ class DeviceShape(NamedTuple):
     """
 
     roots: tuple[Node, ...]
-    form: Literal["all", "chosen", "many"] = "all"
+    form: Form = "all"
 
 
 def source_of(shape: DeviceShape) -> str:

@@ -179,6 +179,10 @@ class CupyDevice:
                 self._functions[text] = module.get_function("kernel")
         return self._functions[text]
 
+    def ready(self, text: str) -> bool:
+        """Whether the function of a text is loaded."""
+        return text in self._functions
+
     def start(self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]) -> None:
         """Start blocks on CuPy's current stream."""
         with self._here("start a kernel"):

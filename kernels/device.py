@@ -53,6 +53,10 @@ class Device(Protocol):
         """The function named `kernel` of a text: from memory, from disk, or compiled now."""
         ...
 
+    def ready(self, text: str) -> bool:
+        """Whether `function` would give that of a text at once."""
+        ...
+
     def start(self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]) -> None:
         """Start blocks of `cuda_text.THREADS` threads."""
         ...

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cuda_tools
-from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, source_of, tables, tile
+from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, Form, source_of, tables, tile
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, word_count
@@ -37,6 +37,13 @@ def literals_fit(launch: Launch) -> bool:
 def _pointers(launch: Launch) -> int:
     """Arguments beside the literals, but for no more tables of these than there are lane types."""
     return len(launch.arrays) + len(launch.planes) + len(launch.sets) + launch.answers.count(None) + 3 + len(TYPES)
+
+
+def ready(launch: Launch, form: Form) -> bool:
+    """Whether the kernel of a launch is at hand, on the device that it lives on; else it is compiled behind the scenes."""
+    assert launch.on is not None
+    form = form if literals_fit(launch) else "many"
+    return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
@@ -147,7 +154,7 @@ def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) ->
     one, device, rows = launches[0], resident.device, len(launches)
     if not fits(one):
         raise DeviceError(f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'")
-    form: Literal["all", "chosen", "many"] = "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
+    form: Form = "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
     shape, words = DeviceShape(one.shape, form), 2 * (word_count(one.n) if todo is None else len(todo))
     which: list[Any] = [np.int64(rows)] if form == "many" else [] if todo is None else [device.upload(todo), np.int64(len(todo))]
     literals: list[Any] = list(one.params) if form != "many" else [device.upload(t) for t in tables([launch.params for launch in launches])]

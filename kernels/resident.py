@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError, SkipstoneError
+from skipstone.kernels import cache
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch
 
@@ -68,6 +69,13 @@ class Resident:
             guard.touch()
         arrays, planes, sets = (self._there(given) for given in (launch.arrays, launch.planes, launch.sets))
         return arrays, [p.view(np.uint32) for p in planes], sets
+
+    def ready(self, text: str) -> bool:
+        """Whether the device has the function of a text; else it is compiled behind the scenes."""
+        if os.getpid() != self._process or self._device.ready(text):
+            return True  # of a fork too: who asks the device is told
+        cache.compile_behind((text, self._device), lambda asked: self._device.function(asked[0]))
+        return False
 
     def _there(self, arrays: Iterable[Any]) -> list[DeviceArray]:
         return [self._copy(a) if isinstance(a, np.ndarray) else a for a in arrays]

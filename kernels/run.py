@@ -12,6 +12,7 @@ import numpy.typing as npt
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.kernels import cache, cupy_gpu, gpu, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
+from skipstone.kernels.cuda_text import Form
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
@@ -62,12 +63,13 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     """
     words = word_count(launch.n) if todo is None else len(todo)
     asked = launch.n if todo is None else words * 64
-    name = choose(launch, backend, asked)
+    form: Form = "all" if todo is None else "chosen"
+    name = choose(launch, backend, asked, form)
     if name == "cupy" and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts))) is not None:
         return there
     if name == "cupy" or (name != "none" and launch.elsewhere is not None):
         launch = launch.here
-        name = choose(launch, backend, asked)
+        name = choose(launch, backend, asked, form)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
@@ -107,8 +109,8 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     return Result([p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at)
 
 
-def choose(launch: Launch, backend: Backend, n: int) -> str:
-    """The backend that will judge n containers of a launch; "none" when nothing is left to compute."""
+def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
+    """The backend that will judge n containers of a launch, by a kernel of some form; "none" when nothing is left to compute."""
     if backend not in BACKENDS:
         raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
     if backend == "cupy" and launch.on is None:
@@ -118,7 +120,7 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
     if backend != "auto":
         return backend
     alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
-    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (n >= gpu.WORTH or alone):
+    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
         return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
@@ -161,7 +163,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     """
     n = launches[0].n
     lives_there = backend == "cupy" or launches[0].on is not None
-    if lives_there and {choose(launch, backend, n * len(launches)) for launch in launches} | {"none"} == {"cupy", "none"}:
+    if lives_there and {choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches} | {"none"} == {"cupy", "none"}:
         if (there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))) is not None:
             return there
     launches = [launch.here for launch in launches]

@@ -7,6 +7,7 @@ import copy
 import gc
 import pickle
 import random
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -148,6 +149,21 @@ def test_few_containers_are_left_to_the_cpu(where, monkeypatch):
     p.prune(stats)
     assert p.backends_text == "numpy 1 times, cupy 1 times"
     assert f"device      {where.name}" in p.explain(stats)
+
+
+def test_nobody_waits_for_a_compiler(where, monkeypatch):
+    """While the kernel of a new shape is compiled, the CPU answers; who insists on the device waits."""
+    stats, compiled = small().to_device(where), threading.Event()
+    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(where, "ready", lambda text: compiled.is_set())
+    function = where.function
+    monkeypatch.setattr(where, "function", lambda text: (function(text), compiled.set())[0])
+    p = ss.PruningPredicate("x > 5 AND f < 3 OR f >= 8 AND x < 9", SCHEMA)
+    first = p.prune(stats).tolist()
+    assert p.backends_text == "numpy 1 times"
+    assert compiled.wait(60)
+    assert p.prune(stats).tolist() == first
+    assert p.backends_text == "numpy 1 times, cupy 1 times"
 
 
 def test_copies_and_pickles_are_in_host_memory(where):
