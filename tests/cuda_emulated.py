@@ -24,8 +24,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-import skipstone as ss
-from skipstone.kernels import cupy_gpu
 from skipstone.kernels.cuda_text import THREADS
 from tests.cuda_memory import Memory, Wrong
 from tests.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
@@ -157,16 +155,3 @@ def device(tmp_path_factory):
     if MISSING:
         pytest.skip(MISSING)
     return Emulated(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture(params=["emulated", pytest.param("card", marks=pytest.mark.gpu)])
-def where(request, monkeypatch):
-    """A device that judges kernels while it runs them, and a real one; the one that backend "cupy" finds."""
-    if request.param == "emulated":
-        found = request.getfixturevalue("device")
-        monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
-        return found
-    try:
-        return cupy_gpu.device()
-    except ss.SkipstoneError as e:
-        pytest.skip(f"no CUDA device: {e}")
