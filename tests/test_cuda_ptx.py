@@ -11,7 +11,7 @@ import skipstone as ss
 from skipstone.kernels import cuda_text, gpu
 from skipstone.kernels.resident import Resident
 from skipstone.kernels.run import run
-from tests import ptx, test_cuda, test_cuda_faults
+from tests import ptx, ptx_values, test_cuda, test_cuda_faults
 from tests.cuda_interpreted import MISSING, Interpreted
 from tests.cuda_memory import Wrong
 from tests.effort import LONG
@@ -206,14 +206,26 @@ MEANINGS = [
 
 @pytest.mark.parametrize("instruction, operands, result", MEANINGS)
 def test_instructions(instruction, operands, result):
-    types, kind, make = ptx._pure(tuple(instruction.split(".")))
+    types, kind, make = ptx_values.pure(tuple(instruction.split(".")))
     with np.errstate(all="ignore"):
-        made = make(*(np.array([v]).astype(ptx.DTYPES[t]) for v, t in zip(operands, types, strict=True)))
-    assert made.astype(ptx.DTYPES[kind])[0] == result
+        made = make(*(np.array([v]).astype(ptx_values.DTYPES[t]) for v, t in zip(operands, types, strict=True)))
+    assert made.astype(ptx_values.DTYPES[kind])[0] == result
 
 
-@pytest.mark.parametrize("line", ["fma.rn.f32 %f1, %f2, %f3, %f4;", "bar.sync 0;", "atom.global.add.u32 %r1, [%rd1], 1;", "setp.like.s32 %p1, %r1, %r2;",
-                                  "cvt.rni.s64.f64 %rd1, %fd1;", "call kernel;", "add.approx.f32 %f1, %f2, %f3;", ".shared .b32 x[4];"])  # fmt: skip
+NOT_KNOWN = (
+    *("fma.rn.f32 %f1, %f2, %f3, %f4;", "add.approx.f32 %f1, %f2, %f3;", "cvt.rni.s64.f64 %rd1, %fd1;", "setp.like.s32 %p1, %r1, %r2;"),
+    *(
+        "bar.sync 0;",
+        "call kernel;",
+        "vote.sync.any.pred %p1, %p2, -1;",
+        "atom.global.add.u32 %r1, [%rd1], 1;",
+        "ld.local.u32 %r1, [%rd1];",
+        ".shared .b32 x[4];",
+    ),
+)
+
+
+@pytest.mark.parametrize("line", NOT_KNOWN)
 def test_what_is_not_known_is_refused(line):
     with pytest.raises(Wrong, match="not known"):
         ptx.parse(f".visible .entry kernel(\n)\n{{\n{line}\n}}\n")
