@@ -1,31 +1,38 @@
-"""Statistics on a device: copies of host ones, and those that other libraries keep there."""
+"""Statistics that may live on a device: what `Statistics` can do of that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import weakref
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-import pyarrow as pa
+import numpy as np
 
-from skipstone.bindings.given import KEYS, leaf_named
-from skipstone.ir.errors import SkipstoneError, StatisticsError
-from skipstone.ir.node import Path
-from skipstone.ir.types import DType, leaves_of
+from skipstone.bindings.foreign import Bounds
+from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Node, Path
+from skipstone.ir.types import DType
 from skipstone.kernels import cupy_gpu
-from skipstone.kernels.adopted import lanes_there
 from skipstone.kernels.columns import Column, Raw
 from skipstone.kernels.device import Device
-from skipstone.kernels.foreign import Foreign, all_of_arrow, foreign_of, lies_there
+from skipstone.kernels.index import Index
 from skipstone.kernels.kept import Kept
+from skipstone.kernels.launch import Key, Launch, prepare
+from skipstone.kernels.packed import DERIVED, PREPARED, Packed
 from skipstone.kernels.resident import Resident
-
-if TYPE_CHECKING:
-    from skipstone.bindings.statistics import Statistics
 
 
 def device_of(device: int | Device | None) -> Device:
-    """What a caller means by a device."""
+    """What a caller means by a device.
+
+    Raises:
+        SkipstoneError: it is none.
+        BackendMissing, DeviceError: it is not there, or cannot be used.
+    """
     if device is None or isinstance(device, int):
         return cupy_gpu.device(device)
     if not hasattr(device, "upload"):
@@ -33,121 +40,126 @@ def device_of(device: int | Device | None) -> Device:
     return device
 
 
-class Bounds(Mapping[Path, Raw]):
-    """Statistics as they came, of which some bounds lie on a device. Read as `Raw` these are downloaded, once.
+class OnDevice(Packed):
+    """Statistics in host memory, or on a device: copies that stay there, and bounds that were there before."""
 
-    Args:
-        raws: The others; a bound that lies there is null.
-        foreign: By column its "min", its "max", or both.
-        resident: Where they lie.
-    """
+    _raw: Mapping[Path, Raw]
+    _index: Index | None
+    _resident: Resident | None = None
 
-    def __init__(self, raws: Mapping[Path, Raw], foreign: Mapping[Path, Mapping[str, Foreign]], resident: Resident) -> None:
-        self._raws, self._foreign, self._resident = raws, foreign, resident
-        self._read: Kept[Path, Raw] = Kept()
-        self._columns: Kept[tuple[Path, DType], Column] = Kept()
+    @abstractmethod
+    def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+        """A column packed of statistics as they came."""
 
-    def __getitem__(self, path: Path) -> Raw:
-        raw = self._raws[path]
-        return self._read.get(path, lambda: replace(raw, **{key: f.to_arrow(self._resident.device) for key, f in self._foreign.get(path, {}).items()}))
+    def alike(self) -> Self:
+        """New statistics that share everything with these."""
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        return out
 
-    def __iter__(self) -> Iterator[Path]:
-        return iter(self._raws)
+    def to_device(self, device: int | Device | None = None) -> Self:
+        """The same statistics to be judged on a GPU, where what predicates read stays from one to the next.
 
-    def __len__(self) -> int:
-        return len(self._raws)
+        Everything that takes statistics takes these. A column is uploaded when a predicate first reads it, levels, codes and
+        key sets likewise; `device_nbytes` says how much lies there. What only the host knows, such as statistics of calls
+        (`a + b`), is made there and uploaded.
 
-    def there(self, path: Path, dtype: DType) -> bool:
-        """Whether the bounds of a column can be judged as they lie."""
-        found = self._foreign.get(path, {})
-        raw = self._raws.get(path)
-        # A bound that is on the host alone would be inverted unnoticed.
-        mixed = raw is not None and any(a is not None and not pa.types.is_null(a.type) for a in (raw.min, raw.max))
-        return bool(found) and not mixed and all(f.n and f.suits(dtype) for f in found.values())
+        "auto" asks the device from some 65,000 containers on, and where that fails, out of memory or lost, goes on with the CPU
+        and warns once; `backend="cupy"` asks it always, and raises. Pickles and copies are statistics in host memory. In a
+        forked child these statistics cannot be used on the device: CUDA does not survive a fork.
 
-    def column(self, path: Path, dtype: DType, planes: Column) -> Column:
-        """A column whose bounds lie on the device, with the planes of one that has none."""
+        Args:
+            device: Its number, as CUDA counts them; None: CuPy's current one.
 
-        def made() -> Column:
-            found = self._foreign[path]
-            low, high = lanes_there(self._resident.device, dtype, found.get("min"), found.get("max"))
-            return replace(planes, lane=dtype.lane, low=low, high=high)
+        Returns:
+            New statistics, which share what is in host memory with these. Arrays come from CuPy's current memory pool;
+            kernels run on CuPy's current stream.
 
-        return self._columns.get((path, dtype), made)
+        Raises:
+            BackendMissing: CuPy, a driver or a device is not there.
+            DeviceError: the device cannot be used.
 
-    def counts(self, path: Path) -> Raw:
-        """All but the bounds."""
-        return replace(self._raws[path], min=None, max=None)
+        Example:
+            >>> there = stats.to_device()  # doctest: +SKIP
+            >>> PruningPredicate("x > 5", schema).survivors(there, out="device")  # doctest: +SKIP
+            array([3, 17, 20])
+        """
+        if self._resident is not None and device is None:
+            return self
+        resident = Resident(device_of(device))
+        out = self.alike()
+        if isinstance(self._raw, Bounds):
+            out._raw = self._raw.here()
+        return out.on(resident)
 
-    def here(self) -> dict[Path, Raw]:
-        """All of them, in host memory."""
-        return {path: self[path] for path in self}
+    def with_bounds(self, bounds: Bounds, resident: Resident) -> Self:
+        """The same statistics with bounds that lie on a device."""
+        out = self.alike()
+        Packed.__init__(out)
+        out._raw = bounds
+        return out.on(resident)
+
+    def on(self, resident: Resident) -> Self:
+        """These statistics, to live there from now on."""
+        self._resident = resident
+        self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
+        self._here: Kept[Program, Launch] = Kept(PREPARED)
+        if self._index is not None:
+            self._index = replace(self._index, on=resident)
+        return self
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of bounds that the device holds, mended ones included."""
-        own = sum(f.n * f.type.bit_width // 8 for found in self._foreign.values() for f in found.values() if f.told is not None)
-        given = {f.data[0] for found in self._foreign.values() for f in found.values()}
-        lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
-        return int(own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given))
+    def device(self) -> str | None:
+        """The device that these statistics live on, in words; None: they are in host memory."""
+        return None if self._resident is None else self._resident.name
+
+    @property
+    def device_nbytes(self) -> int:
+        """Bytes that the device holds for these statistics, results aside; those of `from_device` included."""
+        own = 0 if self._resident is None else self._resident.nbytes
+        return own + (self._raw.nbytes if isinstance(self._raw, Bounds) else 0)
 
     def release(self) -> None:
-        """Drop what was mended; it is made again where it is asked for."""
-        self._columns = Kept()
+        """Give back what the device holds for these statistics, arrays that were given to `from_device` aside.
+
+        They can still be used: what a predicate asks then is uploaded again. A device that failed is tried again.
+        """
+        if self._resident is not None:
+            self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
+            if isinstance(self._raw, Bounds):
+                self._raw.release()
+            self._resident.release()
+
+    def prepared(self, program: Program) -> Launch:
+        """The program's launch, with bounds of the device where they lie there."""
+        if self._resident is None:
+            return super().prepared(program)
+        try:
+            launch = prepare(program, self, self._look)
+        except (BackendMissing, DeviceError) as e:  # bounds that lie there could not be looked at there
+            launch = prepare(program, self, self.peek)
+            launch.failed = e
+        launch.on = self._resident
+        if not all(isinstance(a, np.ndarray) for a in launch.arrays):
+            # The launch is kept by these statistics: by no more than a name should it keep them, or memory of the device waits for the collector.
+            launch.elsewhere = functools.partial(_here, weakref.ref(self), program)
+        return launch
+
+    def _look(self, key: Key, dtype: DType) -> Column:
+        if isinstance(key, Node) or not isinstance(self._raw, Bounds) or not self._raw.there(key, dtype):
+            return self.peek(key, dtype)
+        return self._raw.column(key, dtype, self.packed(key, dtype, self._raw.counts(key)))
+
+    def here(self, program: Program) -> Launch:
+        """The program's launch in host memory, whatever lies on a device."""
+        return self._here.get(program, lambda: prepare(program, self, self.peek))
+
+    def __getstate__(self) -> dict[str, Any]:
+        here = {"_raw": self._raw.here()} if isinstance(self._raw, Bounds) else {}
+        return {k: v for k, v in {**super().__getstate__(), **here}.items() if k not in ("_resident", "_here")}
 
 
-def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | Device | None) -> Statistics:
-    """What `Statistics.from_device` makes."""
-    from skipstone.bindings.statistics import Statistics
-
-    on = Resident(device_of(device))
-    there = on.device
-    there.settle()  # whoever made the arrays may still be writing them, on a stream of its own
-    given, frame_rows = _by_column(columns)
-    leaves = leaves_of(schema)
-    foreign: dict[Path, dict[str, Foreign]] = {}
-    here: dict[str, dict[str, Any]] = {}
-    for name, statistics in given.items():
-        for key, value in statistics.items():
-            one = _foreign(value, f"{name}.{key}", there)
-            if one is None:
-                kept = value.to_arrow() if hasattr(value, "to_arrow") and not isinstance(value, pa.Array | pa.ChunkedArray) else value
-            elif key in ("min", "max"):
-                foreign.setdefault(leaf_named(name, leaves).path, {})[key] = one
-                kept = pa.nulls(one.n)
-            else:
-                kept = one.to_arrow(there)
-            here.setdefault(name, {})[key] = kept
-    rows = frame_rows if row_count is None else row_count
-    counted = _foreign(rows, "row_count", there)
-    made = Statistics.from_dict(here, schema, rows if counted is None else counted.to_arrow(there))
-    return made.with_bounds(Bounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
-
-
-def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
-    return value if isinstance(value, Foreign) else foreign_of(value, name, device) if lies_there(value) else None
-
-
-def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
-    """Statistics by column and name, and the row counts of a frame."""
-    if isinstance(given, Mapping):
-        return {name: dict(statistics) for name, statistics in given.items()}, None
-    if isinstance(given, pa.Table | pa.RecordBatch):
-        frame: Mapping[str, Any] = {name: given.column(name) for name in given.column_names}
-    elif hasattr(given, "__arrow_c_device_array__"):
-        frame = all_of_arrow(given)
-    elif hasattr(given, "columns") and hasattr(given, "__getitem__"):
-        frame = {name: given[name] for name in given.columns}
-    else:
-        raise StatisticsError(
-            f"from_device was given a {type(given).__name__}; expected a mapping of columns, a cuDF frame, or an Arrow record batch of the device"
-        )
-    out: dict[str, dict[str, Any]] = {}
-    for name, value in frame.items():
-        column, dot, key = str(name).rpartition(".")
-        if dot and key in KEYS:
-            out.setdefault(column, {})[key] = value
-    rows = frame.get("row_count")
-    if not out and rows is None:
-        raise StatisticsError(f"the frame has columns {', '.join(map(str, frame)) or 'none'}; expected names such as 'x.min', or 'row_count'")
-    return out, rows
+def _here(stats: weakref.ref[OnDevice], program: Program) -> Launch:
+    found = stats()
+    assert found is not None
+    return found.here(program)

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.device import Bounds
+from skipstone.bindings.device import OnDevice
 from skipstone.bindings.given import KEYS, PACKED, array_of, common_length, counts_of, leaf_named
 from skipstone.bindings.membership import Members, agree
-from skipstone.ir.errors import BackendMissing, DeviceError, StatisticsError
-from skipstone.ir.lower import Program
-from skipstone.ir.node import Node, Path, show_path
+from skipstone.ir.errors import StatisticsError
+from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, Leaf, leaves_of, to_python, whole
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Column, Raw, pack_column
 from skipstone.kernels.counts import rows_plane
 from skipstone.kernels.device import Device
 from skipstone.kernels.index import Blocking, Index, blocks_of, build
-from skipstone.kernels.kept import Kept
-from skipstone.kernels.launch import Key, Launch, prepare
-from skipstone.kernels.packed import DERIVED, PREPARED, Packed
 from skipstone.kernels.planes import Plane
-from skipstone.kernels.resident import Resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +63,7 @@ class Contains(Protocol):
         """As in `PruningStatistics`, for axis values of `dtype`."""
 
 
-class Statistics(Packed):
+class Statistics(OnDevice):
     """Min, max, null count, row count of the columns of n containers.
 
     Immutable. Columns are packed at first use, and launches are kept per predicate, so one object
@@ -106,7 +97,6 @@ class Statistics(Packed):
         self._counts_parents = counts_parents
         self._leaves = leaves_of(schema)
         self._index: Index | None = None
-        self._resident: Resident | None = None
         super().__init__()
 
     # Construction.
@@ -206,6 +196,41 @@ class Statistics(Packed):
             raws[leaf.path] = Raw(*answers)
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
 
+    @classmethod
+    def from_device(cls, columns: Any, schema: pa.Schema, row_count: Any = None, device: int | Device | None = None) -> Statistics:
+        """Statistics from arrays that lie on a GPU already.
+
+        Numbers, dates and timestamps of the column's own type are judged where they lie, without a copy; where some of them
+        are null, NaN or inverted, a copy is mended on the device. All else comes to the host once, which is counts (a bit or
+        two of each container is kept of them), bounds of another type, strings and decimals. So do bounds, where something
+        asks for them there: a backend of the CPU, `index`, `explain`, `save`, a pickle.
+
+        Args:
+            columns: Per column as in `from_dict`; or a frame with columns `x.min`, `x.max`, `x.null_count`, ... as in
+                `from_arrow`: one of cuDF, or an Arrow record batch of a device. Arrays are anything with
+                `__cuda_array_interface__` (masks included), `__arrow_c_device_array__`, or DLPack: of CuPy, PyTorch, Numba,
+                pylibcudf, ...; or in host memory. They must not change while the statistics are used.
+            schema: The table's columns.
+            row_count: Rows of each container, if the frame does not have them.
+            device: Where the arrays lie; None: CuPy's current device.
+
+        Returns:
+            Statistics as those of `to_device`.
+
+        Raises:
+            UnknownColumn: a statistic of a column that the schema lacks.
+            StatisticsError: unequal lengths, or an array that is not one of values one after the other.
+            BackendMissing, DeviceError: as for `to_device`.
+
+        Example:
+            >>> frame = cudf.DataFrame({"x.min": [1, 5], "x.max": [4, 9]})  # doctest: +SKIP
+            >>> Statistics.from_device(frame, pa.schema([("x", pa.int64())]))  # doctest: +SKIP
+            Statistics(2 containers, columns: x; on NVIDIA H100 80GB HBM3 (device 0))
+        """
+        from skipstone.bindings.foreign import from_device
+
+        return from_device(columns, schema, row_count, device)
+
     def index(self, block: Blocking = None, order_by: str | Sequence[str] | None = None) -> Statistics:
         """The same statistics with levels above the containers, so that a predicate costs what it finds.
 
@@ -242,125 +267,9 @@ class Statistics(Packed):
 
     def under(self, index: Index) -> Statistics:
         """The same statistics with levels that were built over them."""
-        out = self._alike()
-        out._index = index if self._resident is None else replace(index, on=self._resident)
-        return out
-
-    def _alike(self) -> Statistics:
-        out = Statistics.__new__(type(self))
-        out.__dict__.update(self.__dict__)
-        return out
-
-    # On a device.
-
-    def to_device(self, device: int | Device | None = None) -> Statistics:
-        """The same statistics to be judged on a GPU, where what predicates read stays from one to the next.
-
-        Everything that takes statistics takes these. A column is uploaded when a predicate first reads it, levels, codes and
-        key sets likewise; `device_nbytes` says how much lies there. What only the host knows, such as statistics of calls
-        (`a + b`), is made there and uploaded.
-
-        "auto" asks the device from some 65,000 containers on, and where that fails, out of memory or lost, goes on with the CPU
-        and warns once; `backend="cupy"` asks it always, and raises. Pickles and copies are statistics in host memory. In a
-        forked child these statistics cannot be used on the device: CUDA does not survive a fork.
-
-        Args:
-            device: Its number, as CUDA counts them; None: CuPy's current one.
-
-        Returns:
-            New statistics, which share what is in host memory with these. Arrays come from CuPy's current memory pool;
-            kernels run on CuPy's current stream.
-
-        Raises:
-            BackendMissing: CuPy, a driver or a device is not there.
-            DeviceError: the device cannot be used.
-
-        Example:
-            >>> there = stats.to_device()  # doctest: +SKIP
-            >>> PruningPredicate("x > 5", schema).survivors(there, out="device")  # doctest: +SKIP
-            array([3, 17, 20])
-        """
-        from skipstone.bindings.device import device_of
-
-        if self._resident is not None and device is None:
-            return self
-        resident = Resident(device_of(device))
-        out = self._alike()
-        if isinstance(self._raw, Bounds):
-            out._raw = self._raw.here()
-        return out._on(resident)
-
-    @classmethod
-    def from_device(cls, columns: Any, schema: pa.Schema, row_count: Any = None, device: int | Device | None = None) -> Statistics:
-        """Statistics from arrays that lie on a GPU already.
-
-        Numbers, dates and timestamps of the column's own type are judged where they lie, without a copy; where some of them
-        are null, NaN or inverted, a copy is mended on the device. All else comes to the host once, which is counts (a bit or
-        two of each container is kept of them), bounds of another type, strings and decimals. So do bounds, where something
-        asks for them there: a backend of the CPU, `index`, `explain`, `save`, a pickle.
-
-        Args:
-            columns: Per column as in `from_dict`; or a frame with columns `x.min`, `x.max`, `x.null_count`, ... as in
-                `from_arrow`: one of cuDF, or an Arrow record batch of a device. Arrays are anything with
-                `__cuda_array_interface__` (masks included), `__arrow_c_device_array__`, or DLPack: of CuPy, PyTorch, Numba,
-                pylibcudf, ...; or in host memory. They must not change while the statistics are used.
-            schema: The table's columns.
-            row_count: Rows of each container, if the frame does not have them.
-            device: Where the arrays lie; None: CuPy's current device.
-
-        Returns:
-            Statistics as those of `to_device`.
-
-        Raises:
-            UnknownColumn: a statistic of a column that the schema lacks.
-            StatisticsError: unequal lengths, or an array that is not one of values one after the other.
-            BackendMissing, DeviceError: as for `to_device`.
-
-        Example:
-            >>> frame = cudf.DataFrame({"x.min": [1, 5], "x.max": [4, 9]})  # doctest: +SKIP
-            >>> Statistics.from_device(frame, pa.schema([("x", pa.int64())]))  # doctest: +SKIP
-            Statistics(2 containers, columns: x; on NVIDIA H100 80GB HBM3 (device 0))
-        """
-        from skipstone.bindings.device import from_device
-
-        return from_device(columns, schema, row_count, device)
-
-    def with_bounds(self, bounds: Bounds, resident: Resident) -> Statistics:
-        """The same statistics with bounds that lie on a device."""
-        out = self._alike()
-        Packed.__init__(out)
-        out._raw = bounds
-        return out._on(resident)
-
-    def _on(self, resident: Resident) -> Statistics:
-        self._resident = resident
-        self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
-        self._here: Kept[Program, Launch] = Kept(PREPARED)
-        if self._index is not None:
-            self._index = replace(self._index, on=resident)
-        return self
-
-    @property
-    def device(self) -> str | None:
-        """The device that these statistics live on, in words; None: they are in host memory."""
-        return None if self._resident is None else self._resident.name
-
-    @property
-    def device_nbytes(self) -> int:
-        """Bytes that the device holds for these statistics, results aside; those of `from_device` included."""
-        own = 0 if self._resident is None else self._resident.nbytes
-        return own + (self._raw.nbytes if isinstance(self._raw, Bounds) else 0)
-
-    def release(self) -> None:
-        """Give back what the device holds for these statistics, arrays that were given to `from_device` aside.
-
-        They can still be used: what a predicate asks then is uploaded again. A device that failed is tried again.
-        """
-        if self._resident is not None:
-            self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
-            if isinstance(self._raw, Bounds):
-                self._raw.release()
-            self._resident.release()
+        out = self.alike()
+        out._index = index
+        return out if self._resident is None else out.on(self._resident)
 
     # Files.
 
@@ -553,10 +462,7 @@ class Statistics(Packed):
         return self._raw[path] if path in self._raw else Raw()
 
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_resident": None, "_raw": self._raw.here()} if isinstance(self._raw, Bounds) else {"_resident": None}
-        state = {**super().__getstate__(), **here, "_rows": self._given_rows()}
-        state.pop("_here", None)
-        return state
+        return {**super().__getstate__(), "_rows": self._given_rows()}
 
     def __len__(self) -> int:
         return self._n
@@ -564,7 +470,7 @@ class Statistics(Packed):
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         levels = f"; levels of {', '.join(str(level.num_containers) for level in self._index.levels) or 'none'}" if self._index else ""
-        where = "" if self._resident is None else f"; on {self._resident.name}"
+        where = "" if self.device is None else f"; on {self.device}"
         return f"Statistics({self._n} containers, columns: {names or 'none'}{levels}{where})"
 
     # What kernels ask (kernels/packed.py).
@@ -579,36 +485,13 @@ class Statistics(Packed):
         """Whether `contained_in` may have an answer."""
         return self._contained is not None or self._members is not None
 
-    def prepared(self, program: Program) -> Launch:
-        """The program's launch, with bounds of the device where they lie there."""
-        if self._resident is None:
-            return super().prepared(program)
-        try:
-            launch = prepare(program, self, self._look)
-        except (BackendMissing, DeviceError) as e:  # bounds that lie there could not be judged there; whoever insists is told when they are uploaded
-            self._resident.give_up(e)
-            launch = prepare(program, self, self.peek)
-        launch.on = self._resident
-        if not all(isinstance(a, np.ndarray) for a in launch.arrays):
-            # The launch is kept by these statistics: by no more than a name should it keep them, or memory of the device waits for the collector.
-            launch.elsewhere = functools.partial(_here, weakref.ref(self), program)
-        return launch
-
-    def _look(self, key: Key, dtype: DType) -> Column:
-        if isinstance(key, Node) or not isinstance(self._raw, Bounds) or not self._raw.there(key, dtype):
-            return self.peek(key, dtype)
-        return self._raw.column(key, dtype, self._packed(key, dtype, self._raw.counts(key)))
-
-    def here(self, program: Program) -> Launch:
-        """The program's launch in host memory, whatever lies on a device."""
-        return self._here.get(program, lambda: prepare(program, self, self.peek))
-
     def pack(self, path: Path, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)
-        return self._packed(path, dtype, self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw()))
+        return self.packed(path, dtype, self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw()))
 
-    def _packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+    def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+        """The same of statistics as they came."""
         leaf = self._leaves.get(path)
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
@@ -647,12 +530,6 @@ class Statistics(Packed):
         if len(answer) != self._n:
             raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
         return whole(answer).cast(pa.bool_())
-
-
-def _here(stats: weakref.ref[Statistics], program: Program) -> Launch:
-    found = stats()
-    assert found is not None
-    return found.here(program)
 
 
 class OfColumns(Statistics):

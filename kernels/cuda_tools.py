@@ -6,6 +6,7 @@ between warps, and every value is written once.
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from skipstone.kernels.cuda_text import HEADER, THREADS, TYPES
@@ -26,6 +27,7 @@ __device__ __forceinline__ u32 bytes(u32 four) { return four * 0x00204081u & 0x0
 """
 
 
+@functools.cache
 def verdicts_text(match: bool | None, miss: bool | None) -> str:
     """`kernel(n, out, match, miss)`: 0, 1 or 2 for each of n containers, four to a word of `out`; n is a multiple of 64.
 
@@ -59,6 +61,7 @@ _TILE: Final = [
 ]
 
 
+@functools.cache
 def count_text() -> str:
     """`kernel(words, counts, bits)`: how many bits are set in each TILE of so many words of 32. A warp counts one."""
     return _text(
@@ -74,6 +77,7 @@ def count_text() -> str:
     )
 
 
+@functools.cache
 def positions_text() -> str:
     """`kernel(words, out, bits, starts)`: the places of the bits that are set, ascending; those of a TILE from its start on."""
     return _text(

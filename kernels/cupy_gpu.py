@@ -144,6 +144,10 @@ class CupyDevice:
         size = np.dtype(lane).itemsize
         with self._here("use an array of another library"):
             cuda = self._cupy.cuda
+            lies = cuda.runtime.pointerGetAttributes(pointer).device
+            if lies != self._number:  # a kernel that reads another device's memory ends the context of this one
+                where = f"on device {lies}; give device={lies}" if lies >= 0 else "in host memory that CUDA does not know"
+                raise DeviceError(f"statistics for device {self._number} were given an array that lies {where}")
             memory = cuda.MemoryPointer(cuda.UnownedMemory(pointer, count * size, owner, self._number), 0)
             if pointer % size:
                 return self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)

@@ -52,6 +52,16 @@ class Foreign:
             return False
         return from_arrow(self.type) == dtype and np.dtype(self.told).itemsize == np.dtype(dtype.lane).itemsize
 
+    def look(self, device: Device) -> None:
+        """Whether its memory is of the device at all.
+
+        Raises:
+            DeviceError: it is of another.
+        """
+        for place in (*self.data, *([] if self.mask is None else [self.mask])):
+            if self.n and place:
+                device.adopt(place, 1, "uint8", self.owner)
+
     def values(self, device: Device) -> DeviceArray:
         """The values as an array of the device, in place."""
         assert self.told is not None
@@ -65,8 +75,8 @@ class Foreign:
 
     def to_arrow(self, device: Device) -> pa.Array:
         """A copy in host memory."""
-        if not self.n:
-            return pa.array([], self.type)
+        if not self.n or pa.types.is_null(self.type):
+            return pa.nulls(self.n, self.type)
         known = self._known(device)
         if self.told is None:
             return pa.Array.from_buffers(self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]).slice(self.first)
@@ -147,13 +157,16 @@ def _by_dlpack(given: Any) -> bool:
 
 
 def _of_interface(given: Any, told: Any, name: str) -> Foreign:
-    lane, shape, strides = np.dtype(told["typestr"]), tuple(told["shape"]), told.get("strides")
+    try:
+        lane = np.dtype(told["typestr"])
+        kind = pa.from_numpy_dtype(lane) if lane.isnative else None
+    except (TypeError, pa.ArrowException):
+        kind = None
+    if kind is None:
+        raise StatisticsError(f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or datetime64, in this machine's order of bytes")
+    shape, strides = tuple(told["shape"]), told.get("strides")
     if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
         raise StatisticsError(f"{name} is an array of shape {shape} and strides {strides}; expected one dimension, and values one after the other")
-    try:
-        kind = pa.from_numpy_dtype(lane)
-    except pa.ArrowException:
-        raise StatisticsError(f"{name} has values of type {lane}; expected numbers, booleans or datetime64") from None
     zone = getattr(getattr(given, "dtype", None), "tz", None)  # cuDF tells the zone by its type alone
     if pa.types.is_timestamp(kind) and zone is not None:
         kind = pa.timestamp(kind.unit, str(zone))
@@ -232,6 +245,8 @@ def _of_arrow(kind: pa.DataType, array: _Array, above: int, n: int, owner: objec
         lane = f"{'float' if pa.types.is_floating(kind) else 'uint' if pa.types.is_unsigned_integer(kind) else 'int'}{width * 8}"
         return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
     texts = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    if pa.types.is_null(kind):
+        return Foreign(kind, n, None, (), None, True, 0, owner)
     if (texts and len(buffers) == 3) or ((pa.types.is_boolean(kind) or pa.types.is_decimal(kind)) and len(buffers) == 2):
         return Foreign(kind, n, None, tuple(buffers[1:]), mask, True, first, owner)
     raise StatisticsError(f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, timestamps, decimals, booleans, strings or binary")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
@@ -12,7 +13,7 @@ from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cuda_tools
 from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, source_of, tables, tile
 from skipstone.kernels.device import Device, DeviceArray
-from skipstone.kernels.launch import Launch
+from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, word_count
 from skipstone.kernels.resident import Resident
 
@@ -117,14 +118,6 @@ def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
     return out
 
 
-def alike(launches: Sequence[Launch]) -> list[list[int]]:
-    """Numbers of launches, together where they differ in literals alone."""
-    found: dict[Any, list[int]] = {}
-    for i, launch in enumerate(launches):
-        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []).append(i)
-    return list(found.values())
-
-
 def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[DeviceArray | bool]]:
     """The planes of launches that differ in literals alone."""
     if len(launches) < 2 or not launches[0].params:
@@ -162,8 +155,15 @@ def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) ->
     outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
     written = [o for o in outs if not isinstance(o, bool)]
     arguments = [np.int64(one.n), *which, *written, *arrays, *planes, *literals, *sets]
-    device.start(device.function(source_of(shape)), _blocks(words, tile(shape) * WARPS), arguments)
+    text, each = _text(shape)
+    device.start(device.function(text), _blocks(words, each), arguments)
     return outs
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(shape: DeviceShape) -> tuple[str, int]:
+    """A kernel's text, which takes longer to write than a kernel to run, and the words that one of its blocks judges."""
+    return source_of(shape), tile(shape) * WARPS
 
 
 def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:

@@ -91,7 +91,7 @@ class Resident:
     @property
     def nbytes(self) -> int:
         """Bytes of the copies, device memory."""
-        return sum(copy.nbytes for _, copy in tuple(self._copies.values()))
+        return sum(copy.nbytes for _, copy in self._copies.copy().values())
 
     def release(self) -> None:
         """Drop the copies; what is asked next makes them again. A device that failed may be tried again."""

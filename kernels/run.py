@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.kernels import cache, cupy_gpu, gpu, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.device import DeviceArray
-from skipstone.kernels.launch import Launch
+from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
 from skipstone.kernels.resident import Resident
 
@@ -63,12 +63,9 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     words = word_count(launch.n) if todo is None else len(todo)
     asked = launch.n if todo is None else words * 64
     name = choose(launch, backend, asked)
-    if name == "cupy":
-        if (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts))) is not None:
-            return there
-        launch = launch.here
-        name = choose(launch, backend, asked)
-    elif name != "none" and launch.elsewhere is not None:
+    if name == "cupy" and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts))) is not None:
+        return there
+    if name == "cupy" or (name != "none" and launch.elsewhere is not None):
         launch = launch.here
         name = choose(launch, backend, asked)
     if name != "none":
@@ -120,7 +117,8 @@ def choose(launch: Launch, backend: Backend, n: int) -> str:
         return "none"
     if backend != "auto":
         return backend
-    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (n >= gpu.WORTH or launch.elsewhere is not None):
+    alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
+    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (n >= gpu.WORTH or alone):
         return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
@@ -169,10 +167,7 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     launches = [launch.here for launch in launches]
     rows = numba_cpu.rows_of(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    alike: dict[Any, list[int]] = {}
-    for i, launch in enumerate(launches):
-        alike.setdefault(_reads(launch), []).append(i)
-    for places in alike.values():
+    for places in alike(launches):
         first = launches[places[0]]
         if together(first, len(places), backend):
             for guard in first.guards:
@@ -207,19 +202,25 @@ def on_device(launch: Launch, backend: Backend, work: Callable[[Resident], Devic
         raise SkipstoneError(f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'")
     if backend == "auto" and launch.on is None:
         raise SkipstoneError("out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call")
-    return work(launch.on or Resident(cupy_gpu.device()))
+    return work(_place(launch))
 
 
 def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
     """What work on a launch's device gives; None where it failed and "auto" goes on without it."""
-    on = launch.on or Resident(cupy_gpu.device())
     try:
-        return work(on)
+        return work(_place(launch))
     except (BackendMissing, DeviceError) as e:
-        if backend != "auto":
+        if backend != "auto" or launch.on is None:
             raise
-        on.give_up(e)
+        launch.on.give_up(e)
         return None
+
+
+def _place(launch: Launch) -> Resident:
+    """Where a launch's inputs lie, or are uploaded for this call."""
+    if launch.failed is not None:
+        raise launch.failed
+    return launch.on or Resident(cupy_gpu.device())
 
 
 def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
@@ -228,11 +229,6 @@ def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     found = gpu.run(launch, on, todo)
     count = (word_count(launch.n) if todo is None else len(todo)) * 64
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
-
-
-def _reads(launch: Launch) -> Any:
-    """What launches must have in common to be judged together."""
-    return launch.shape, *(id(a) for a in launch.arrays), *(id(p) for p in launch.planes)
 
 
 def together(launch: Launch, count: int, backend: Backend) -> bool:

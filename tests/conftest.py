@@ -11,8 +11,9 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.run import BACKENDS, choose
-from tests.cuda_emulated import device, where  # noqa: F401
+from tests.cuda_emulated import device  # noqa: F401
 from tests.cuda_interpreted import interpreted  # noqa: F401
+from tests.cuda_where import where  # noqa: F401
 from tests.spark_session import connect, spark  # noqa: F401
 
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))

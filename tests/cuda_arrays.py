@@ -5,7 +5,11 @@ import ctypes
 import numpy as np
 import pyarrow as pa
 
+from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.foreign import _DeviceArray
+from tests.strategies import TYPES
+
+FIXED = [t for t in TYPES if not from_arrow(t).coded and from_arrow(t).kind is not Kind.DECIMAL]
 
 
 class Interface:
@@ -101,3 +105,14 @@ def mask_of(known, bits):
         return np.asarray(known, np.uint8)
     packed = np.packbits(known, bitorder="little")
     return np.pad(packed, (0, -len(packed) % 4)).view(np.uint32)
+
+
+def interface(where, array, bits):
+    """An Arrow array as cuDF's interface gives it, its nulls in a mask."""
+    known = np.array([v.is_valid for v in array])
+    dtype = from_arrow(array.type)
+    typestr = {Kind.TIMESTAMP: f"<M8[{dtype.unit}]", Kind.BOOL: "|b1"}.get(dtype.kind)
+    values = np.array(array.fill_null(False).to_pylist(), np.uint8) if dtype.kind is Kind.BOOL else array.fill_null(0)
+    values = values if isinstance(values, np.ndarray) else np.frombuffer(values.buffers()[1], dtype.lane, len(array))
+    zone = array.type.tz if dtype.kind is Kind.TIMESTAMP else None
+    return Interface(where.upload(values), None if known.all() else where.upload(mask_of(known, bits)), bits, typestr, zone)

@@ -24,12 +24,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-import skipstone as ss
-from skipstone.kernels import cupy_gpu
 from skipstone.kernels.cuda_text import THREADS
 from tests.cuda_memory import Memory, Wrong
 from tests.cuda_stand_in import Parameter, StandIn, parameters_of, value_of
-from tests.effort import LONG
 
 HERE: Final = Path(__file__).parent
 
@@ -158,16 +155,3 @@ def device(tmp_path_factory):
     if MISSING:
         pytest.skip(MISSING)
     return Emulated(tmp_path_factory.mktemp("kernels"))
-
-
-@pytest.fixture(params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)])
-def where(request, monkeypatch):
-    """Devices that judge kernels while they run them, and a real one; the one that backend "cupy" finds."""
-    if request.param != "card":
-        found = request.getfixturevalue(request.param)
-        monkeypatch.setattr(cupy_gpu, "device", lambda number=None: found)
-        return found
-    try:
-        return cupy_gpu.device()
-    except ss.SkipstoneError as e:
-        pytest.skip(f"no CUDA device: {e}")

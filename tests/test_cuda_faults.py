@@ -47,6 +47,9 @@ FAULTS = [
     ("chosen words: past the last",              r": words - 1",                           ": words",                        "out of bounds: reads 4 bytes"),
     ("chosen words: halves swapped",             r"\(k & 1\)",                             "(~k & 1)",                       "differs"),
     ("chosen words: all instead",                r"const i64 w = \(i64\)todo[^;]*;",       "const i64 w = k;",               "differs"),
+    ("many masks: planes of the tile's first word", r"words \? first \+ j : first",        "words ? first : first",          "differs"),
+    ("many masks: planes past the last word",    r"first \+ j < words \? first \+ j : first", "first + j",                   "out of bounds: reads"),
+    ("many masks: every lane takes each word",   r"v0 = lane == j \? (.*) : v0;",          r"v0 = \1;",                      "differs"),
     ("many: every row at the first's place",     r"row \* words \+ w",                     "w",                              "race: writes"),
     ("many: rows of the wrong length",           r"row \* words \+ w",                     "row * (words - 2) + w",          "race: writes"),
     ("many: the literals of the first row",      r"\[row \* \d+ \+",                       "[",                              "differs"),
@@ -60,6 +63,7 @@ FAULTS = [
     ("a vote of some lanes",                     r"0xffffffffu, answer",                   "1u, answer",                     "divergent"),
     ("16 bytes at once",                         r"in \? (a\d)\[i\] : 0",                  r"(*(const Two*)(\1 + i)).x",     "undefined: type_mismatch"),
     ("ends of runs: one too few are below",      r"ends\[middle\] < x",                    "ends[middle] <= x",              "differs"),
+    ("ends of runs: of the other bound",         r"below\(x0",                             "below(x1",                       "differs"),
     ("ends of runs: the wrong bucket",           r"lines\[line\], ",                       "lines[line + 16], ",             "differs"),
     ("ends of runs: only the first of a bucket", r"stop = lines\[line \+ 16\]",            "stop = lines[line] + 1",         "differs"),
     ("ends of runs: a full bucket's count",      r"k \^= k >> 63;",                        "",                               "out of bounds: reads"),
@@ -78,11 +82,11 @@ SKEWED = [*(k * 2**40 for k in range(-300, 300, 3)), *range(BIG, BIG + 200, 2), 
 
 @functools.cache
 def launches():
-    """One of narrow integers, planes and few runs; one of wide lanes, whole words of them; two of long IN lists."""
+    """Of narrow integers, planes and few runs one of few masks and one of many; one of wide lanes, whole words of them; two of long IN lists."""
     i = np.arange(4103)
     x, y, nulls = i * 37 % 101, (i * 13 % 11 - 5).astype(np.int16), i % 3
     columns = {"x": {"min": x, "max": x + 7, "null_count": nulls % 2}, "y": {"min": y, "max": y + 2 * (i % 3)}, "z": {"null_count": i % 4 // 2}}
-    made = [ss.Statistics.from_dict(columns, NARROW, row_count=np.where(i % 5, 2, nulls))]
+    made = [ss.Statistics.from_dict(columns, NARROW, row_count=np.where(i % 5, 2, nulls))] * 2
     i = np.arange(320)
     x = np.choose(i % 5, [(i - 150) * 2**40, BIG + i, -(2**50) - i, -(2**62) - i, 2**62 + 2**60 + i])
     bounds = {"x": (x, x + i % 3), "y": (BIG + i % 5,) * 2, "u": (2**63 - 5 + i.astype(np.uint64),) * 2, "f": (i / 7,) * 2, "d": (1 + i * 1e-12,) * 2}
@@ -91,7 +95,8 @@ def launches():
         made.append(ss.Statistics.from_dict(columns, WIDE))
     narrow = "x >= 40 AND x < 90 AND y IN (-3, 0, 3) AND z IS NOT NULL OR y > 4 AND x IS NOT NULL OR z IS NULL AND x < 20"
     wide = f"y < {BIG + 1} AND u < {2**63} OR f >= 20 AND d > {1 + 150e-12!r}"
-    asked = [narrow, wide, ss.col("x").isin(SKEWED), ~ss.col("x").isin(SKEWED)]
+    masks = " OR ".join(f"x BETWEEN {k} AND {k + k % 4} AND z IS NULL" for k in range(0, 100, 9))
+    asked = [narrow, masks, wide, ss.col("x").isin(SKEWED), ~ss.col("x").isin(SKEWED)]
     return [stats.launch(ss.PruningPredicate(p, stats.schema).program) for stats, p in zip(made, asked, strict=True)]
 
 

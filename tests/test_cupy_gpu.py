@@ -170,7 +170,7 @@ def cupy_over(device, streams):
 
             return start
 
-    made = cupy_that_says(deviceSynchronize=device.settle)
+    made = cupy_that_says(deviceSynchronize=device.settle, pointerGetAttributes=lambda pointer: types.SimpleNamespace(device=0))
     made.cuda.Module = Module
     made.cuda.get_current_stream = lambda: types.SimpleNamespace(synchronize=lambda: streams.append(1))
     made.cuda.UnownedMemory = lambda pointer, size, owner, number: (pointer, owner)
@@ -199,6 +199,10 @@ def test_the_whole_way_through_cupy(device, nothing_known, monkeypatch):
     before = len(asked)
     P.evaluate(there, "cupy")
     assert len(asked) == before  # a kernel is loaded once
+    for lies, says in ((1, "lies on device 1; give device=1"), (-2, "lies in host memory that CUDA does not know")):
+        sys.modules["cupy"].cuda.runtime.pointerGetAttributes = lambda pointer, lies=lies: types.SimpleNamespace(device=lies)
+        with pytest.raises(ss.DeviceError, match=says):
+            ss.Statistics.from_device(given, SCHEMA)
 
 
 def chains(tree):

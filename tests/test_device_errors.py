@@ -90,6 +90,10 @@ def test_bounds_that_only_the_device_has(card):
     card.memory.size = card.memory.used
     with pytest.warns(RuntimeWarning, match="out of memory"):
         assert p.prune(stats).tolist() == [True, False, True]
+    with pytest.raises(ss.DeviceError, match="out of memory"):
+        p.prune(stats, "cupy")
+    with pytest.raises(ss.DeviceError, match="out of memory"):
+        p.prune(stats, out="device")
     card.memory.lose()
     assert p.prune(stats).tolist() == [True, False, True]
     with pytest.raises(ss.DeviceError, match="lost"):
