@@ -18,27 +18,25 @@ from tests.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# The cases of tests/test_cuda.py.
+# Some cases of tests/test_cuda.py; a long run asks them all there.
 
 
-@pytest.mark.parametrize("n", test_cuda.SIZES[1:] if LONG else [1, 65, 4097])
+@pytest.mark.parametrize("n", [1, 65, 4097])
 def test_sizes(n, interpreted):
     test_cuda.test_sizes(n, interpreted)
 
 
-@pytest.mark.parametrize("lane", cuda_text.TYPES if LONG else ["int8", "uint16", "float32", "float64"])
+@pytest.mark.parametrize("lane", ["int8", "uint16", "float32", "float64"])
 def test_comparisons(lane, interpreted):
     test_cuda.test_comparisons(lane, interpreted)
 
 
-@pytest.mark.parametrize("name", test_cuda.KEYED if LONG else ["float32"])
-def test_sets(name, interpreted):
-    test_cuda.test_sets(name, interpreted)
+def test_sets(interpreted):
+    test_cuda.test_sets("float32", interpreted)
 
 
-@pytest.mark.parametrize("part", range(8 if LONG else 1))
-def test_random_predicates(part, interpreted):
-    test_cuda.random_predicates(f"ptx {part}", 100 if LONG else 12, interpreted)
+def test_random_predicates(interpreted):
+    test_cuda.random_predicates("ptx", 12, interpreted)
 
 
 @needs_nvrtc
