@@ -58,8 +58,8 @@ class Foreign:
         Raises:
             DeviceError: it is of another.
         """
-        for place in (*self.data, *([] if self.mask is None else [self.mask])):
-            if self.n and place:
+        for place in (*self.data[:1], *([] if self.mask is None else [self.mask])):  # the bytes of texts may be none
+            if self.n:
                 device.adopt(place, 1, "uint8", self.owner)
 
     def values(self, device: Device) -> DeviceArray:

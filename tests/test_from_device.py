@@ -93,6 +93,18 @@ def test_not_a_time_is_no_bound(where):
     assert ss.PruningPredicate("t > TIMESTAMP_NTZ '2020-01-01'", schema).prune(stats).tolist() == [False, True]
 
 
+def test_what_has_no_values_tells_nothing(where):
+    given = {
+        "x": {"min": ArrowDevice(pa.nulls(3), where), "max": ArrowDevice(pa.array([None, 4, None]), where)},
+        "s": {"max": ArrowDevice(pa.array(["", None, ""]), where)},
+    }
+    stats = ss.Statistics.from_device(given, SCHEMA, device=where)
+    assert ss.PruningPredicate("x > 5", SCHEMA).prune(stats).tolist() == [True, False, True]
+    assert ss.PruningPredicate("s > 'a'", SCHEMA).prune(stats, "cupy").tolist() == [False, True, False]
+    none = ss.Statistics.from_device({"x": {"min": where.upload(np.arange(0)), "max": ArrowDevice(pa.array([], pa.int64()), where)}}, SCHEMA, device=where)
+    assert ss.PruningPredicate("x > 5", SCHEMA).prune(none, "cupy").tolist() == []
+
+
 def test_a_wall_clock_does_not_bound_an_instant(where):
     schema = pa.schema([("t", pa.timestamp("us", "UTC"))])
     p = ss.PruningPredicate("t > TIMESTAMP '2020-01-01'", schema)
