@@ -1,9 +1,8 @@
 // Runs a kernel of cuda_shim.h on the host: blocks and warps one after the other, the 32 lanes of a warp as fibers.
 //
-// A lane runs until it votes, shuffles or returns. When all have, they must have come to the same place of the text
-// with a full mask; then each is told what the others brought. Every load and store of the text comes here first
-// (-fsanitize=kernel-address, outlined), and everything that C++ leaves undefined (-fsanitize=undefined): the first that is
-// wrong ends the launch with its description.
+// A lane runs until it votes or returns. When all have, they must have come to the same place of the text with a full mask;
+// then each is told what the others said. Every load and store of the text comes here first (-fsanitize=kernel-address,
+// outlined), and everything that C++ leaves undefined (-fsanitize=undefined): the first that is wrong ends the launch.
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace {
 
 constexpr int WARP = 32;
 constexpr uintptr_t STACK = 1 << 18;
-enum class State { READY, MEETS, DONE };
+enum class State { READY, VOTES, DONE };
 enum Shadow : unsigned char { SET, UNSET, FRESH };  // FRESH: written by this launch
 
 struct Lane {
@@ -31,7 +30,7 @@ struct Lane {
     State state;
     const void* site;
     unsigned mask;
-    unsigned long long bits;
+    bool answer;
 };
 
 struct Region {
@@ -41,7 +40,7 @@ struct Region {
 };
 
 Lane lanes[WARP];
-unsigned long long met[WARP];
+unsigned answers;  // of the last vote
 jmp_buf scheduler;
 int current;
 char wrong[512];
@@ -97,15 +96,17 @@ void enter(int lane)
 }
 
 // All lanes have stopped: whether they may go on together.
-bool meet()
+bool vote()
 {
+    answers = 0;
     for (int i = 0; i < WARP; ++i) {
-        if (lanes[i].state == State::MEETS && lanes[i].mask == ~0u && lanes[i].site == lanes[0].site) {
-            met[i] = lanes[i].bits;
+        if (lanes[i].state == State::VOTES && lanes[i].mask == ~0u && lanes[i].site == lanes[0].site) {
+            answers |= (unsigned)lanes[i].answer << i;
             lanes[i].state = State::READY;
             continue;
         }
-        describe("divergent: lane %d %s", i, lanes[i].state == State::DONE ? "has returned" : lanes[i].mask != ~0u ? "names some lanes only" : "is elsewhere");
+        const char* how = lanes[i].state == State::DONE ? "has returned" : lanes[i].mask != ~0u ? "names some lanes only" : "is elsewhere";
+        describe("divergent: lane %d %s", i, how);
         return false;
     }
     return true;
@@ -123,19 +124,8 @@ bool warp(unsigned first)
             done += lanes[i].state == State::DONE;
         }
         if (done == WARP) return true;
-        if (!meet()) return false;
+        if (!vote()) return false;
     }
-}
-
-const unsigned long long* exchange(const void* site, unsigned mask, unsigned long long bits)
-{
-    Lane& lane = lanes[current];
-    lane.state = State::MEETS;
-    lane.site = site;
-    lane.mask = mask;
-    lane.bits = bits;
-    leave();
-    return met;
 }
 
 void touch(uintptr_t p, uintptr_t size, bool store)
@@ -165,8 +155,12 @@ void touch(uintptr_t p, uintptr_t size, bool store)
         const uintptr_t d = p < regions[i].begin ? regions[i].begin - p : p - regions[i].begin;
         if (d < far) far = d, nearest = i;
     }
-    if (nearest < 0) describe("out of bounds: %s %lu bytes where no array is", does, size);
-    else describe("out of bounds: %s %lu bytes at %ld of array %d, which has %lu", does, size, (long)(p - regions[nearest].begin), nearest, regions[nearest].end - regions[nearest].begin);
+    if (nearest < 0) {
+        describe("out of bounds: %s %lu bytes where no array is", does, size);
+        leave();
+    }
+    const Region& r = regions[nearest];
+    describe("out of bounds: %s %lu bytes at %ld of array %d, which has %lu", does, size, (long)(p - r.begin), nearest, r.end - r.begin);
     leave();
 }
 
@@ -187,10 +181,13 @@ extern "C" {
 
 unsigned __ballot_sync(unsigned mask, int predicate)
 {
-    const unsigned long long* all = exchange(__builtin_return_address(0), mask, predicate != 0);
-    unsigned word = 0;
-    for (int i = 0; i < WARP; ++i) word |= (unsigned)all[i] << i;
-    return word;
+    Lane& lane = lanes[current];
+    lane.state = State::VOTES;
+    lane.site = __builtin_return_address(0);
+    lane.mask = mask;
+    lane.answer = predicate != 0;
+    leave();
+    return answers;
 }
 
 // What g++ calls for `__builtin_popcount`, of a library that texts are not linked with.
@@ -201,12 +198,9 @@ int __popcountdi2(unsigned long long x)
     return set;
 }
 
-void __syncwarp(unsigned mask) { exchange(__builtin_return_address(0), mask, 0); }
-
-unsigned long long shim_shuffle(unsigned mask, unsigned long long bits, int source) { return exchange(__builtin_return_address(0), mask, bits)[source]; }
-
 // Runs blocks [begin, end) of a launch. Returns what is wrong with it, or null.
-const char* shim_start(void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads, uint32_t begin, uint32_t end)
+const char* shim_start(
+    void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads, uint32_t begin, uint32_t end)
 {
     entry = text, arguments = values, regions = arrays, count = (int)size, last = 0, *wrong = 0;
     shim_now.threads = {threads, 1, 1};

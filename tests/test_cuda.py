@@ -170,13 +170,13 @@ def test_sets(name, device):
 # Random predicates over random statistics, sound and hostile.
 
 
-@pytest.mark.parametrize("part", range(8 if LONG else 2))
+@pytest.mark.parametrize("part", range(4 if LONG else 2))
 def test_random_predicates(part, device):
-    random_predicates(f"cuda {part}", 300 if LONG else 40, device)
+    random_predicates(f"cuda {part}", 150 if LONG else 40, device)
 
 
 def random_predicates(seed, wanted, device):
-    """As many shapes as are wanted, in all forms."""
+    """As many shapes as are wanted, in two forms of the three or all; how many there were."""
     r, cases, seen = random.Random(seed), [], set()
     while len(seen) < wanted:
         z, schema = random_zone_map(r, r.choice((3, 64, 65, 70, 200)))
@@ -191,6 +191,7 @@ def random_predicates(seed, wanted, device):
     compile_ahead(device, [case[:2] for case in cases])
     for launch, forms, p, expected in cases:
         assert planes.verdicts(agree(device, launch, r, forms), launch.n).tolist() == expected, p.expr
+    return len(seen)
 
 
 # Places that 32 bits cannot count.

@@ -11,34 +11,32 @@ import skipstone as ss
 from skipstone.kernels import cuda_text, gpu
 from skipstone.kernels.resident import Resident
 from skipstone.kernels.run import run
-from tests import ptx, test_cuda, test_cuda_faults
+from tests import ptx, ptx_values, test_cuda, test_cuda_faults
 from tests.cuda_interpreted import MISSING, Interpreted
 from tests.cuda_memory import Wrong
 from tests.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# The cases of tests/test_cuda.py.
+# Some cases of tests/test_cuda.py; a long run asks them all there.
 
 
-@pytest.mark.parametrize("n", test_cuda.SIZES[1:] if LONG else [1, 65, 4097])
+@pytest.mark.parametrize("n", [1, 65, 4097])
 def test_sizes(n, interpreted):
     test_cuda.test_sizes(n, interpreted)
 
 
-@pytest.mark.parametrize("lane", cuda_text.TYPES if LONG else ["int8", "uint16", "float32", "float64"])
+@pytest.mark.parametrize("lane", ["int8", "uint16", "float32", "float64"])
 def test_comparisons(lane, interpreted):
     test_cuda.test_comparisons(lane, interpreted)
 
 
-@pytest.mark.parametrize("name", test_cuda.KEYED if LONG else ["float32"])
-def test_sets(name, interpreted):
-    test_cuda.test_sets(name, interpreted)
+def test_sets(interpreted):
+    test_cuda.test_sets("float32", interpreted)
 
 
-@pytest.mark.parametrize("part", range(8 if LONG else 1))
-def test_random_predicates(part, interpreted):
-    test_cuda.random_predicates(f"ptx {part}", 100 if LONG else 12, interpreted)
+def test_random_predicates(interpreted):
+    test_cuda.random_predicates("ptx", 12, interpreted)
 
 
 @needs_nvrtc
@@ -206,14 +204,26 @@ MEANINGS = [
 
 @pytest.mark.parametrize("instruction, operands, result", MEANINGS)
 def test_instructions(instruction, operands, result):
-    types, kind, make = ptx._pure(tuple(instruction.split(".")))
+    types, kind, make = ptx_values.pure(tuple(instruction.split(".")))
     with np.errstate(all="ignore"):
-        made = make(*(np.array([v]).astype(ptx.DTYPES[t]) for v, t in zip(operands, types, strict=True)))
-    assert made.astype(ptx.DTYPES[kind])[0] == result
+        made = make(*(np.array([v]).astype(ptx_values.DTYPES[t]) for v, t in zip(operands, types, strict=True)))
+    assert made.astype(ptx_values.DTYPES[kind])[0] == result
 
 
-@pytest.mark.parametrize("line", ["fma.rn.f32 %f1, %f2, %f3, %f4;", "bar.sync 0;", "atom.global.add.u32 %r1, [%rd1], 1;", "setp.like.s32 %p1, %r1, %r2;",
-                                  "cvt.rni.s64.f64 %rd1, %fd1;", "call kernel;", "add.approx.f32 %f1, %f2, %f3;", ".shared .b32 x[4];"])  # fmt: skip
+NOT_KNOWN = (
+    *("fma.rn.f32 %f1, %f2, %f3, %f4;", "add.approx.f32 %f1, %f2, %f3;", "cvt.rni.s64.f64 %rd1, %fd1;", "setp.like.s32 %p1, %r1, %r2;"),
+    *(
+        "bar.sync 0;",
+        "call kernel;",
+        "vote.sync.any.pred %p1, %p2, -1;",
+        "atom.global.add.u32 %r1, [%rd1], 1;",
+        "ld.local.u32 %r1, [%rd1];",
+        ".shared .b32 x[4];",
+    ),
+)
+
+
+@pytest.mark.parametrize("line", NOT_KNOWN)
 def test_what_is_not_known_is_refused(line):
     with pytest.raises(Wrong, match="not known"):
         ptx.parse(f".visible .entry kernel(\n)\n{{\n{line}\n}}\n")
