@@ -19,6 +19,7 @@ namespace {
 
 constexpr int WARP = 32;
 constexpr uintptr_t STACK = 1 << 18;
+constexpr int64_t MOST = 1 << 27;  // accesses of a launch: no test needs a tenth of them
 enum class State { READY, VOTES, DONE };
 enum Shadow : unsigned char { SET, UNSET, FRESH };  // FRESH: written by this launch
 
@@ -48,6 +49,7 @@ void (*entry)(void**);
 void** arguments;
 const Region* regions;
 int count, last;
+int64_t accesses;
 std::vector<unsigned char*> written;
 
 void leave()
@@ -133,6 +135,10 @@ void touch(uintptr_t p, uintptr_t size, bool store)
     const uintptr_t stack = (uintptr_t)lanes[current].stack;
     if (p >= stack && p + size <= stack + STACK) return;
     if (!store && p >= (uintptr_t)&shim_now && p + size <= (uintptr_t)(&shim_now + 1)) return;
+    if (++accesses > MOST) {
+        describe("endless: more than %ld accesses", (long)MOST);
+        leave();
+    }
     const char* does = store ? "writes" : "reads";
     for (int tried = 0; tried < count; ++tried, last = last + 1 < count ? last + 1 : 0) {
         const Region& r = regions[last];
@@ -202,7 +208,7 @@ int __popcountdi2(unsigned long long x)
 const char* shim_start(
     void (*text)(void**), void** values, const Region* arrays, int64_t size, uint32_t blocks, uint32_t threads, uint32_t begin, uint32_t end)
 {
-    entry = text, arguments = values, regions = arrays, count = (int)size, last = 0, *wrong = 0;
+    entry = text, arguments = values, regions = arrays, count = (int)size, last = 0, accesses = 0, *wrong = 0;
     shim_now.threads = {threads, 1, 1};
     shim_now.blocks = {blocks, 1, 1};
     if (!lanes[0].stack) forget();

@@ -139,3 +139,7 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected, device):
 
 def test_nothing_is_found_where_nothing_is_planted(device):
     assert {finds(device, launch) for launch in launches()} == {"nothing"}
+
+
+def test_a_search_that_never_ends_is_ended(device):
+    assert "endless" in finds(Faulty(device, r"k = middle \+ 1", "k = middle"), launches()[-1])
