@@ -20,6 +20,7 @@ LATEST: Final = FOLDER / "latest.json"
 PACKAGES: Final = (
     "skipstone", "numpy", "numba", "llvmlite", "pyarrow", "sqlglot",
     "polars", "duckdb", "datafusion", "numexpr", "pyiceberg", "deltalake", "pyspark",
+    "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "torch", "cudf",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from bench.cold import compiling
 from bench.delta import delta
 from bench.dynamic import dynamic
 from bench.files import files
+from bench.gpu import gpu
 from bench.hive import hive
 from bench.iceberg import iceberg
 from bench.ingest import ingest
@@ -47,6 +48,7 @@ WORKLOADS: Final[Mapping[str, Callable[[Options], Report]]] = {
     "lakes": lakes,
     "dynamic": dynamic,
     "power": power,
+    "gpu": gpu,
     "shards": shards,
     "spark_reads": spark_reads,
     "spark_joins": spark_joins,

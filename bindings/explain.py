@@ -135,7 +135,8 @@ def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) 
     verdicts = predicate.evaluate(stats)
     n = len(verdicts)
     counts = {v: int((verdicts == v).sum()) for v in Verdict}
-    lines = [f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"]
+    lines = [] if stats.device is None else [f"device      {stats.device}, which holds {stats.device_nbytes} bytes of the statistics"]
+    lines += [f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"]
     for c in judge_conjuncts(predicate, stats):
         lines.append(f"  {c.text}")
         lines.append(f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import PruningStatistics, Statistics
 from skipstone.ir.errors import PredicateError
-from skipstone.kernels.planes import Mask
-from skipstone.kernels.run import Backend, run_many
+from skipstone.kernels import gpu
+from skipstone.kernels.planes import Mask, word_count
+from skipstone.kernels.run import Backend, Out, on_device, run_many, stays_here
 
 
-def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Mask:
+def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> Mask:
     """Which containers each of many predicates keeps; as `prune` of each, in less time.
 
     Predicates that differ in literals alone, over the same columns, share what they read.
@@ -21,13 +23,13 @@ def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | Pruni
     Args:
         predicates: q predicates.
         stats: n containers: `Statistics`, or any provider, which is asked once for the columns of all.
-        backend: "auto", "numpy" or "numba".
+        backend, out: As in `PruningPredicate.prune`.
 
     Returns:
-        bool array, shape (q, n), host memory: q * n bytes. True: some row may match; keep.
+        bool array, shape (q, n), host memory or as `out` says: q * n bytes. True: some row may match; keep.
 
     Raises:
-        BackendMissing: the backend is not there.
+        BackendMissing, DeviceError: as in `PruningPredicate.prune`.
 
     Example:
         >>> import pyarrow as pa, skipstone as ss
@@ -45,6 +47,11 @@ def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | Pruni
     if not isinstance(stats, Statistics):
         columns = dict.fromkeys(c for p in predicates for c in p.columns)
         stats = Statistics.from_provider(stats, predicates[0].schema, columns)
-    if stats.levels is not None:
+    if stats.levels is not None and stays_here(out):
         return np.stack([p.prune(stats, backend) for p in predicates])
-    return run_many([p.launch(stats) for p in predicates], backend).view(np.bool_)
+    launches = [p.launch(stats) for p in predicates]
+    if stays_here(out):
+        return run_many(launches, backend).view(np.bool_)
+    rows: Any = on_device(launches[0], backend, lambda on: gpu.many(launches, on))
+    kept: Mask = rows.view(np.bool_).reshape(len(launches), word_count(stats.num_containers) * 64)[:, : stats.num_containers]
+    return kept

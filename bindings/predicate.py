@@ -26,10 +26,13 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
+from skipstone.kernels import gpu
 from skipstone.kernels.descend import Found, descend, found_in
+from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch
-from skipstone.kernels.planes import Mask, Verdicts, positions
-from skipstone.kernels.run import Backend, Result, run
+from skipstone.kernels.planes import Mask, Verdicts
+from skipstone.kernels.resident import Resident
+from skipstone.kernels.run import Backend, Out, Result, on_device, run, stays_here, survivors
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -105,62 +108,66 @@ class PruningPredicate:
 
     # Judging.
 
-    def prune(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Mask:
+    def prune(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> Mask:
         """Which containers to keep.
 
         Args:
             stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy" or "numba".
+            backend: "auto", "numpy", "numba" or "cupy". "auto" asks a GPU only of statistics that live there (`to_device`).
+            out: "device" gives a CuPy array where the statistics live, of CuPy's current stream, and does not wait for it.
 
         Returns:
-            bool array, shape (n,), host memory. True: some row may match; keep. False: none can; prune.
+            bool array, shape (n,), host memory or as `out` says. True: some row may match; keep. False: none can; prune.
 
         Raises:
             BackendMissing: the backend is not there.
+            DeviceError: the GPU failed, and the CPU was not to answer instead.
 
         Source: DataFusion, `PruningPredicate::prune`.
         """
-        return self._judge(stats, backend, verdicts=False).view(np.bool_)
+        return self._judge(stats, backend, out, verdicts=False).view(np.bool_)
 
-    def evaluate(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.uint8]:
+    def evaluate(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> npt.NDArray[np.uint8]:
         """Whether no row, some or every row can match.
 
         Args:
             stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy" or "numba".
+            backend, out: As in `prune`.
 
         Returns:
-            uint8 array, shape (n,), host memory, of `Verdict`: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+            uint8 array, shape (n,), host memory or as `out` says, of `Verdict`: 0 NEVER, 1 MAYBE, 2 ALWAYS.
 
         Source: small materialized aggregates, Moerkotte, VLDB 1998.
         """
-        return self._judge(stats, backend, verdicts=True)
+        return self._judge(stats, backend, out, verdicts=True)
 
-    def survivors(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> npt.NDArray[np.int64]:
+    def survivors(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> npt.NDArray[np.int64]:
         """The positions of the containers to keep.
 
         Args:
             stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy" or "numba".
+            backend, out: As in `prune`. How many survive is asked of the GPU first, which waits for it.
 
         Returns:
-            int64 array, shape (k,), host memory, ascending.
+            int64 array, shape (k,), host memory or as `out` says, ascending.
         """
         stats = self._statistics(stats)
+        if not stays_here(out):
+            places: npt.NDArray[np.int64] = self._there(stats.launch(self._prune), backend, gpu.survivors)
+            return places
         found = self._descend(stats, backend, verdicts=False, dense=False)
         if found is not None:
             return found.survivors()
-        match = self._run(self._prune, stats, backend, verdicts=False).planes[0]
-        if isinstance(match, bool):
-            return np.arange(len(stats) if match else 0, dtype=np.int64)
-        return positions(match, len(stats))
+        at, ran = survivors(stats.launch(self._prune), backend)
+        self._ran[ran] = self._ran.get(ran, 0) + 1
+        return at
 
     def find(self, stats: Statistics | PruningStatistics, backend: Backend = "auto") -> Found:
         """The verdicts as packed words, of which those without a container to keep are left out: what is found costs memory, not what there is.
 
         Args:
             stats: n containers: `Statistics`, or any provider.
-            backend: "auto", "numpy" or "numba".
+            backend: "auto", "numpy", "numba" or "cupy".
 
         Returns:
             Bits of the containers that may match, and of those that match whole, host memory (kernels/descend.py).
@@ -171,8 +178,11 @@ class PruningPredicate:
             return found.in_place()
         return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
 
-    def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, *, verdicts: bool) -> Verdicts:
+    def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, out: Out, *, verdicts: bool) -> Verdicts:
         stats = self._statistics(stats)
+        if not stays_here(out):
+            there: Verdicts = self._there(stats.launch(self._both if verdicts else self._prune), backend, gpu.verdicts)
+            return there
         found = self._descend(stats, backend, verdicts=verdicts, dense=True)
         if found is not None:
             return found.verdicts()
@@ -189,6 +199,11 @@ class PruningPredicate:
         found = descend(stats.levels, self._both, self._both if verdicts else self._prune, dense=dense, backend=backend)
         if found is not None:
             self._ran["levels"] = self._ran.get("levels", 0) + 1
+        return found
+
+    def _there(self, launch: Launch, backend: Backend, work: Callable[[Launch, Resident], DeviceArray]) -> DeviceArray:
+        found = on_device(launch, backend, lambda on: work(launch, on))
+        self._ran["cupy"] = self._ran.get("cupy", 0) + 1
         return found
 
     def _run(self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool) -> Result:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.device import OnDevice
 from skipstone.bindings.given import KEYS, PACKED, array_of, common_length, counts_of, leaf_named
 from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError
@@ -17,8 +18,8 @@ from skipstone.ir.types import DType, Leaf, leaves_of, to_python, whole
 from skipstone.kernels.bounds import Given
 from skipstone.kernels.columns import Column, Raw, pack_column
 from skipstone.kernels.counts import rows_plane
+from skipstone.kernels.device import Device
 from skipstone.kernels.index import Blocking, Index, blocks_of, build
-from skipstone.kernels.packed import Packed
 from skipstone.kernels.planes import Plane
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Contains(Protocol):
         """As in `PruningStatistics`, for axis values of `dtype`."""
 
 
-class Statistics(Packed):
+class Statistics(OnDevice):
     """Min, max, null count, row count of the columns of n containers.
 
     Immutable. Columns are packed at first use, and launches are kept per predicate, so one object
@@ -195,6 +196,41 @@ class Statistics(Packed):
             raws[leaf.path] = Raw(*answers)
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
 
+    @classmethod
+    def from_device(cls, columns: Any, schema: pa.Schema, row_count: Any = None, device: int | Device | None = None) -> Statistics:
+        """Statistics from arrays that lie on a GPU already.
+
+        Numbers, dates and timestamps of the column's own type are judged where they lie, without a copy; where some of them
+        are null, NaN or inverted, a copy is mended on the device. All else comes to the host once, which is counts (a bit or
+        two of each container is kept of them), bounds of another type, strings and decimals. So do bounds, where something
+        asks for them there: a backend of the CPU, `index`, `explain`, `save`, a pickle.
+
+        Args:
+            columns: Per column as in `from_dict`; or a frame with columns `x.min`, `x.max`, `x.null_count`, ... as in
+                `from_arrow`: one of cuDF, or an Arrow record batch of a device. Arrays are anything with
+                `__cuda_array_interface__` (masks included), `__arrow_c_device_array__`, or DLPack: of CuPy, PyTorch, Numba,
+                pylibcudf, ...; or in host memory. They must not change while the statistics are used.
+            schema: The table's columns.
+            row_count: Rows of each container, if the frame does not have them.
+            device: Where the arrays lie; None: CuPy's current device.
+
+        Returns:
+            Statistics as those of `to_device`.
+
+        Raises:
+            UnknownColumn: a statistic of a column that the schema lacks.
+            StatisticsError: unequal lengths, or an array that is not one of values one after the other.
+            BackendMissing, DeviceError: as for `to_device`.
+
+        Example:
+            >>> frame = cudf.DataFrame({"x.min": [1, 5], "x.max": [4, 9]})  # doctest: +SKIP
+            >>> Statistics.from_device(frame, pa.schema([("x", pa.int64())]))  # doctest: +SKIP
+            Statistics(2 containers, columns: x; on NVIDIA H100 80GB HBM3 (device 0))
+        """
+        from skipstone.bindings.foreign import from_device
+
+        return from_device(columns, schema, row_count, device)
+
     def index(self, block: Blocking = None, order_by: str | Sequence[str] | None = None) -> Statistics:
         """The same statistics with levels above the containers, so that a predicate costs what it finds.
 
@@ -231,10 +267,9 @@ class Statistics(Packed):
 
     def under(self, index: Index) -> Statistics:
         """The same statistics with levels that were built over them."""
-        out = Statistics.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = self.alike()
         out._index = index
-        return out
+        return out if self._resident is None else out.on(self._resident)
 
     # Files.
 
@@ -435,7 +470,8 @@ class Statistics(Packed):
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
         levels = f"; levels of {', '.join(str(level.num_containers) for level in self._index.levels) or 'none'}" if self._index else ""
-        return f"Statistics({self._n} containers, columns: {names or 'none'}{levels})"
+        where = "" if self.device is None else f"; on {self.device}"
+        return f"Statistics({self._n} containers, columns: {names or 'none'}{levels}{where})"
 
     # What kernels ask (kernels/packed.py).
 
@@ -452,10 +488,14 @@ class Statistics(Packed):
     def pack(self, path: Path, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)
+        return self.packed(path, dtype, self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw()))
+
+    def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
+        """The same of statistics as they came."""
+        leaf = self._leaves.get(path)
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
         above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
-        raw = self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw())
         return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows())
 
     def of_partitions(self, names: Iterable[str]) -> Statistics:

@@ -68,6 +68,10 @@ class BackendMissing(SkipstoneError, ImportError):
     """A backend was asked for by name, and its package or device is not there."""
 
 
+class DeviceError(SkipstoneError, RuntimeError):
+    """A device was there and failed: it is out of memory, lost, or was used before this process was forked."""
+
+
 def clip(name: str) -> str:
     """A name as messages show it."""
     return name if len(name) <= 100 else name[:100] + "..."

@@ -28,6 +28,7 @@ LARGEST: Final = 400
 LONGEST: Final = 30  # seconds that a process waits for the kernel of another
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 
 
 class Shape(NamedTuple):
@@ -42,7 +43,7 @@ class Shape(NamedTuple):
     many: bool = False
 
 
-_kernels: dict[Hashable, Kernel] = {}
+_kernels: dict[Hashable, Any] = {}
 _compiling = threading.Lock()
 _waiting: set[Hashable] = set()
 _waiting_lock = threading.Lock()
@@ -54,24 +55,29 @@ def ready(shape: Hashable) -> Kernel | None:
 
 
 def kernel(shape: K, source_of: Callable[[K], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
-    """The kernel of a shape, or of another key that its text follows from; one thread compiles at a time, and the others wait for it."""
-    found = _kernels.get(shape)
+    """The kernel of a shape, or of another key that its text follows from."""
+    return made(shape, lambda: _loaded(source_of(shape), load))
+
+
+def made(key: Hashable, make: Callable[[], T]) -> T:
+    """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it."""
+    found: T | None = _kernels.get(key)
     if found is None:
         with _compiling:
-            found = _kernels.get(shape)
+            found = _kernels.get(key)
             if found is None:
-                found = _kernels[shape] = _loaded(source_of(shape), load)
+                found = _kernels[key] = make()
     return found
 
 
 def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
     module = _module(text)
-    with _alone(Path(str(module.__file__))):
+    with alone(Path(str(module.__file__))):
         return _load_or_compile(module, load)
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk."""
     with contextlib.ExitStack() as held:
         # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.

@@ -7,12 +7,14 @@ Nothing is shared between warps: no shared memory, no atomics, one writer for ea
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.emit import Body, emit, inputs, join
+from skipstone.kernels.emit import INPUTS, Body, emit, inputs, join, number
 from skipstone.kernels.keys import EDGE
 
 # A test judges one container, which is its lane's.
@@ -23,9 +25,10 @@ EMIT: Final = {
     Op.GE: "({0} >= {1})",
     Op.AND: "({0} & {1})",
     Op.OR: "({0} | {1})",
-    Op.ANY_IN: "any_in({0}, {1}, {2}, {4}, {5}, {6})",
-    Op.NOT_ALL_IN: "not_all_in({0}, {1}, {2}, {4}, {5}, {6})",
+    Op.ANY_IN: "any_in({0}_{4}, {1}, {2}, {5}, {6})",
+    Op.NOT_ALL_IN: "not_all_in({0}_{4}, {0}, {1}, {2}, {4}, {5}, {6})",
 }
+RANK: Final = "const i64 {0}_{4} = below({0}, {4}, {5}, {6});"  # of a lower bound among the ends of a set's runs, for all tests of both
 TYPES: Final = {
     "int8": "signed char",
     "int16": "short",
@@ -42,8 +45,14 @@ THREADS: Final = 256  # of a block
 WARPS: Final = THREADS // 32
 TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of memory
 # Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor 16 of them keep some 4 MB under
-# way, where a card of 3 TB/s needs 2 to 3; twice as many cost registers only.
-AHEAD: Final = 32
+# way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
+# its place: words of one test take at most 32 registers.
+AHEAD: Final = 64
+# Masks up to which a lane keeps its word of each: more take so many registers that too few lanes have room beside each
+# other. Then words are joined one by one, which takes a fifth more instructions.
+MASKS: Final = 16
+TESTS: Final = 128  # masks that are written out one after the other: texts of more take seconds to compile
+KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
 typedef unsigned int u32;
@@ -57,7 +66,7 @@ SETS: Final = f"""
 // How many ends of runs are less than x. The directory (kernels/keys.py) tells between which ends to look.
 template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, const int* lines, const double* frame)
 {{
-    double at = ((double)x - frame[0]) * frame[1] + {EDGE};
+    double at = __dadd_rn(__dmul_rn((double)x - frame[0], frame[1]), {EDGE});  // rounded twice, as on the host
     at = at > 0.0 ? at : 0.0;
     at = at < frame[2] ? at : frame[2];
     const i64 line = ((i64)at >> 16) << 4;
@@ -74,20 +83,22 @@ template <class T> __device__ __forceinline__ i64 below(T x, const T* ends, cons
 
 __device__ __forceinline__ i64 runs(const int* lines, const double* frame) {{ return lines[((i64)frame[2] + 2) >> 16 << 4]; }}
 
+// Of k runs that end below `low`.
 template <class T>
-__device__ __forceinline__ bool any_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool any_in(i64 k, T high, const T* firsts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return k < runs(lines, frame) && firsts[k] <= high;
 }}
 
 template <class T>
-__device__ __forceinline__ bool not_all_in(T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
+__device__ __forceinline__ bool not_all_in(i64 k, T low, T high, const T* firsts, const T* lasts, const int* lines, const double* frame)
 {{
-    const i64 k = below(low, lasts, lines, frame);
     return !(k < runs(lines, frame) && firsts[k] <= low && high <= lasts[k]);
 }}
 """
+
+
+Form: TypeAlias = Literal["all", "chosen", "many"]
 
 
 class DeviceShape(NamedTuple):
@@ -99,7 +110,7 @@ class DeviceShape(NamedTuple):
     """
 
     roots: tuple[Node, ...]
-    form: Literal["all", "chosen", "many"] = "all"
+    form: Form = "all"
 
 
 def source_of(shape: DeviceShape) -> str:
@@ -107,19 +118,36 @@ def source_of(shape: DeviceShape) -> str:
 
     `kernel(n, outs..., arrays..., planes..., params..., sets...)` fills outs with words of 32 bits, twice as many as
     `planes.word_count(n)`; bits past the last container are 0. "chosen" has `todo, count` after `n`: the numbers of `count`
-    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and an array for each literal;
-    answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
+    words of 64 containers, whose answers lie one after the other. "many" has `rows` there, and instead of literals their
+    `tables`; answers of row r start at r * 2 * word_count(n). A block judges `tile(shape) * WARPS` words of 32.
     """
     body, names = emit(shape.roots, EMIT), _arguments(shape)
     lines = {"all": _all, "chosen": _all, "many": _many}[shape.form](shape, body)
     sets = SETS if any(n.op is Op.SET for r in shape.roots for n in r.walk()) else ""
-    head = f'extern "C" __global__ void __launch_bounds__({THREADS})\nkernel({", ".join(names)})'
+    # "many" reads once and then computes, for which two blocks on a multiprocessor suffice; the compiler, left to itself, aims at
+    # more and puts values aside in memory.
+    threads = f"{THREADS}, 2" if shape.form == "many" else THREADS
+    head = f'extern "C" __global__ void __launch_bounds__({threads})\nkernel({", ".join(names)})'
     return "\n".join([f"{HEADER}{sets}", head, "{", *(f"    {line}" for line in lines), "}", ""])
 
 
 def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
-    return TILE if shape.form != "many" else max(min(TILE, 4 * AHEAD // max(_width(shape), 1)), 1)
+    if not _width(shape):
+        return 32  # planes alone: a word for each lane
+    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
+
+
+def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
+    """The literals of launches of one shape as "many" takes them.
+
+    Args:
+        rows: `Launch.params` of each.
+
+    Returns:
+        An array for each lane type, in the order of first use: its literals in the first launch, those in the second, ...
+    """
+    return [np.array([p for row in rows for p in row if p.dtype == lane], lane) for lane in dict.fromkeys(p.dtype for p in rows[0])]
 
 
 def _width(shape: DeviceShape) -> int:
@@ -127,16 +155,22 @@ def _width(shape: DeviceShape) -> int:
     return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
 
 
+def _masks(shape: DeviceShape) -> int:
+    return len({n for root in shape.roots for n in root.walk() if n.op is Op.PACK})
+
+
 def _arguments(shape: DeviceShape) -> list[str]:
     kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
-    literal = "const {1}* __restrict__ r{0}" if shape.form == "many" else "const {1} p{0}"
+    literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
+    if shape.form == "many":
+        literals = [f"const {t}* __restrict__ r{i}" for i, t in enumerate(dict.fromkeys(kinds[Op.PARAM]))]
     return [
         "const i64 n",
         *{"all": [], "chosen": ["const u32* __restrict__ todo", "const i64 count"], "many": ["const i64 rows"]}[shape.form],
         *(f"u32* __restrict__ o{i}" for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
         *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
-        *(literal.format(i, t) for i, t in enumerate(kinds[Op.PARAM])),
+        *literals,
         *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
     ]
 
@@ -155,38 +189,80 @@ def _place(word: str) -> str:
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
 
-def _live(body: Body, into: str) -> list[str]:
+def _live(texts: list[str], into: str) -> list[str]:
     """Write a lane's word of each root."""
     return [
         "const i64 left = n - (w << 5);",
         "const u32 live = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;",
-        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(o for o in body.outputs if o is not None)),
+        *(f"o{i}[{into}] = {text} & live;" for i, text in enumerate(texts)),
     ]
 
 
+class _Logic(NamedTuple):
+    """How votes become the words of roots.
+
+    Attributes:
+        kept: What each lane keeps of its own word of the tile.
+        each: What is done for every word of the tile, w, the j-th.
+        after: What is done then, once for the lane's own word w.
+        words: What the roots' words are in the end.
+    """
+
+    kept: list[str]
+    each: list[str]
+    after: list[str]
+    words: list[str]
+
+
+def _logic(shape: DeviceShape, body: Body) -> _Logic:
+    roots = [o for o in body.outputs if o is not None]
+    votes, ranks = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks], _ranks(shape)
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
+    if len(votes) <= MASKS:
+        kept = [f"m{m}" for m in range(len(votes))]
+        asked = [f"const u32 t{m} = {vote};" for m, vote in enumerate(votes)]
+        return _Logic(kept, [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
+    kept = [f"v{i}" for i in range(len(roots))]
+    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes)]
+    return _Logic(kept, [*ranks, *asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+
+
+def _ranks(shape: DeviceShape) -> list[str]:
+    """What tests of long sets share: a lookup takes longer than all else that they do."""
+    tests = [n for root in shape.roots for n in root.walk() if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET]
+    return list(dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests))
+
+
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen = shape.form == "chosen"
-    kinds, planes, masks = inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE)), range(len(body.masks))
+    chosen, kinds, logic = shape.form == "chosen", inputs(shape.roots, Op.ARRAY), _logic(shape, body)
+    # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
+    base = ["const i64 base = first << 5 | lane;", f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"]
+    near = ["const i64 i = base + (j << 5), w = first + j < words ? first + j : first;", "const bool in = (int)(j << 5) < rest;"]
+    far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
-        f"#pragma unroll {max(min(TILE, AHEAD // max(_width(shape), 1)), 1)}",
+        *(() if chosen else base),
+        f"#pragma unroll {_loaded(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
-        *(f"    {line}" for line in ("const i64 k = first + j < words ? first + j : words - 1;", _word("k")) if chosen),
-        f"    {_place('w' if chosen else '(first + j)')}",
-        *(f"    const {TYPES[t]} x{a} = a{a}[i];" for a, t in enumerate(kinds)),
-        *(f"    const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"    m{m} = lane == j ? t{m} : m{m};" for m in masks),
+        *(f"    {line}" for line in (far if chosen else near)),
+        *(f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};" for a, t in enumerate(kinds)),
+        *(f"    {line}" for line in logic.each),
         "}",
     ]
     return [
         *_start(shape, "count << 1" if chosen else "(n + 63) >> 6 << 1"),
-        *(f"u32 m{m} = 0;" for m in masks),
+        *(f"u32 {name} = 0;" for name in logic.kept),
         *(lanewise if body.masks else ()),
         "const i64 k = first + lane;",
-        f"if (lane >= {TILE} || k >= words) return;",
+        f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
-        *(f"const u32 k{p} = q{p}[w];" for p in range(planes)),
-        *_live(body, "k"),
+        *logic.after,
+        *_live(logic.words, "k"),
     ]
+
+
+def _loaded(shape: DeviceShape) -> int:
+    """Words of a tile whose bounds are loaded at a time."""
+    return max(min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1)), 1)
 
 
 def _word(k: str) -> str:
@@ -195,7 +271,7 @@ def _word(k: str) -> str:
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, planes = tile(shape), inputs(shape.roots, Op.ARRAY), len(inputs(shape.roots, Op.PLANE))
+    size, kinds, logic = tile(shape), inputs(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -204,20 +280,26 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         f"    {_place('(first + j)')}",
         *(f"    b{a}[j] = a{a}[i];" for a in range(len(kinds))),
         "}",
-        "const i64 w = first + lane;",
-        f"const bool writes = lane < {size} && w < words;",
-        *(f"const u32 k{p} = writes ? q{p}[w] : 0u;" for p in range(planes)),
+        f"const bool writes = lane < {size} && first + lane < words;",
+        "const i64 w = writes ? first + lane : first;",
+        *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
-        *(f"    const {TYPES[t]} p{i} = r{i}[row];" for i, t in enumerate(inputs(shape.roots, Op.PARAM))),
-        *(f"    u32 m{m} = 0;" for m in range(len(body.masks))),
+        *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
+        *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
+        "        const i64 w = first + j < words ? first + j : first;",
         *(f"        const {TYPES[t]} x{a} = b{a}[j];" for a, t in enumerate(kinds)),
-        *(f"        const u32 t{m} = vote({join(mask.op, list(mask.tests), EMIT)});" for m, mask in enumerate(body.masks)),
-        *(f"        m{m} = lane == j ? t{m} : m{m};" for m in range(len(body.masks))),
+        *(f"        {line}" for line in logic.each),
         "    }",
         "    if (writes) {",
-        *(f"        {line}" for line in _live(body, "row * words + w")),
+        *(f"        {line}" for line in _live(logic.words, "row * words + w")),
         "    }",
         "}",
     ]
+
+
+def _literals(lanes: list[str]) -> list[str]:
+    """Those of a row, from its tables."""
+    tables = list(dict.fromkeys(lanes))
+    return [f"const {TYPES[t]} p{i} = r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];" for i, t in enumerate(lanes)]

@@ -18,6 +18,7 @@ from skipstone.ir.node import Op
 from skipstone.kernels.blocks import Positions, words_inside
 from skipstone.kernels.guard import Guard
 from skipstone.kernels.index import Index
+from skipstone.kernels.launch import Launch
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
 from skipstone.kernels.packed import Packed
@@ -166,7 +167,7 @@ class _Search:
         count = word_count(self.n) if self.todo is None else len(self.todo)
         if count < 2 * SAMPLE:
             return False
-        own, full = coarse.launch(self.wanted).nbytes, self.index.leaf.launch(self.wanted).nbytes
+        own, full = (self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf))
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
         _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
         found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
@@ -174,7 +175,7 @@ class _Search:
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
         """Words where something can match; what, and what of it is left to ask by full bounds."""
-        result = sift(coarse.launch(self.wanted), self.backend, todo=todo)
+        result = sift(self.index.launch(coarse, self.wanted), self.backend, todo=todo)
         assert result.words is not None
         match, *others = (_words(p, len(result.words)) for p in result.planes)
         clear_tail(match, self.n, result.words)
@@ -193,9 +194,12 @@ class _Search:
         if not len(left):
             match, miss = np.empty(0, np.uint64), None
         elif self.wanted.derived:
-            match, miss = self._ask(Subset(self.index.leaf, left), self.wanted, None)
+            subset = Subset(self.index.leaf, left)
+            # Statistics that are made for this call are worth no upload, unless somebody insists.
+            launch = self.index.launch(subset, self.wanted) if self.backend == "cupy" else subset.launch(self.wanted)
+            match, miss = self._ask(subset, launch, None)
         else:
-            match, miss = self._ask(self.index.leaf, self.wanted, left)
+            match, miss = self._ask(self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left)
         sure = np.zeros_like(match) if miss is None else match & ~miss
         if done:
             words = np.concatenate([left, *(w for w, _ in done)])
@@ -217,16 +221,16 @@ class _Search:
 
     def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
         """Words of the blocks that may match, and of those whose rows all do."""
-        match, miss = self._ask(source, program, self.todo)
+        match, miss = self._ask(source, self.index.launch(source, program), self.todo)
         return match, match & ~miss if self.certain and miss is not None else np.zeros_like(match)
 
-    def _ask(self, source: Packed, program: Program, todo: Todo) -> tuple[Words, Words | None]:
+    def _ask(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
         """Words of what can match, and of what can miss, if that was asked."""
-        planes = run(source.launch(program), self.backend, todo=todo).planes
+        planes = run(launch, self.backend, todo=todo).planes
         words = word_count(source.num_containers) if todo is None else len(todo)
         found = [_words(p, words) for p in planes]
         clear_tail(found[0], source.num_containers, todo)
-        return found[0], None if program.can_miss is None else found[1]
+        return found[0], found[1] if len(found) > 1 else None
 
 
 def _words(plane: Plane, words: int) -> Words:

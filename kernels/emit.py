@@ -58,7 +58,7 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
 
     def text(n: Node) -> str:
         if n.op in INPUTS:
-            return INPUTS[n.op].format(_number(n))
+            return INPUTS[n.op].format(number(n))
         if n.op is Op.PACK:
             masks.setdefault(n, mask(n.args[0]))
             return f"m{list(masks).index(n)}"
@@ -68,7 +68,7 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
 
     def mask(n: Node) -> Mask:
         tests = n.args if n.op in (Op.AND, Op.OR) else (n,)
-        arrays = tuple(tuple(_number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
+        arrays = tuple(tuple(number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
         return Mask(n.op if len(tests) > 1 else Op.AND, tuple(map(text, tests)), arrays)
 
     outputs = tuple(None if r in (TRUE, FALSE) else text(r) for r in roots)
@@ -95,10 +95,11 @@ def runs(op: Op, args: list[str], table: Table) -> str:
 
 def inputs(roots: tuple[Node, ...], op: Op) -> list[str]:
     """The lane types of one kind of input, by number."""
-    found = {_number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
+    found = {number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
     return [found[i] for i in sorted(found)]
 
 
-def _number(n: Node) -> int:
+def number(n: Node) -> int:
+    """Of an input, among those of its kind."""
     assert isinstance(n.value, tuple)
     return int(n.value[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,9 +15,11 @@ from skipstone.ir.types import DType
 from skipstone.kernels.blocks import Blocks
 from skipstone.kernels.guard import Guard
 from skipstone.kernels.kept import Kept
+from skipstone.kernels.launch import Launch
 from skipstone.kernels.levels import Coarse, Level, levels_over
 from skipstone.kernels.order import Order, Reordered, order_of
 from skipstone.kernels.packed import Packed
+from skipstone.kernels.resident import Resident
 
 BLOCK: Final = 512  # containers, and blocks of every further level
 Ends: TypeAlias = npt.NDArray[Any] | Sequence[int]
@@ -36,6 +38,7 @@ class Index:
         guard: Of the order, if it comes from a file: to be touched before it is read.
         starts: By program the number of the level to start from: those before have settled too little.
         pays: By program, and whether the answer will be spread over all containers: whether coarse codes promise to pay.
+        on: The device that levels, codes and leaf live on, if they do.
     """
 
     leaf: Packed
@@ -45,6 +48,7 @@ class Index:
     guard: Guard | None = None
     starts: Kept[Program, int] = field(default_factory=lambda: Kept(1024))
     pays: Kept[tuple[Program, bool], bool] = field(default_factory=lambda: Kept(1024))
+    on: Resident | None = None
 
     def touch(self) -> None:
         """Verify the whole order."""
@@ -54,6 +58,11 @@ class Index:
     def __reduce__(self) -> tuple[Any, ...]:
         self.touch()
         return Index, (self.leaf, self.levels, self.coarse, self.order)
+
+    def launch(self, source: Packed, program: Program) -> Launch:
+        """The launch of a program over the leaf, a level or the codes, where they live."""
+        made = source.launch(program)
+        return made if self.on is None or made.on is not None else replace(made, on=self.on)
 
     @property
     def nbytes(self) -> int:

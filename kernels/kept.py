@@ -14,7 +14,7 @@ V = TypeVar("V")
 class Kept(Generic[K, V]):
     """At most `most` values; the one that was made first goes first.
 
-    Two threads may make the same value at once; one of the two is kept.
+    Two threads may make the same value at once; both are given the one that is there first.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -23,7 +23,12 @@ class Kept(Generic[K, V]):
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made if it is not there."""
         found = self._values.get(key)
-        return self.put(key, make()) if found is None else found
+        if found is not None:
+            return found
+        made = make()
+        with self._lock:
+            found = self._values.get(key)
+        return self.put(key, made) if found is None else found
 
     def find(self, key: K) -> V | None:
         """The value of a key, if it is there."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Op, Path
 from skipstone.ir.simplify import FALSE, TRUE
@@ -27,6 +28,9 @@ from skipstone.kernels.guard import Guard
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
+
+if TYPE_CHECKING:
+    from skipstone.kernels.resident import Resident
 
 COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -67,11 +71,14 @@ class Launch:
     Attributes:
         n: Containers.
         roots: For each root of the program a node over ARRAY, PARAM, SET and PLANE inputs, or TRUE or FALSE.
-        arrays: Lanes, each of shape (n,).
+        arrays: Lanes, each of shape (n,); in host memory, or of a device (see `elsewhere`).
         planes: Words, each of shape (ceil(n / 64),).
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
         guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
+        on: The device that the statistics live on, where copies of the inputs are kept.
+        elsewhere: Makes the same launch in host memory, where some arrays lie on the device alone.
+        failed: Why it is in host memory, though it was to be made of arrays of the device.
     """
 
     n: int
@@ -81,6 +88,9 @@ class Launch:
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    on: Resident | None = None
+    elsewhere: Callable[[], Launch] | None = None
+    failed: SkipstoneError | None = None
 
     @functools.cached_property
     def answers(self) -> tuple[bool | None, ...]:
@@ -101,6 +111,11 @@ class Launch:
     def words(self) -> list[npt.NDArray[np.generic]]:
         """The arrays, of at least 64 containers."""
         return self.arrays if self.n >= 64 else [np.resize(a, 64) for a in self.arrays]
+
+    @property
+    def here(self) -> Launch:
+        """The same launch, its inputs in host memory."""
+        return self if self.elsewhere is None else self.elsewhere()
 
     @property
     def shape(self) -> tuple[Node, ...]:
@@ -131,6 +146,14 @@ def prepare(program: Program, source: Source, look: Callable[[Key, DType], Colum
     out = _compact(roots, builder.launch)
     out.guards = [builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards]
     return out
+
+
+def alike(launches: Sequence[Launch]) -> list[list[int]]:
+    """The numbers of launches, together where they differ in literals alone: of one shape, over the same arrays, planes and sets."""
+    found: dict[Any, list[int]] = {}
+    for i, launch in enumerate(launches):
+        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []).append(i)
+    return list(found.values())
 
 
 def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:

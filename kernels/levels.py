@@ -76,9 +76,9 @@ class Coarse(Packed):
         """The source's."""
         return self.full.rows_plane()
 
-    def launch(self, program: Program) -> Launch:
+    def prepared(self, program: Program) -> Launch:
         """The program's launch, with one root more: where `can_match` holds for certain."""
-        return self._launches.get(program, lambda: prepare(program, self, self.peek, certain=True))
+        return prepare(program, self, self.peek, certain=True)
 
 
 def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:

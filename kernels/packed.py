@@ -92,7 +92,11 @@ class Packed(ABC):
     def launch(self, program: Program) -> Launch:
         """The program's launch over these statistics, prepared once."""
         kept = self._launches_of_calls if program.derived else self._launches
-        return kept.get(program, lambda: prepare(program, self, self.peek))
+        return kept.get(program, lambda: self.prepared(program))
+
+    def prepared(self, program: Program) -> Launch:
+        """The program's launch over these statistics, made anew."""
+        return prepare(program, self, self.peek)
 
     @property
     def nbytes(self) -> int:

@@ -1,20 +1,27 @@
-"""Running a launch: which backend answers, and when Numba takes over."""
+"""Running a launch: which backend answers, when Numba takes over, and what becomes of a device that fails."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from skipstone.ir.errors import BackendMissing, SkipstoneError
-from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
+from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
+from skipstone.kernels import cache, cupy_gpu, gpu, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
-from skipstone.kernels.launch import Launch
+from skipstone.kernels.cuda_text import Form
+from skipstone.kernels.device import DeviceArray
+from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
+from skipstone.kernels.resident import Resident
+
+T = TypeVar("T")
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
+Out = Literal["host", "device"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
 # Below it NumPy answers in less time than a compiled kernel could save in a session.
 COMPILE_FROM: Final = 100_000
@@ -26,7 +33,7 @@ class Result:
 
     Attributes:
         planes: One per root of the program; of `todo`, where that was given, a word each. Where verdicts were
-            asked, bits past the last container may be set.
+            asked, bits past the last container may be set; and there are none where a device gave verdicts.
         backend: Which one computed them; "none": nothing was left to compute.
         verdicts: uint8 array of shape (n,), host memory, if it was asked for.
         words: The numbers of the words that planes hold, uint32, ascending, if not all that were judged.
@@ -42,19 +49,27 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     """Compute a launch.
 
     Args:
-        launch: What to compute, host memory.
+        launch: What to compute. Of statistics that live on a device "auto" asks that, if there are enough containers.
         backend: "auto" answers with NumPy at once; where a compiled kernel pays it is made behind the
-            scenes, and answers from then on.
+            scenes, and answers from then on. "cupy" uploads what is not on the device yet, for this call.
         verdicts: Whether to give one byte per container as well.
         todo: The words of containers to judge; None: all.
 
     Raises:
         BackendMissing: the backend is not there.
+        DeviceError: the device failed, and "auto" was not asked.
         StatisticsError: the file that statistics come from is damaged where they are read.
         SkipstoneError: no backend has that name.
     """
     words = word_count(launch.n) if todo is None else len(todo)
-    name = choose(launch, backend, launch.n if todo is None else words * 64)
+    asked = launch.n if todo is None else words * 64
+    form: Form = "all" if todo is None else "chosen"
+    name = choose(launch, backend, asked, form)
+    if name == "cupy" and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts))) is not None:
+        return there
+    if name == "cupy" or (name != "none" and launch.elsewhere is not None):
+        launch = launch.here
+        name = choose(launch, backend, asked, form)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
@@ -79,7 +94,7 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     Args:
         launch: As in `run`; likewise the others, and what may go wrong.
     """
-    if todo is None and launch.answers[0] is None and choose(launch, backend, launch.n) == "numba":
+    if todo is None and launch.answers[0] is None and launch.elsewhere is None and choose(launch, backend, launch.n) == "numba":
         for guard in launch.guards:
             guard.touch()
         at, kept = numba_cpu.sift(launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None])
@@ -94,21 +109,40 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     return Result([p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at)
 
 
-def choose(launch: Launch, backend: Backend, n: int) -> str:
-    """The backend that will judge n containers of a launch; "none" when nothing is left to compute."""
+def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
+    """The backend that will judge n containers of a launch, by a kernel of some form; "none" when nothing is left to compute."""
     if backend not in BACKENDS:
         raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
-    if backend == "cupy":
-        raise BackendMissing("backend 'cupy' is not built yet; use backend='numba', 'numpy' or 'auto'")
+    if backend == "cupy" and launch.on is None:
+        cupy_gpu.device()
     if not n or None not in launch.answers:
         return "none"
     if backend != "auto":
         return backend
+    alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
+    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
+        return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
     if n >= COMPILE_FROM:
         cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
     return "numpy"
+
+
+def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np.int64], str]:
+    """Positions of the containers that pass the first root, ascending, int64, shape (k,), host memory; and which backend gave them.
+
+    Args:
+        launch: As in `run`; likewise the other, and what may go wrong.
+    """
+    if choose(launch, backend, launch.n) == "cupy":
+        if (found := _there(launch, backend, lambda on: on.device.download(gpu.survivors(launch, on)))) is not None:
+            return found, "cupy"
+    result = run(launch, backend)
+    match = result.planes[0]
+    if isinstance(match, bool):
+        return np.arange(launch.n if match else 0, dtype=np.int64), result.backend
+    return planes.positions(match, launch.n), result.backend
 
 
 def compile_ahead(launch: Launch) -> None:
@@ -128,12 +162,14 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         uint8 array, shape (launches, n), host memory.
     """
     n = launches[0].n
+    lives_there = backend == "cupy" or launches[0].on is not None
+    if lives_there and {choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches} | {"none"} == {"cupy", "none"}:
+        if (there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))) is not None:
+            return there
+    launches = [launch.here for launch in launches]
     rows = numba_cpu.rows_of(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    alike: dict[Any, list[int]] = {}
-    for i, launch in enumerate(launches):
-        alike.setdefault(_reads(launch), []).append(i)
-    for places in alike.values():
+    for places in alike(launches):
         first = launches[places[0]]
         if together(first, len(places), backend):
             for guard in first.guards:
@@ -146,9 +182,55 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     return out
 
 
-def _reads(launch: Launch) -> Any:
-    """What launches must have in common to be judged together."""
-    return launch.shape, *(id(a) for a in launch.arrays), *(id(p) for p in launch.planes)
+def stays_here(out: Out) -> bool:
+    """Whether results are for host memory.
+
+    Raises:
+        SkipstoneError: nowhere has that name.
+    """
+    if out not in ("host", "device"):
+        raise SkipstoneError(f"out {out!r} is not known; expected 'host' or 'device'")
+    return out == "host"
+
+
+def on_device(launch: Launch, backend: Backend, work: Callable[[Resident], DeviceArray]) -> DeviceArray:
+    """What work over a launch gives, which stays on the device.
+
+    Raises:
+        SkipstoneError: the statistics are in host memory, and "cupy" was not asked; or a backend of the CPU was.
+        BackendMissing, DeviceError: there is no device, or it failed: nothing else could give the answer.
+    """
+    if backend not in ("auto", "cupy"):
+        raise SkipstoneError(f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'")
+    if backend == "auto" and launch.on is None:
+        raise SkipstoneError("out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call")
+    return work(_place(launch))
+
+
+def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
+    """What work on a launch's device gives; None where it failed and "auto" goes on without it."""
+    try:
+        return work(_place(launch))
+    except (BackendMissing, DeviceError) as e:
+        if backend != "auto" or launch.on is None:
+            raise
+        launch.on.give_up(e)
+        return None
+
+
+def _place(launch: Launch) -> Resident:
+    """Where a launch's inputs lie, or are uploaded for this call."""
+    if launch.failed is not None:
+        raise launch.failed
+    return launch.on or Resident(cupy_gpu.device())
+
+
+def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
+    if verdicts and todo is None:
+        return Result((), "cupy", on.device.download(gpu.verdicts(launch, on)))
+    found = gpu.run(launch, on, todo)
+    count = (word_count(launch.n) if todo is None else len(todo)) * 64
+    return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
 
 
 def together(launch: Launch, count: int, backend: Backend) -> bool:

@@ -11,6 +11,10 @@ from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.launch import Launch
 from skipstone.kernels.run import BACKENDS, choose
+from tests import cuda_emulated, cuda_interpreted
+from tests.cuda_emulated import device  # noqa: F401
+from tests.cuda_interpreted import interpreted  # noqa: F401
+from tests.cuda_where import where  # noqa: F401
 from tests.spark_session import connect, spark  # noqa: F401
 
 hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))
@@ -39,6 +43,9 @@ def backend(request):
 def pytest_terminal_summary(terminalreporter):
     for name, why in MISSING.items():
         terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")
+    for what, why in (("kernels as g++ compiles them", cuda_emulated.MISSING), ("kernels as NVRTC compiles them", cuda_interpreted.MISSING)):
+        if why:
+            terminalreporter.write_line(f"not tested: {what}: {why}")
 
 
 def _of_spark(path):

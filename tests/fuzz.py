@@ -6,22 +6,31 @@ What fails prints its seed, which alone repeats it.
 """
 
 import argparse
+import atexit
 import random
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 import warnings
+from pathlib import Path
 
+from tests.cuda_emulated import MISSING, Emulated
 from tests.inside import judge as judge_intervals
 from tests.judges import Tally, by_duckdb, by_rows
 from tests.partitions import judge as judge_partitions
 from tests.test_backends import numba_shapes, numpy_verdicts
+from tests.test_cuda import random_predicates
 from tests.test_oracle_rows import judge
 
+KERNELS = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, KERNELS)
 TARGETS = {
     "rows": lambda seed: judge(random.Random(seed), containers=8, predicates=12),
     "numpy": lambda seed: numpy_verdicts(seed),
     "numba": lambda seed: len(numba_shapes(seed, 6)),
+    **({} if MISSING else {"cuda": lambda seed: random_predicates(f"fuzz {seed}", 10, Emulated(KERNELS))}),
     "partitions": lambda seed: judge_partitions(random.Random(seed))["TRUE"],
     "intervals": lambda seed: judge_intervals(seed),
 }

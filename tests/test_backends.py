@@ -11,7 +11,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir import oracle
 from skipstone.ir.node import Op
-from skipstone.kernels import emit, launch, numba_text, numpy_cpu
+from skipstone.kernels import cuda_text, emit, launch, numba_text, numpy_cpu
 from skipstone.kernels.cache import Shape
 from tests.effort import LONG
 from tests.predicates import predicate
@@ -22,7 +22,7 @@ from tests.zonemaps import hostile, zone_map
 SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)
 
 
-@pytest.mark.parametrize("table", [numpy_cpu.EMIT, numba_text.EMIT], ids=["numpy", "numba"])
+@pytest.mark.parametrize("table", [numpy_cpu.EMIT, numba_text.EMIT, cuda_text.EMIT], ids=["numpy", "numba", "cuda"])
 def test_every_backend_writes_every_operation(table):
     assert set(emit.REQUIRED) <= set(table)
 

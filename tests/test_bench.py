@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import markdown, results
+from bench import gpu, markdown, results
 from bench.compare import compare
 from bench.files import compete, files, parquet
 from bench.files.lake import Lake, make_parquet
@@ -22,6 +23,7 @@ from bench.results import as_json, load, machine, save
 from bench.scaling import scaling
 from bench.show import table
 from bench.workloads import USUAL, WORKLOADS
+from skipstone.ir.errors import BackendMissing
 
 SIZE = 1000
 
@@ -258,6 +260,34 @@ def test_ingest_in_small() -> None:
     report = ingest(Options(rounds=2, containers=SIZE))
     assert {t.engine for t in report.timings} == {OWN, "NumPy"}
     assert [q.met for q in report.requirements if "share" in q.text] == [True, True]
+
+
+def test_gpu_in_small(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured on a card, on a device that stands in for one: the answers, and that figures come of it."""
+
+    def copying(device: Any, size: int) -> Any:
+        return lambda: device.upload(np.zeros(size // 8))
+
+    peer = gpu.Peer("Another", "numpy", lambda columns, first, stop: lambda: device.upload(np.logical_and.reduce(
+        [(device.download(high) >= first) & (device.download(low) < stop) for low, high in columns])))  # fmt: skip
+    for name, value in {"BURST": 1, "WIDTHS": (1, 2), "SHAPES": gpu.SHAPES[2:6:2]}.items():
+        monkeypatch.setattr(gpu, name, value)
+    report = gpu.measured(device, copying, (peer, gpu.Peer("Nobody", "no_such_module", lambda *_: lambda: None)), (SIZE,), Options(rounds=1))
+    assert [row["containers x bytes"] for row in report.rows] == ["1,000 x 16", "1,000 x 32"]
+    assert {t.engine for t in report.timings} == {OWN, gpu.COPY, "Another"}
+    assert [(a.engine, a.why) for a in report.absent] == [("Nobody", "it is not installed")]
+    assert report.requirements == []
+
+
+def test_without_a_gpu_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(number: int | None = None) -> Any:
+        raise BackendMissing("there is none")
+
+    monkeypatch.setattr(gpu.cupy_gpu, "device", missing)
+    report = gpu.gpu(Options())
+    assert not report.rows and not report.timings and not report.requirements
+    assert [(a.engine, a.why) for a in report.absent] == [("the GPU", "there is none")]
+    assert report.notes == ["Nothing was measured, and nothing is claimed."]
 
 
 def test_files_in_small() -> None:

@@ -26,10 +26,18 @@ def modules(floor):
     return {f"skipstone/{p.relative_to(ROOT)}" for p in (ROOT / floor).rglob("*") if p.suffix in (".py", ".java")}
 
 
-def test_wheel_from_sdist_holds_every_module(sdist, tmp_path):
-    with tarfile.open(sdist) as tar:
+@pytest.fixture(params=["sdist", "checkout"])
+def source(request, tmp_path):
+    """What wheels are built from."""
+    if request.param == "checkout":
+        return ROOT
+    with tarfile.open(request.getfixturevalue("sdist")) as tar:
         tar.extractall(tmp_path / "source", filter="data")
-    wheel = build(next((tmp_path / "source").iterdir()), tmp_path / "wheel", "--wheel")
+    return next((tmp_path / "source").iterdir())
+
+
+def test_wheel_holds_every_module(source, tmp_path):
+    wheel = build(source, tmp_path / "wheel", "--wheel")
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
     assert modules("ir") | modules("kernels") | modules("bindings") | {"skipstone/__init__.py", "skipstone/py.typed", "pyspark_skipstone/__init__.py"} <= names

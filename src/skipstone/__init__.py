@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.work import Work as Work
     from skipstone.ir.errors import AmbiguousColumn as AmbiguousColumn
     from skipstone.ir.errors import BackendMissing as BackendMissing
+    from skipstone.ir.errors import DeviceError as DeviceError
     from skipstone.ir.errors import DynamicFilterError as DynamicFilterError
     from skipstone.ir.errors import PredicateError as PredicateError
     from skipstone.ir.errors import PredicateSyntaxError as PredicateSyntaxError
@@ -84,6 +85,7 @@ _HOMES = {
     "ir.errors": (
         "AmbiguousColumn",
         "BackendMissing",
+        "DeviceError",
         "DynamicFilterError",
         "PredicateError",
         "PredicateSyntaxError",
@@ -105,6 +107,7 @@ __all__ = [
     "BackendMissing",
     "DataSize",
     "DeltaTable",
+    "DeviceError",
     "DynamicFilter",
     "DynamicFilterCollector",
     "DynamicFilterData",
