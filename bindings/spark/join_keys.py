@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.collector import DynamicFilterCollector
 from skipstone.bindings.spark import catalyst
-from skipstone.bindings.spark.jvm import door_of
+from skipstone.bindings.spark.jvm import joins_of
 from skipstone.bindings.spark.session import is_connect, quiet
 from skipstone.ir.session import Settings
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from skipstone.bindings.dynamic.data import DynamicFilterData
 
 # What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
-# aggregates and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
+# aggregate functions and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
 # whose partitions are listed when a query runs, and other sources than files.
 PLANS: Final = (
-    "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
+    "Aggregate", "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
 )  # fmt: skip
 EXPRESSIONS: Final = (
     *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH, "AttributeReference", "Alias", "Literal", "IsNotNull", "In",
@@ -31,16 +31,33 @@ EXPRESSIONS: Final = (
 )  # fmt: skip
 
 
-def repeatable(df: Any) -> bool:
-    """Whether a DataFrame certainly has the same rows whenever it runs."""
-    if is_connect(df):
-        return False
-    spark = df.sparkSession
+def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
+    """What has to stay as it is for a plan to have the same rows whenever it runs: lists of files, as Spark's JVM has them; None: that is not known.
+
+    Args:
+        spark: A classic session.
+        plan: What becomes of a part of `analysed`, or that itself.
+        analysed: The analysed plan, to which the lists belong.
+    """
     names = [spark._jvm.java.util.ArrayList() for _ in range(2)]
     for made, given in zip(names, (EXPRESSIONS, PLANS), strict=True):
         for name in given:
             made.add(name)
-    return bool(door_of(spark).isRepeatable(df._jdf.queryExecution().analyzed(), *names))
+    found = joins_of(spark).watches(plan, analysed, *names)
+    return None if found is None else list(found)
+
+
+def repeatable(df: Any) -> bool:
+    """Whether a DataFrame certainly has the same rows whenever it runs, while its files stay as they are."""
+    return watches_of(df) is not None
+
+
+def watches_of(df: Any) -> list[Any] | None:
+    """The `watches` of a whole DataFrame; a client of Spark Connect knows none."""
+    if is_connect(df):
+        return None
+    execution = df._jdf.queryExecution()
+    return watches(df.sparkSession, execution.withCachedData(), execution.analyzed())
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -56,9 +73,10 @@ def collated(field: Any) -> bool:
     return "collate" in field.dataType.simpleString()
 
 
-def once(df: DataFrame) -> DataFrame:
-    """A DataFrame of the same rows that is not computed again: itself, or its rows as the executors keep them."""
-    return df if repeatable(df) else df.localCheckpoint()
+def once(df: DataFrame) -> tuple[DataFrame, list[Any]]:
+    """A DataFrame of the same rows that are not others when it runs again: itself, while its watches hold, or its rows as the executors keep them."""
+    found = watches_of(df)
+    return (df.localCheckpoint(), []) if found is None else (df, found)
 
 
 def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], threshold: str | int | None, most: int, settings: Settings) -> DynamicFilterData:

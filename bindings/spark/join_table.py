@@ -57,7 +57,7 @@ def join_table(
     if not why:
         of = pa.schema([table.schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
         try:
-            steady = once(dim)
+            steady, _ = once(dim)
             keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
             data = collected(keys, of, of.names if null_safe else (), threshold, most, settings)
         except failures() as e:
