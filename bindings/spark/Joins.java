@@ -368,11 +368,15 @@ public class Joins {
      *
      * What the optimiser makes of a scan may have a list of its own, so lists are those of the analysed plan, found by the ids of columns.
      */
-    public List watches(LogicalPlan plan, LogicalPlan analysed, List expressions, List plans) throws Exception {
+    public List watches(LogicalPlan plan, LogicalPlan analysed, String expressions, String plans) throws Exception {
       HashMap lists = new HashMap();
       lists(analysed, lists);
       ArrayList out = new ArrayList();
-      return watch(plan, lists, expressions, plans, out) ? out : null;
+      return watch(plan, lists, names(expressions), names(plans), out) ? out : null;
+    }
+
+    private static java.util.Set names(String joined) {
+      return new java.util.HashSet(java.util.Arrays.asList((Object[]) joined.split(" ")));
     }
 
     private static void lists(LogicalPlan plan, Map out) {
@@ -388,7 +392,7 @@ public class Joins {
       for (scala.collection.Iterator i = plan.subqueries().iterator(); i.hasNext(); ) lists((LogicalPlan) i.next(), out);
     }
 
-    private static boolean watch(LogicalPlan plan, Map lists, List expressions, List plans, List out) throws Exception {
+    private static boolean watch(LogicalPlan plan, Map lists, java.util.Set expressions, java.util.Set plans, List out) throws Exception {
       if (plan instanceof LogicalRelation) return watch((LogicalRelation) plan, lists, out);
       if (!plans.contains(plan.getClass().getSimpleName())) return false;
       // Of texts that a collation takes for one, any may stand for the others.
@@ -414,7 +418,7 @@ public class Joins {
       return true;
     }
 
-    private static boolean isKnown(Expression e, List known) {
+    private static boolean isKnown(Expression e, java.util.Set known) {
       if (!known.contains(e.getClass().getSimpleName())) return false;
       for (scala.collection.Iterator i = e.children().iterator(); i.hasNext(); ) if (!isKnown((Expression) i.next(), known)) return false;
       return true;

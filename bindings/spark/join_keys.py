@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.dynamic.data import DynamicFilterData
 
+SMALL: Final = 32 << 20  # bytes of keys that come to the driver with all their repetitions
 # What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
 # aggregate functions and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
 # whose partitions are listed when a query runs, and other sources than files.
@@ -39,11 +40,7 @@ def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
         plan: What becomes of a part of `analysed`, or that itself.
         analysed: The analysed plan, to which the lists belong.
     """
-    names = [spark._jvm.java.util.ArrayList() for _ in range(2)]
-    for made, given in zip(names, (EXPRESSIONS, PLANS), strict=True):
-        for name in given:
-            made.add(name)
-    found = joins_of(spark).watches(plan, analysed, *names)
+    found = joins_of(spark).watches(plan, analysed, " ".join(EXPRESSIONS), " ".join(PLANS))
     return None if found is None else list(found)
 
 
@@ -82,8 +79,8 @@ def once(df: DataFrame) -> tuple[DataFrame, list[Any]]:
 def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], threshold: str | int | None, most: int, settings: Settings) -> DynamicFilterData:
     """The keys of a dimension.
 
-    Up to `most` distinct rows come to the driver as they are; of more, each task makes a filter of its own, of ranges, and the
-    driver merges these.
+    Up to `most` distinct rows come to the driver as they are, without a shuffle where all rows are about as few; of more, each task makes a
+    filter of its own, of ranges, and the driver merges these.
 
     Args:
         keys: One column for each key.
@@ -97,13 +94,20 @@ def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], thresh
         of.names, of, threshold, most, null_safe=null_safe, timezone=settings["timezone"], ansi=settings["ansi"],
     )  # fmt: skip
     with quiet():
-        few = keys.distinct().limit(most + 1).toArrow()
+        few = keys.limit(most + 1).toArrow() if _size(keys) <= SMALL else None
+        if few is None or few.num_rows > most:
+            few = keys.distinct().limit(most + 1).toArrow()
         if few.num_rows <= most:
             collector.add(few.rename_columns(of.names))
         else:
             parts = keys.mapInArrow(_partial(collector), "part binary").toArrow()
             collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))
     return collector.finish()
+
+
+def _size(df: Any) -> int:
+    """Bytes of a DataFrame as Spark takes them to be; a client of Spark Connect is not told."""
+    return SMALL + 1 if is_connect(df) else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _partial(empty: DynamicFilterCollector) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
