@@ -49,7 +49,7 @@ QUERIES = [
     ("", "SELECT id FROM fact JOIN (SELECT k + 1 AS z, lab FROM d) ON i = z WHERE lab = 'x41'", (1, 2)),
     ("", "SELECT id FROM fact JOIN d ON l = k * 10000000000L WHERE lab = 'x42'", (1, 2)),
     ("", "SELECT id FROM fact JOIN d ON m = k / 4 WHERE lab = 'x42'", (1, 1)),  # decimals of other scales
-    ("*", "SELECT id FROM fact JOIN d ON CAST(i AS STRING) = CAST(k AS STRING) WHERE lab = 'x42'", (1, 11)),
+    ("", "SELECT id FROM fact JOIN d ON CAST(i AS STRING) = CAST(k AS STRING) WHERE lab = 'x42'", (1, 11)),
     ("", "SELECT id FROM fact JOIN d ON i = k AND s = d.t WHERE q = 3 AND k < 20", (1, 3)),
     ("", "SELECT id FROM fact JOIN d ON i = k AND s > lab WHERE q = 3 AND k < 20", (1, 3)),
     ("", "SELECT id FROM fact JOIN d ON st.a = k WHERE lab = 'x42'", (1, 10)),
@@ -65,16 +65,16 @@ QUERIES = [
     ("", "SELECT (SELECT count(*) FROM fact JOIN d ON i = k WHERE lab = 'x42'), (SELECT max(k) FROM d)", (1, 1, 2)),
     ("", "SELECT id FROM seen JOIN d ON z = k WHERE lab = 'x42'", (1, 2)),  # a view
     # Several joins.
-    ("*", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON s = e.t WHERE d.k < 40 AND e.q = 3", (1, 1, 5)),
+    ("", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON s = e.t WHERE d.k < 40 AND e.q = 3", (1, 1, 5)),
     ("*", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON d.q = e.k JOIN d c ON e.q = c.k WHERE c.lab = 'x3' AND d.k < 20", (1, 1, 1, 3)),  # a chain
     ("", "SELECT id FROM fact JOIN (SELECT d.k FROM d JOIN e ON d.k = e.k WHERE e.lab = 'x42') ON i = k", (1, 1, 2)),
     ("", "SELECT d.k, id FROM d LEFT JOIN fact ON i = d.k JOIN e ON d.k = e.k WHERE e.lab = 'x42'", (1, 1, 2)),
     ("", "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE b.id BETWEEN 40 AND 43", (1, 2)),
-    ("*", "SELECT a.id FROM fact a JOIN d ON a.i = d.k JOIN fact b ON b.i = a.i WHERE lab = 'x42'", (1, 2, 2)),
+    ("", "SELECT a.id FROM fact a JOIN d ON a.i = d.k JOIN fact b ON b.i = a.i WHERE lab = 'x42'", (1, 2, 2)),
     ("", "WITH c AS (SELECT id, i FROM fact) SELECT a.id FROM c a JOIN d ON a.i = k AND lab = 'x42' JOIN c b ON a.id = b.id + 50", (1, 12, 12)),
     ("", "WITH c AS (SELECT id, i FROM fact) SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x42' UNION ALL SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x5'", (1, 1, 3, 3)),  # noqa: E501
     # The dimension.
-    ("*", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE rand(3) < 0.9 AND lab = 'x42') ON i = k", (1, 11)),
+    ("", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE rand(3) < 0.9 AND lab = 'x42') ON i = k", (1, 11)),
     ("", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE lab = 'x42' LIMIT 1) ON i = k", (1, 11)),
     ("", "SELECT id FROM fact JOIN (SELECT max(k) k FROM d WHERE q = 3) ON i = k", (1, 11)),
     ("", "SELECT id FROM fact JOIN d ON i = k WHERE q = (SELECT min(q) FROM d)", (1, 1, 11)),
@@ -307,6 +307,6 @@ def _random(r, depth):
     return f"(SELECT {columns} FROM {left} a {how} {right} b ON {on}{where})"
 
 
-@pytest.mark.parametrize("seed", range(300 if LONG else 4))
+@pytest.mark.parametrize("seed", range(300 if LONG else 3))
 def test_random(seed, spark, lake):
     same(spark.sql(f"SELECT x, z, count(*) n FROM {_random(np.random.default_rng(seed), 1 + seed % 3)} GROUP BY x, z"))

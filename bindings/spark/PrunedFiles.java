@@ -110,7 +110,7 @@ public class PrunedFiles implements FileIndex {
   }
 
   public long sizeInBytes() {
-    return nbytes;
+    return validity.heldLately() ? nbytes : whole.sizeInBytes();
   }
 
   public StructType partitionSchema() {
@@ -150,6 +150,8 @@ public class PrunedFiles implements FileIndex {
   public static class Validity {
     private final long until; // ms since 1970
     private final List watches;
+    private volatile long asked = 0; // when `holds` was last found out, and what it was
+    private volatile boolean held = false;
 
     public Validity(long until, List watches) {
       this.until = until;
@@ -157,9 +159,16 @@ public class PrunedFiles implements FileIndex {
     }
 
     boolean holds() {
-      if (System.currentTimeMillis() >= until) return false;
-      for (Iterator i = watches.iterator(); i.hasNext(); ) if (!((Watch) i.next()).holds()) return false;
-      return true;
+      boolean all = System.currentTimeMillis() < until;
+      for (Iterator i = watches.iterator(); all && i.hasNext(); ) all = ((Watch) i.next()).holds();
+      held = all;
+      asked = System.currentTimeMillis();
+      return all;
+    }
+
+    /** As it was a moment ago. Spark asks for sizes many times while it plans, and takes them for estimates. */
+    boolean heldLately() {
+      return System.currentTimeMillis() - asked < 1000 ? held : holds();
     }
 
     public boolean equals(Object other) {

@@ -11,7 +11,7 @@ from skipstone.bindings.spark.join_keys import failures, watches
 from skipstone.bindings.spark.joins import OTHER, SIDES, Collector, Half, Joins, PlanJoin, session_of, targets_of
 from skipstone.bindings.spark.jvm import frame_of
 from skipstone.bindings.spark.scans import FOREVER, Context, Scan, validity_of
-from skipstone.ir.errors import BackendMissing, SkipstoneError
+from skipstone.ir.errors import SkipstoneError
 
 THRESHOLD: Final = "32MiB"  # of a filter
 MOST: Final = 1_000_000  # distinct rows of keys that come to the driver
@@ -61,14 +61,12 @@ def star(context: Context, execution: Any, scans: list[Scan], made: Any) -> None
     """
     if not made.joined():
         return
-    expected: tuple[type[Exception], ...] = (BackendMissing, *failures())
+    expected: tuple[type[Exception], ...] = (SkipstoneError, *failures())
     try:
-        joins = Joins(context, execution.optimizedPlan(), made)
+        _Star(context, execution, scans, Joins(context, execution.optimizedPlan(), made)).ask(expected)
     except expected as e:
         for scan in scans:
             scan.unasked(f"its joins cannot be read ({str(e)[:300]})")
-    else:
-        _Star(context, execution, scans, joins).ask()
 
 
 class _Star:
@@ -76,10 +74,10 @@ class _Star:
         self.context, self.scans, self.joins = context, scans, joins
         self.analysed = execution.analyzed()
         self.jobs = 0
+        self._hangs: dict[tuple[int, Side, Above], list[Any] | None] = {}
 
-    def ask(self) -> None:
+    def ask(self, expected: tuple[type[Exception], ...]) -> None:
         """Ask the dimensions, that one first which costs least by then: what is left of one scan may be the dimension of another."""
-        expected: tuple[type[Exception], ...] = (*failures(), SkipstoneError)
         waiting = list(self._dimensions())
         while waiting and self.jobs < JOBS:
             dimension = min(waiting, key=self._cost)
@@ -118,7 +116,10 @@ class _Star:
         return sum(map(self._nbytes, dimension.halves))
 
     def _watches(self, number: int, side: Side, above: Above) -> list[Any] | None:
-        return watches(self.context.spark, self.joins.keys(number, side, above), self.analysed)
+        key = number, side, above
+        if key not in self._hangs:
+            self._hangs[key] = watches(self.context.spark, self.joins.keys(*key), self.analysed)
+        return self._hangs[key]
 
     # Asking one.
 
@@ -136,7 +137,7 @@ class _Star:
         if not targets:
             return
         self.jobs += 1
-        hangs += [w for n in dimension.scans for w in self.scans[n].watches]
+        hangs = [*hangs, *(w for n in dimension.scans for w in self.scans[n].watches)]
         collector = Collector(keys, join, side, THRESHOLD, MOST, self.context)
         for target in targets:
             said = collector.filter_of(target)

@@ -179,6 +179,7 @@ class Scan:
         self.listing: Listing | None = None
         self.listed: Any = None
         self.kept: Mask | None = None
+        self._admitted: Mask | None = None  # those that Spark would open
         self.where = ""
         self.unsaid: list[str] = []
         self.filters: DynamicFilters | None = None
@@ -218,7 +219,7 @@ class Scan:
             self.report = self._reported(str(e))
 
     def _judged(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
-        admitted = listing.admitted(predicate)
+        self._admitted = admitted = listing.admitted(predicate)
         looked = admitted if self.filters is None else admitted & listing.joined(self.filters)
         asked = {path[0] for path in columns_of(predicate.node)} | set(self.filters.columns if self.filters is not None else ())
         if asked <= set(listing.partitioned.names):  # footers have nothing to add
@@ -235,11 +236,11 @@ class Scan:
         Raises:
             Untouched: the scan is none that is understood.
         """
-        kept = self.kept
-        if self.listing is None or kept is None:
+        if self.listing is None or self._admitted is None:
             predicate = self._condition(context)
             self.listing = self._list(context)
-            kept = self.listing.admitted(predicate)
+            self._admitted = self.listing.admitted(predicate)
+        kept = self._admitted if self.kept is None else self.kept
         return int(kept.sum()), int(self.listing.sizes[kept].sum())
 
     @property
