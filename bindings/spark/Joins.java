@@ -59,12 +59,7 @@ public class Joins {
     return out.append("]").toString();
   }
 
-  /** The rows of keys on one side of a join. */
-  public LogicalPlan of(int join, boolean left) {
-    return ((Keys) joins.get(join)).of(left, new ArrayList());
-  }
-
-  /** The same, but for rows that joins above do not need: each is {the join, whether this one stands on its left side}. */
+  /** The rows of keys on one side of a join, but for those that some joins above do not need, each "its number, the side of it that this one stands on". */
   public LogicalPlan of(int join, boolean left, List above) {
     return ((Keys) joins.get(join)).of(left, above);
   }
@@ -180,7 +175,7 @@ public class Joins {
     return false;
   }
 
-  /** Keys of a join on their way down: which columns they are here, -1 is none. */
+  /** Keys of a join on their way down: which columns they are here; -1 is none. */
   private static class Way {
     final Keys of;
     final boolean left;

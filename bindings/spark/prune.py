@@ -53,6 +53,7 @@ def prune(df: DataFrame, where: Column | str | None = None, *, joins: bool = Tru
 
     Raises:
         PredicateError: `where` is neither a Column nor text.
+        DynamicFilterError: SKIPSTONE_DYNAMIC_FILTERING is neither true nor false.
         BackendMissing: PySpark is not installed.
 
     Example:
