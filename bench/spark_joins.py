@@ -1,4 +1,4 @@
-"""`spark_joins`: the query of Flink's document on dynamic partition pruning, in Spark, by `prune_join` and by Spark alone."""
+"""`spark_joins`: the query of Flink's document on dynamic partition pruning, in Spark, by `prune_join`, by `prune` and by Spark alone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bench.report import OWN, Options, Report, equal
 from bench.spark_reads import bench_session
 
 PEER: Final = "Spark"
+FOUND: Final = f"{OWN}, prune"
 LARGER: Final = 10 * PER_DAY  # rows of a file, for Spark takes a while for anything
 
 
@@ -33,7 +34,7 @@ def spark_joins(options: Options) -> Report:
 
 def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report: Report) -> None:
     from skipstone.bindings.spark.metrics import files_opened
-    from skipstone.spark import prune_join
+    from skipstone.spark import prune, prune_join
 
     def plain() -> Any:
         return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk).selectExpr("count(*)", "sum(sr_item_sk)")
@@ -41,12 +42,19 @@ def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report
     def own() -> Any:
         return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"}).selectExpr("count(*)", "sum(sr_item_sk)")
 
-    first, second = plain(), own()
-    equal(OWN, second.collect(), first.collect())
-    opened = [max(files_opened(df)[:1], default=0) for df in (first, second)]
-    runs: dict[str, Run] = {OWN: partial(_rows, own), PEER: partial(_rows, plain)}
+    def found_in() -> Any:
+        return prune(plain())
+
+    each = [plain(), own(), found_in()]
+    for df in each[1:]:
+        equal(OWN, df.collect(), each[0].collect())
+    opened = [max(files_opened(df)[:1], default=0) for df in each]
+    runs: dict[str, Run] = {OWN: partial(_rows, own), FOUND: partial(_rows, found_in), PEER: partial(_rows, plain)}
     found = times(name, runs, days, rounds, report, PEER)
-    report.notes.append(f"{name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join; {found[PEER].times(found[OWN]):.1f} times as fast")
+    faster = [f"{found[PEER].times(found[way]):.1f}" for way in (OWN, FOUND)]
+    report.notes.append(
+        f"{name}: {opened[0]:,} files by plain Spark, {opened[1]:,} by prune_join, {opened[2]:,} by prune; {faster[0]} and {faster[1]} times as fast",
+    )
 
 
 def _rows(make: Any) -> Any:

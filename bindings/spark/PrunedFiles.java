@@ -9,13 +9,8 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.CurrentDate;
-import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
-import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.InSet;
@@ -25,12 +20,10 @@ import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
-import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
-import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -51,13 +44,13 @@ public class PrunedFiles implements FileIndex {
   private final FileIndex whole;
   private final Map dropped; // Path -> {length, time}
   private final long nbytes; // of the files that are left
-  private final long until; // ms since 1970; from then on no file is passed over
+  private final Validity validity;
 
-  public PrunedFiles(FileIndex whole, Map dropped, long nbytes, long until) {
+  public PrunedFiles(FileIndex whole, Map dropped, long nbytes, Validity validity) {
     this.whole = whole;
     this.dropped = dropped;
     this.nbytes = nbytes;
-    this.until = until;
+    this.validity = validity;
   }
 
   public FileIndex whole() {
@@ -69,6 +62,7 @@ public class PrunedFiles implements FileIndex {
   }
 
   public scala.collection.immutable.Seq listFiles(scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    if (!validity.holds()) return whole.listFiles(partitionFilters, dataFilters);
     ArrayList out = new ArrayList();
     scala.collection.Iterator folders = whole.listFiles(partitionFilters, dataFilters).iterator();
     while (folders.hasNext()) {
@@ -86,18 +80,20 @@ public class PrunedFiles implements FileIndex {
 
   private boolean isDropped(FileStatusWithMetadata file) {
     long[] known = (long[]) dropped.get(file.getPath());
-    if (known == null || known[0] != file.getLen() || known[1] != file.getModificationTime()) return false;
-    if (System.currentTimeMillis() >= until) return false;
-    // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
+    return known != null && known[0] == file.getLen() && known[1] == file.getModificationTime() && isAsListed(file);
+  }
+
+  // Spark may have listed files long ago. To look at one again costs microseconds where it is on a disk of this machine.
+  private static boolean isAsListed(FileStatusWithMetadata file) {
     java.net.URI uri = file.getPath().toUri();
     if (!"file".equals(uri.getScheme())) return true;
     java.io.File now = new java.io.File(uri.getPath());
-    return now.length() == known[0] && now.lastModified() == known[1];
+    return now.length() == file.getLen() && now.lastModified() == file.getModificationTime();
   }
 
   public String[] inputFiles() {
+    if (!validity.holds()) return whole.inputFiles();
     ArrayList kept = new ArrayList();
-    if (System.currentTimeMillis() >= until) return whole.inputFiles();
     HashMap names = new HashMap();
     for (Iterator i = dropped.keySet().iterator(); i.hasNext(); ) {
       names.put(org.apache.spark.paths.SparkPath.fromPath((Path) i.next()).urlEncoded(), "");
@@ -114,7 +110,7 @@ public class PrunedFiles implements FileIndex {
   }
 
   public long sizeInBytes() {
-    return nbytes;
+    return validity.heldLately() ? nbytes : whole.sizeInBytes();
   }
 
   public StructType partitionSchema() {
@@ -137,23 +133,86 @@ public class PrunedFiles implements FileIndex {
   public boolean equals(Object other) {
     if (!(other instanceof PrunedFiles)) return false;
     PrunedFiles o = (PrunedFiles) other;
-    return whole.equals(o.whole) && until == o.until && dropped.keySet().equals(o.dropped.keySet());
+    return whole.equals(o.whole) && validity.equals(o.validity) && dropped.keySet().equals(o.dropped.keySet());
   }
 
   public int hashCode() {
     return whole.hashCode() * 31 + dropped.size();
   }
 
-  private static scala.collection.immutable.Seq seq(List items) {
+  public static scala.collection.immutable.Seq seq(List items) {
     scala.collection.mutable.ArrayBuffer out = new scala.collection.mutable.ArrayBuffer(items.size() + 1);
     for (Iterator i = items.iterator(); i.hasNext(); ) out.append(i.next());
     return out.toVector();
+  }
+
+  /** While files may be passed over: until some time, and as long as other scans, whose rows said which, have the files that they had. */
+  public static class Validity {
+    private final long until; // ms since 1970
+    private final List watches;
+    private volatile long asked = 0; // when `holds` was last found out, and what it was
+    private volatile boolean held = false;
+
+    public Validity(long until, List watches) {
+      this.until = until;
+      this.watches = watches;
+    }
+
+    boolean holds() {
+      boolean all = System.currentTimeMillis() < until;
+      for (Iterator i = watches.iterator(); all && i.hasNext(); ) all = ((Watch) i.next()).holds();
+      held = all;
+      asked = System.currentTimeMillis();
+      return all;
+    }
+
+    /** As it was a moment ago. Spark asks for sizes many times while it plans, and takes them for estimates. */
+    boolean heldLately() {
+      return System.currentTimeMillis() - asked < 1000 ? held : holds();
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof Validity && until == ((Validity) other).until && watches.equals(((Validity) other).watches);
+    }
+
+    public int hashCode() {
+      return Long.hashCode(until);
+    }
+  }
+
+  /** The files that an index lists now. */
+  public static class Watch {
+    private final FileIndex index;
+    private final String digest;
+
+    public Watch(FileIndex index) throws Exception {
+      this.index = index;
+      this.digest = new Listing(index).digest();
+    }
+
+    boolean holds() {
+      try {
+        Listing now = new Listing(index);
+        return now.digest().equals(digest) && now.isCurrent();
+      } catch (Exception e) {
+        return false; // what cannot be listed is the affair of the scan that reads it
+      }
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof Watch && index.equals(((Watch) other).index) && digest.equals(((Watch) other).digest);
+    }
+
+    public int hashCode() {
+      return digest.hashCode();
+    }
   }
 
   /** The scans of files in a plan, each with the conditions that all of its rows must meet: as JSON, and as objects in the same order. */
   public static class Scans {
     public final ArrayList relations = new ArrayList();
     private final StringBuilder text = new StringBuilder("[");
+    private boolean joined = false;
 
     public Scans(LogicalPlan plan) {
       walk(plan, new ArrayList());
@@ -162,6 +221,11 @@ public class PrunedFiles implements FileIndex {
 
     public String text() {
       return text.toString();
+    }
+
+    /** Whether there is a join. */
+    public boolean joined() {
+      return joined;
     }
 
     public HadoopFsRelation relation(int i) {
@@ -173,6 +237,7 @@ public class PrunedFiles implements FileIndex {
         if (((LogicalRelation) plan).relation() instanceof HadoopFsRelation) scan((LogicalRelation) plan, above);
         return;
       }
+      joined |= plan instanceof Join;
       List inner = new ArrayList();
       // Rows pass a projection one by one, so what is asked of them above it holds of the rows below.
       if (plan instanceof Project) inner = above;
@@ -204,6 +269,7 @@ public class PrunedFiles implements FileIndex {
       if (scan.catalogTable().isEmpty()) text.append("null");
       else quoted(((org.apache.spark.sql.catalyst.catalog.CatalogTable) scan.catalogTable().get()).identifier().unquotedString(), text);
       text.append(",\"streaming\":").append(scan.isStreaming());
+      text.append(",\"bytes\":").append(r.location().sizeInBytes());
       text.append(",\"data\":").append(r.dataSchema().json());
       text.append(",\"partitions\":").append(r.partitionSchema().json());
       text.append(",\"options\":{");
@@ -228,189 +294,6 @@ public class PrunedFiles implements FileIndex {
         tree(i.next(), text);
       }
       text.append("]}");
-    }
-  }
-
-  /** The join at the top of a plan: its keys, and the scans whose columns they are. Nothing, where there is no join. */
-  public static class Keys {
-    private static final List THROUGH = java.util.Arrays.asList(
-      new Object[] {"Filter", "SubqueryAlias", "View", "Sort", "ResolvedHint", "Repartition", "RepartitionByExpression", "Distinct"});
-    private final ArrayList relations;
-    private final ArrayList found = new ArrayList(); // {of the left side, of the right side}
-    private final StringBuilder text = new StringBuilder();
-    private final Join join;
-
-    public Keys(LogicalPlan plan, Scans scans) {
-      relations = scans.relations;
-      while (plan instanceof Project) plan = ((Project) plan).child();
-      join = plan instanceof Join ? (Join) plan : null;
-      if (join == null) text.append("null");
-      else write();
-    }
-
-    public String text() {
-      return text.toString();
-    }
-
-    /** The rows of keys on one side. */
-    public LogicalPlan of(boolean left) {
-      ArrayList columns = new ArrayList();
-      for (int i = 0; i < found.size(); i++) {
-        Expression key = ((Expression[]) found.get(i))[left ? 0 : 1];
-        columns.add(new Alias(key, String.valueOf(i), org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()), scala.None$.MODULE$, seq(new ArrayList())));
-      }
-      return new Project(seq(columns), left ? join.left() : join.right());
-    }
-
-    private void write() {
-      boolean all = true;
-      AttributeSet left = join.left().outputSet();
-      AttributeSet right = join.right().outputSet();
-      text.append("{\"how\":");
-      quoted(join.joinType().sql(), text);
-      text.append(",\"keys\":[");
-      java.util.ArrayDeque conjuncts = new java.util.ArrayDeque();
-      if (join.condition().isDefined()) conjuncts.push(join.condition().get());
-      while (!conjuncts.isEmpty()) {
-        Expression e = (Expression) conjuncts.pop();
-        if (e instanceof And) {
-          conjuncts.push(e.children().apply(1));
-          conjuncts.push(e.children().apply(0));
-          continue;
-        }
-        Expression[] key = e instanceof EqualTo || e instanceof EqualNullSafe ? key(e, left, right) : null;
-        if (key == null) {
-          all = false;
-          continue;
-        }
-        if (!found.isEmpty()) text.append(",");
-        found.add(key);
-        text.append("{\"left\":");
-        tree(key[0], text);
-        text.append(",\"right\":");
-        tree(key[1], text);
-        text.append(",\"null_safe\":").append(e instanceof EqualNullSafe).append("}");
-      }
-      text.append("],\"all\":").append(all);
-      origins(true);
-      origins(false);
-      text.append("}");
-    }
-
-    private static Expression[] key(Expression e, AttributeSet left, AttributeSet right) {
-      Expression a = (Expression) e.children().apply(0);
-      Expression b = (Expression) e.children().apply(1);
-      if (within(a, left) && within(b, right)) return new Expression[] {a, b};
-      return within(b, left) && within(a, right) ? new Expression[] {b, a} : null;
-    }
-
-    private static boolean within(Expression e, AttributeSet columns) {
-      return e.deterministic() && !e.references().isEmpty() && e.references().subsetOf(columns);
-    }
-
-    private void origins(boolean left) {
-      long[] ids = new long[found.size()];
-      for (int i = 0; i < ids.length; i++) ids[i] = id(((Expression[]) found.get(i))[left ? 0 : 1]);
-      text.append(left ? ",\"left\":[" : ",\"right\":[");
-      int begin = text.length();
-      down(left ? join.left() : join.right(), ids);
-      if (text.length() > begin) text.setLength(text.length() - 1);
-      text.append("]");
-    }
-
-    // A column, perhaps cast. What casts do is looked at in Python.
-    private static long id(Expression e) {
-      while (e.getClass().getSimpleName().equals("Cast")) e = (Expression) e.children().apply(0);
-      return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;
-    }
-
-    // Where a row that is left out of a scan only takes away rows that have its keys, these are followed down; -1 is none.
-    private void down(LogicalPlan plan, long[] ids) {
-      boolean any = false;
-      for (int i = 0; i < ids.length; i++) any |= ids[i] >= 0;
-      if (!any) return;
-      if (plan instanceof LogicalRelation) {
-        scan((LogicalRelation) plan, ids);
-        return;
-      }
-      for (scala.collection.Iterator i = plan.expressions().iterator(); i.hasNext(); ) if (!((Expression) i.next()).deterministic()) return;
-      if (plan instanceof Project) {
-        down(((Project) plan).child(), named(((Project) plan).projectList(), ids));
-      } else if (plan instanceof Aggregate) {
-        Aggregate a = (Aggregate) plan;
-        long[] below = named(a.aggregateExpressions(), ids);
-        for (int i = 0; i < below.length; i++) if (!has(a.groupingExpressions(), below[i])) below[i] = -1;
-        down(a.child(), below);
-      } else if (plan instanceof Union) {
-        scala.collection.Iterator branches = plan.children().iterator();
-        while (branches.hasNext()) {
-          LogicalPlan branch = (LogicalPlan) branches.next();
-          down(branch, placed(plan.output(), branch.output(), ids));
-        }
-      } else if (plan instanceof Join) {
-        String how = ((Join) plan).joinType().sql();
-        boolean both = how.equals("INNER") || how.equals("CROSS");
-        if (both || how.equals("LEFT OUTER") || how.equals("LEFT SEMI") || how.equals("LEFT ANTI")) below(((Join) plan).left(), ids);
-        if (both || how.equals("RIGHT OUTER")) below(((Join) plan).right(), ids);
-      } else if (THROUGH.contains(plan.getClass().getSimpleName())) {
-        below((LogicalPlan) plan.children().apply(0), ids);
-      }
-    }
-
-    private void below(LogicalPlan child, long[] ids) {
-      down(child, placed(child.output(), child.output(), ids));
-    }
-
-    private static long[] placed(scala.collection.immutable.Seq from, scala.collection.immutable.Seq to, long[] ids) {
-      long[] out = new long[ids.length];
-      for (int k = 0; k < ids.length; k++) {
-        out[k] = -1;
-        int times = 0;
-        for (int i = 0; i < from.size(); i++) {
-          if (((Attribute) from.apply(i)).exprId().id() != ids[k]) continue;
-          out[k] = ((Attribute) to.apply(i)).exprId().id();
-          times++;
-        }
-        if (times > 1) out[k] = -1;
-      }
-      return out;
-    }
-
-    private static long[] named(scala.collection.immutable.Seq columns, long[] ids) {
-      long[] out = new long[ids.length];
-      for (int k = 0; k < ids.length; k++) {
-        out[k] = -1;
-        for (scala.collection.Iterator i = columns.iterator(); i.hasNext(); ) {
-          NamedExpression column = (NamedExpression) i.next();
-          if (column.exprId().id() != ids[k]) continue;
-          Object of = column instanceof Alias ? ((Alias) column).child() : column;
-          out[k] = of instanceof Attribute ? ((Attribute) of).exprId().id() : -1;
-        }
-      }
-      return out;
-    }
-
-    private static boolean has(scala.collection.immutable.Seq columns, long id) {
-      for (scala.collection.Iterator i = columns.iterator(); i.hasNext(); ) {
-        Object column = i.next();
-        if (column instanceof Attribute && ((Attribute) column).exprId().id() == id) return true;
-      }
-      return false;
-    }
-
-    // One scan that stands in a plan twice cannot be told from itself.
-    private void scan(LogicalRelation scan, long[] ids) {
-      int at = -1;
-      for (int i = 0; i < relations.size(); i++) {
-        if (!((LogicalRelation) relations.get(i)).outputSet().intersect(scan.outputSet()).isEmpty()) {
-          if (at >= 0) return;
-          at = i;
-        }
-      }
-      if (at < 0) return;
-      text.append("{\"scan\":").append(at).append(",\"ids\":[");
-      for (int i = 0; i < ids.length; i++) text.append(i == 0 ? "" : ",").append(ids[i]);
-      text.append("]},");
     }
   }
 
@@ -463,8 +346,14 @@ public class PrunedFiles implements FileIndex {
       return partitions.toString();
     }
 
-    /** An index of the same files but for those whose bit is set, until some time. */
-    public FileIndex without(FileIndex whole, byte[] bits, long until) {
+    /** Whether the files are now as they were listed; those of remote stores are taken for it. */
+    boolean isCurrent() {
+      for (Iterator i = files.iterator(); i.hasNext(); ) if (!isAsListed((FileStatusWithMetadata) i.next())) return false;
+      return true;
+    }
+
+    /** An index of the same files but for those whose bit is set, as long as that is valid. */
+    public FileIndex without(FileIndex whole, byte[] bits, Validity validity) {
       HashMap dropped = new HashMap();
       long nbytes = 0;
       for (int i = 0; i < files.size(); i++) {
@@ -473,7 +362,7 @@ public class PrunedFiles implements FileIndex {
         if ((bits[i >> 3] >> (i & 7) & 1) == 0) nbytes += length;
         else dropped.put(file.getPath(), new long[] {length, file.getModificationTime()});
       }
-      return new PrunedFiles(whole, dropped, nbytes, until);
+      return new PrunedFiles(whole, dropped, nbytes, validity);
     }
   }
 
@@ -518,32 +407,12 @@ public class PrunedFiles implements FileIndex {
       return out;
     }
 
-    public Keys keys(LogicalPlan plan, Scans scans) {
-      return new Keys(plan, scans);
+    public List watches() {
+      return new ArrayList();
     }
 
-    /** Whether a plan gives the same rows each time, as far as is known: files that are listed already, under expressions of some classes. */
-    public boolean isRepeatable(LogicalPlan plan, List expressions, List plans) {
-      if (plan instanceof LogicalRelation) {
-        Object r = ((LogicalRelation) plan).relation();
-        if (plan.isStreaming() || !(r instanceof HadoopFsRelation)) return false;
-        FileIndex index = ((HadoopFsRelation) r).location();
-        if (index instanceof PrunedFiles) index = ((PrunedFiles) index).whole();
-        return index.getClass().getSimpleName().equals("InMemoryFileIndex");
-      }
-      if (!plans.contains(plan.getClass().getSimpleName())) return false;
-      scala.collection.Iterator own = plan.expressions().iterator();
-      while (own.hasNext()) if (!isKnown((Expression) own.next(), expressions)) return false;
-      scala.collection.Iterator children = plan.children().iterator();
-      while (children.hasNext()) if (!isRepeatable((LogicalPlan) children.next(), expressions, plans)) return false;
-      return true;
-    }
-
-    private static boolean isKnown(Expression e, List known) {
-      if (!known.contains(e.getClass().getSimpleName())) return false;
-      scala.collection.Iterator children = e.children().iterator();
-      while (children.hasNext()) if (!isKnown((Expression) children.next(), known)) return false;
-      return true;
+    public Validity validity(long until, List watches) {
+      return new Validity(until, watches);
     }
 
     /** A plan whose scans have other indexes: `to` has one for the ids of their columns. */
@@ -589,7 +458,7 @@ public class PrunedFiles implements FileIndex {
 
   // An expression of Spark's as JSON: its class, and what it is made of. Values stand as Spark keeps them: days, microseconds.
 
-  private static void tree(Object o, StringBuilder out) {
+  public static void tree(Object o, StringBuilder out) {
     if (o instanceof Expression) {
       Expression e = (Expression) o;
       out.append("{\"class\":");
@@ -692,7 +561,7 @@ public class PrunedFiles implements FileIndex {
     out.append("\"}");
   }
 
-  private static void quoted(String s, StringBuilder out) {
+  public static void quoted(String s, StringBuilder out) {
     out.append('"');
     for (int i = 0; i < s.length(); i++) {
       char c = s.charAt(i);

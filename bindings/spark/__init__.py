@@ -32,8 +32,10 @@ Pruned reads of a DataFrame
     prune               `prune`, `pruned`
     scans               the scans of an optimised plan, each judged by its own conditions
     listing             files that Spark has listed, and what their footers say
-    jvm                 the door to Spark's plans, `PrunedFiles.java`, compiled at its first use
+    jvm                 the doors to Spark's plans, `PrunedFiles.java` and `Joins.java`, compiled at their first use
     prune_connect       the same where no plan can be seen: Spark Connect
+    joins               the joins of a plan: which columns of scans are compared with which keys
+    prune_star          which joins of a DataFrame that is pruned are asked, too
     prune_join          `prune_join`: a join whose large side opens what the keys of the other leave
     join_keys           these keys, collected by Spark, and whether it would find the same ones again
     join_table          pruned joins of tables that Skipstone plans by itself

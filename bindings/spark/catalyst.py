@@ -65,6 +65,8 @@ def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], schema: 
 
 def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
     """The types that a column is cast to, one after the other, as the session casts; None: the tree is no column, nor made of one in this way."""
+    if tree["class"] in THROUGH:
+        return casts_of(tree["parts"][0], settings)
     if tree["class"] != "Cast":
         return [] if tree["class"] == "AttributeReference" else None
     child, to, zone, mode = tree["parts"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.collector import DynamicFilterCollector
 from skipstone.bindings.spark import catalyst
-from skipstone.bindings.spark.jvm import door_of
+from skipstone.bindings.spark.jvm import joins_of
 from skipstone.bindings.spark.session import is_connect, quiet
 from skipstone.ir.session import Settings
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from skipstone.bindings.dynamic.data import DynamicFilterData
     from skipstone.bindings.predicate import PruningPredicate
 
+SMALL: Final = 32 << 20  # bytes of keys that come to the driver with all their repetitions
 # What gives the same rows each time, over files that are listed already. All else is taken for not repeatable: LIMIT, samples,
-# aggregates and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
+# aggregate functions and windows (their order may be any), functions of Python and Java, random ones, clocks, subqueries, caches, tables
 # whose partitions are listed when a query runs, and other sources than files.
 PLANS: Final = (
-    "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
+    "Aggregate", "Project", "Filter", "Join", "Union", "SubqueryAlias", "View", "Distinct", "Sort", "ResolvedHint", "LocalRelation", "Range", "OneRowRelation",
 )  # fmt: skip
 EXPRESSIONS: Final = (
     *catalyst.PLAIN, *catalyst.CALLS, *catalyst.MANY, *catalyst.TRIMS, *catalyst.THROUGH, "AttributeReference", "Alias", "Literal", "IsNotNull", "In",
@@ -32,16 +33,29 @@ EXPRESSIONS: Final = (
 )  # fmt: skip
 
 
+def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
+    """What has to stay as it is for a plan to have the same rows whenever it runs: lists of files, as Spark's JVM has them; None: that is not known.
+
+    Args:
+        spark: A classic session.
+        plan: What becomes of a part of `analysed`, or that itself.
+        analysed: The analysed plan, to which the lists belong.
+    """
+    found = joins_of(spark).watches(plan, analysed, " ".join(EXPRESSIONS), " ".join(PLANS))
+    return None if found is None else list(found)
+
+
 def repeatable(df: Any) -> bool:
-    """Whether a DataFrame certainly has the same rows whenever it runs."""
+    """Whether a DataFrame certainly has the same rows whenever it runs, while its files stay as they are."""
+    return watches_of(df) is not None
+
+
+def watches_of(df: Any) -> list[Any] | None:
+    """The `watches` of a whole DataFrame; a client of Spark Connect knows none."""
     if is_connect(df):
-        return False
-    spark = df.sparkSession
-    names = [spark._jvm.java.util.ArrayList() for _ in range(2)]
-    for made, given in zip(names, (EXPRESSIONS, PLANS), strict=True):
-        for name in given:
-            made.add(name)
-    return bool(door_of(spark).isRepeatable(df._jdf.queryExecution().analyzed(), *names))
+        return None
+    execution = df._jdf.queryExecution()
+    return watches(df.sparkSession, execution.withCachedData(), execution.analyzed())
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -66,16 +80,17 @@ def fixed(condition: PruningPredicate, columns: Collection[str]) -> bool:
     return all((name,) in single for name in columns)
 
 
-def once(df: DataFrame) -> DataFrame:
-    """A DataFrame of the same rows that is not computed again: itself, or its rows as the executors keep them."""
-    return df if repeatable(df) else df.localCheckpoint()
+def once(df: DataFrame) -> tuple[DataFrame, list[Any]]:
+    """A DataFrame of the same rows that are not others when it runs again: itself, while its watches hold, or its rows as the executors keep them."""
+    found = watches_of(df)
+    return (df.localCheckpoint(), []) if found is None else (df, found)
 
 
 def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], threshold: str | int | None, most: int, settings: Settings) -> DynamicFilterData:
     """The keys of a dimension.
 
-    Up to `most` distinct rows come to the driver as they are; of more, each task makes a filter of its own, of ranges, and the
-    driver merges these.
+    Up to `most` distinct rows come to the driver as they are, without a shuffle where all rows are about as few; of more, each task makes a
+    filter of its own, of ranges, and the driver merges these.
 
     Args:
         keys: One column for each key.
@@ -89,13 +104,20 @@ def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], thresh
         of.names, of, threshold, most, null_safe=null_safe, timezone=settings["timezone"], ansi=settings["ansi"],
     )  # fmt: skip
     with quiet():
-        few = keys.distinct().limit(most + 1).toArrow()
+        few = keys.limit(most + 1).toArrow() if _size(keys) <= SMALL else None
+        if few is None or few.num_rows > most:
+            few = keys.distinct().limit(most + 1).toArrow()
         if few.num_rows <= most:
             collector.add(few.rename_columns(of.names))
         else:
             parts = keys.mapInArrow(_partial(collector), "part binary").toArrow()
             collector.merge(*(pickle.loads(part) for part in parts.column("part").to_pylist()))
     return collector.finish()
+
+
+def _size(df: Any) -> int:
+    """Bytes of a DataFrame as Spark takes them to be; a client of Spark Connect is not told."""
+    return SMALL + 1 if is_connect(df) else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def _partial(empty: DynamicFilterCollector) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

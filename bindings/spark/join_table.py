@@ -96,7 +96,7 @@ def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: 
         return Known(where, (), dim, why)
     of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
     try:
-        steady = once(dim)
+        steady, _ = once(dim)
         keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
         data = collected(keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings)
     except failures() as e:

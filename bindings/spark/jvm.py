@@ -1,16 +1,15 @@
-"""The part of pruned reads that runs in Spark's JVM: `PrunedFiles.java`, compiled when it is first needed."""
+"""The part of pruned reads that runs in Spark's JVM: `PrunedFiles.java` and `Joins.java`, compiled when they are first needed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from skipstone.bindings.spark.session import quiet
 from skipstone.ir.errors import BackendMissing
 
-SOURCE: Final = Path(__file__).with_name("PrunedFiles.java")
-_doors: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the JVM that they lead to
+_doors: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by the JVM that they lead to, and by class
 
 
 def door_of(spark: Any) -> Any:
@@ -19,20 +18,34 @@ def door_of(spark: Any) -> Any:
     Raises:
         BackendMissing: this Spark has other classes than the known ones.
     """
-    jvm = spark._jvm
-    if jvm not in _doors:
-        _doors[jvm] = _compiled(jvm)
-    return _doors[jvm]
+    return _door(spark._jvm, "PrunedFiles", spark._jvm.java.lang.Thread.currentThread().getContextClassLoader())
 
 
-def _compiled(jvm: Any) -> Any:
+def joins_of(spark: Any) -> Any:
+    """The object through which the joins of its plans are read.
+
+    Raises:
+        BackendMissing: this Spark has other classes than the known ones.
+    """
+    return _door(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
+
+
+def _door(jvm: Any, name: str, above: Any) -> Any:
+    doors = _doors.setdefault(jvm, {})
+    if name not in doors:
+        doors[name] = _compiled(jvm, name, above)
+    return doors[name]
+
+
+def _compiled(jvm: Any, name: str, above: Any) -> Any:
+    """The door of a source, which may mention the classes that another loader has."""
     from py4j.protocol import Py4JError
 
     try:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(SOURCE.read_text(encoding="utf-8"))
-        return compiler.getClassLoader().loadClass("skipstone.PrunedFiles$Door").newInstance()
+        compiler.setParentClassLoader(above)
+        compiler.cook(Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8"))
+        return compiler.getClassLoader().loadClass(f"skipstone.{name}$Door").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(f"this Spark's plans cannot be changed ({str(e)[:300]}); prune() is tested with Spark 4.0 to 4.3") from e
 

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import pyarrow.fs as pafs
 
+from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.predicate import is_column
 from skipstone.bindings.spark.jvm import door_of, frame_of
 from skipstone.bindings.spark.listing import Listings
-from skipstone.bindings.spark.scans import Context, Pruned, Scan, context_of, untouched
+from skipstone.bindings.spark.prune_star import star
+from skipstone.bindings.spark.scans import FOREVER, Context, Pruned, Scan, context_of, scans_of, untouched, validity_of
 from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from skipstone.bindings.dynamic.scan import DynamicFilters
-
-FOREVER: Final = 2**63 - 1
-# Given a plan: ids of columns of scans, and what joins say of the rows of these.
-Joins: TypeAlias = "Callable[[Context, Any], list[tuple[set[int], DynamicFilters]]]"
+# Given an execution, its scans, and these as Spark's JVM has them: has scans say more, by what joins say of their rows.
+Asked: TypeAlias = "Callable[[Context, Any, list[Scan], Any], None]"
 _reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
 _listings: Final = Listings()
 
 
-def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.FileSystem | None = None) -> DataFrame:
+def prune(df: DataFrame, where: Column | str | None = None, *, joins: bool = True, filesystem: pafs.FileSystem | None = None) -> DataFrame:
     """The same DataFrame, with fewer files opened: those whose statistics say that no row can match are left out.
 
     Each scan of Parquet files is judged by the conditions that Spark's optimiser brings down to it, so joins, unions, views,
     subqueries and aggregates prune each side by its own. The conditions stay where they are. What cannot be judged is
     left as it is, and `pruned` says why. Footers are read on the driver when a table is first pruned, and kept.
+
+    In classic Spark, joins by equal keys prune, too: where one side is small beside a scan on the other, and has a condition of its own, its
+    distinct keys are collected now, by a job of Spark's, and the scan is judged by them, as by `prune_join`. Files are left out by them while
+    that side's files are listed as they were. A side that may have other rows when it is computed again is not asked.
 
     Files are left out while Spark lists them as they were: what is added to a table or replaced in it is read as soon as Spark
     itself sees it (after `REFRESH TABLE`, say). What is pruned by current_date() is read whole from the next day on; a DataFrame
@@ -44,6 +45,7 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
     Args:
         df: A DataFrame, of classic Spark or of Spark Connect.
         where: A condition that is added to it, as by `df.where`: a Column or SQL text.
+        joins: Whether keys of joins are collected; SKIPSTONE_DYNAMIC_FILTERING=0 says no, too.
         filesystem: Where the files are, for Arrow; by default it is found by their paths.
 
     Returns:
@@ -51,6 +53,7 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
 
     Raises:
         PredicateError: `where` is neither a Column nor text.
+        DynamicFilterError: SKIPSTONE_DYNAMIC_FILTERING is neither true nor false.
         BackendMissing: PySpark is not installed.
 
     Example:
@@ -68,7 +71,7 @@ def prune(df: DataFrame, where: Column | str | None = None, *, filesystem: pafs.
 
         found, report = prune_remote(df, filesystem, _listings)
     else:
-        found, report = classic(df, filesystem)
+        found, report = classic(df, filesystem, star if joins and enabled() else None)
     return remembered(found, report)
 
 
@@ -96,13 +99,13 @@ def pruned(df: DataFrame) -> Pruned:
         raise PredicateError("the DataFrame does not come from prune(); pass what prune() returned, not what was made from it") from None
 
 
-def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Joins | None = None) -> tuple[Any, Pruned]:
+def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Asked | None = None) -> tuple[Any, Pruned]:
     """The DataFrame with fewer files, and what was found scan by scan.
 
     Args:
         df: Of classic Spark.
         filesystem: Where the files are.
-        joins: What joins say of scans of the analysed plan; None: nothing.
+        joins: Has joins say of scans what they need of them; None: joins are not looked at.
     """
     if df.isStreaming:
         return df, Pruned((untouched("it is streaming"),))
@@ -114,25 +117,25 @@ def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Joins | None = N
         return df, Pruned((untouched(f"its plan cannot be read ({str(e)[:300]})"),))
 
 
-def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: Joins | None) -> tuple[Any, Pruned]:
+def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: Asked | None) -> tuple[Any, Pruned]:
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = door.until(execution.analyzed())
     if not until:
         return df, Pruned((untouched("it asks for what is another at each action, such as current_timestamp(); give the moment, or ask for current_date()"),))
     if until < FOREVER:  # what was optimised before may be of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
-    scans = scans_of(door, execution.optimizedPlan())[0]
+    scans, made = scans_of(door, execution.optimizedPlan())
     context = context_of(spark, door, filesystem, _listings)
-    found = [] if joins is None else joins(context, execution.analyzed())
     for scan in scans:
-        scan.filters = next((filters for ids, filters in found if ids & scan.ids), None)
         scan.judge(context)
-    indexes = _indexes(scans_of(door, execution.analyzed())[0], scans, until) if any(scan.pruned for scan in scans) else {}
+    if joins is not None:
+        joins(context, execution, scans, made)
+    indexes = _indexes(door, scans_of(door, execution.analyzed())[0], scans, until) if any(scan.pruned for scan in scans) else {}
     report = Pruned(scan.report for scan in scans)
     return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
 
 
-def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan], until: int) -> dict[str, Any]:
+def _indexes(door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int) -> dict[str, Any]:
     """Lists of files for scans of the analysed plan, by the ids of their columns, which hold until some time.
 
     The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
@@ -150,9 +153,12 @@ def _indexes(analysed: Sequence[Scan], judged: Sequence[Scan], until: int) -> di
             _leave(own, "its files are also needed in another place")
         elif own:
             needed = {path for scan in (*own, *copies) for path in scan.needed()}
-            index = one.index
+            if not any(len(scan.drops(needed)) for scan in own):
+                _leave(own, "its files are also needed in another place")
+                continue
+            index, validity = one.index, validity_of(door, until, (*own, *copies))
             for scan in own:
-                index = scan.without(index, needed, until)
+                index = scan.without(index, needed, validity)
             out |= dict.fromkeys(map(str, one.ids), index)
     return out
 
@@ -161,9 +167,3 @@ def _leave(scans: Sequence[Scan], why: str) -> None:
     for scan in scans:
         if scan.pruned:
             scan.leave(why)
-
-
-def scans_of(door: Any, plan: Any) -> tuple[list[Scan], Any]:
-    """The scans of a plan, and the same as Spark's JVM has them."""
-    made = door.scans(plan)
-    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))], made

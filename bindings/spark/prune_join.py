@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.dynamic.filter import DynamicFilter
-from skipstone.bindings.dynamic.keys import compared_in, keeps_values
 from skipstone.bindings.dynamic.kinds import Needs, Side, kind_of, needs_of
 from skipstone.bindings.dynamic.option import enabled
-from skipstone.bindings.dynamic.scan import DynamicFilters
 from skipstone.bindings.predicate import PruningPredicate, is_column
 from skipstone.bindings.shards.read import Shards
-from skipstone.bindings.spark.catalyst import casts_of, conjunction
-from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
+from skipstone.bindings.spark.catalyst import conjunction
+from skipstone.bindings.spark.join_keys import failures, fixed, once
 from skipstone.bindings.spark.join_shards import join_shards
 from skipstone.bindings.spark.join_table import Join, join_table
+from skipstone.bindings.spark.joins import OTHER, Collector, Joins, Target, session_of, targets_of
 from skipstone.bindings.spark.jvm import frame_of
-from skipstone.bindings.spark.prune import classic, remembered, scans_of
-from skipstone.bindings.spark.scans import Context, Pruned, Scan, untouched
+from skipstone.bindings.spark.prune import classic, remembered
+from skipstone.bindings.spark.scans import Context, Pruned, Scan, scans_of, untouched
 from skipstone.bindings.spark.session import is_connect, require_pyspark
-from skipstone.bindings.spark.types import as_arrow
-from skipstone.ir.coerce import in_spark
 from skipstone.ir.errors import PredicateError, SkipstoneError
 from skipstone.ir.node import quoted_name
-from skipstone.ir.session import Incomparable, Session
-from skipstone.ir.types import DType, from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from skipstone.bindings.dynamic.data import DynamicFilterData
     from skipstone.bindings.predicate import Source
 
 On: TypeAlias = "str | Sequence[str] | Mapping[str, str] | Column"
@@ -115,14 +106,14 @@ def prune_join(
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _unfit(fact, dim, kind, side):
         return remembered(plain, Pruned((untouched(why),)))
-    look = _Asked(plain, kind, side, threshold, max_values)
+    look = _Asked(side, threshold, max_values)
     found, report = classic(plain, filesystem, look)
     if not look.targets:
         return remembered(found, report)
     try:
-        steady = once(dim)
+        steady, watches = once(dim)
         joined = plain if steady is dim else joined_frames(fact, steady, on, kind, side, null_safe)
-        return remembered(*classic(joined, filesystem, _Asked(joined, kind, side, threshold, max_values, collect=True)))
+        return remembered(*classic(joined, filesystem, _Asked(side, threshold, max_values, watches)))
     except failures() as e:
         return remembered(plain, Pruned((untouched(f"its keys cannot be collected ({str(e)[:300]})"),)))
 
@@ -169,84 +160,45 @@ def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe:
     return left.join(right, reduce(and_, (a.eqNullSafe(b) if null_safe else a == b for a, b in both)), kind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A scan of the fact table: which of the join's keys are which of its columns."""
-
-    scan: Scan
-    fields: dict[int, pa.Field]
-
-
 class _Asked:
-    """What a join says of the scans on one of its sides."""
+    """Asks the join at the top of a plan what it says of the scans on one of its sides; of `watches`, what its keys hang on, None is not to collect them."""
 
-    def __init__(self, plain: Any, kind: str, side: Side, threshold: str | int | None, most: int, *, collect: bool = False) -> None:
-        self.plain, self.kind, self.side, self.collect = plain, kind, side, collect
-        self.threshold, self.most = threshold, most
-        self.targets: list[_Target] = []
+    def __init__(self, side: Side, threshold: str | int | None, most: int, watches: list[Any] | None = None) -> None:
+        self.side, self.threshold, self.most, self.watches = side, threshold, most, watches
+        self.targets: list[Target] = []
 
-    def __call__(self, context: Context, plan: Any) -> list[tuple[set[int], DynamicFilters]]:
-        scans, made = scans_of(context.door, plan)
-        keys = context.door.keys(plan, made)
-        told = json.loads(keys.text())
-        if told is None or not told["keys"]:
-            return []
-        frame = frame_of(self.plain.sparkSession, keys.of(self.side != "left"))
-        found = (self._target(told, origin, scans, frame, context) for origin in told[self.side])
+    def __call__(self, context: Context, execution: Any, scans: list[Scan], _: Any) -> None:
+        # In the analysed plan it is still the join that was written.
+        plan = execution.analyzed()
+        own, made = scans_of(context.door, plan)
+        joins = Joins(context, plan, made)
+        if not joins.each:
+            return
+        top = joins.each[0]
+        keys = frame_of(context.spark, joins.keys(0, OTHER[self.side]))
+        # One scan that stands in a plan twice cannot be told from itself.
+        once_there = [n for n in top.half(self.side).origins if sum(bool(own[n].ids & one.ids) for one in own) == 1]
         relations = json.loads(made.text())
-        self.targets = [t for t in found if t is not None and not self._settled(t, relations[scans.index(t.scan)], context)]
-        return self._filters(told, frame, context) if self.collect else []
-
-    def _target(self, told: Any, origin: Any, scans: list[Scan], frame: Any, context: Context) -> _Target | None:
-        scan = scans[origin["scan"]]
-        names, schema, kinds = scan.columns, scan.schema, as_arrow(frame.schema)
-        fields: dict[int, pa.Field] = {}
-        for i, column in enumerate(origin["ids"]):
-            if column in names and not collated(frame.schema[i]):
-                field = schema.field(names[column])
-                if _compares(field, casts_of(told["keys"][i][self.side], context.settings), from_arrow(kinds.field(i).type), context):
-                    fields[i] = field
-        # A row has a partner for certain if all that the join asks is among the keys.
-        whole = told["all"] and len(fields) == len(told["keys"])
-        return _Target(scan, fields) if fields and (whole or needs_of(self.kind, self.side) is Needs.MATCHED) else None
-
-    def _settled(self, target: _Target, relation: Any, context: Context) -> bool:
-        """Whether conditions on a scan fix its keys already, all of which are partition columns."""
-        columns, scan = [f.name for f in target.fields.values()], target.scan
-        if needs_of(self.kind, self.side) is not Needs.MATCHED or not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
-            return False
-        try:
-            node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
-            return fixed(PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})), columns)
-        except SkipstoneError:  # whatever cannot be understood fixes nothing
-            return False
-
-    def _filters(self, told: Any, frame: Any, context: Context) -> list[tuple[set[int], DynamicFilters]]:
-        known: dict[Any, DynamicFilterData] = {}
-        out = []
+        found = targets_of(top, self.side, once_there, own, keys.schema, context)
+        matched = top.needs(self.side) is Needs.MATCHED
+        self.targets = [t for t in found if not (matched and _settled(t, relations[own.index(t.scan)], context))]
+        if self.watches is None:
+            return
+        collector = Collector(keys, top, self.side, self.threshold, self.most, context)
         for target in self.targets:
-            of = pa.schema([f.with_name(str(i)) for i, f in target.fields.items()])
-            key = of.serialize().to_pybytes()
-            if key not in known:
-                safe = [str(i) for i in target.fields if told["keys"][i]["null_safe"]]
-                known[key] = collected(frame.select(*of.names), of, safe, self.threshold, self.most, context.settings)
-            columns = {str(i): f.name for i, f in target.fields.items()}
-            one = DynamicFilter(known[key], columns=columns, how=self.kind, side=self.side)
-            out.append((target.scan.ids, DynamicFilters((one,), target.scan.schema, _session(context))))
-        return out
+            said = collector.filter_of(target)
+            for scan in scans:
+                if scan.ids & target.scan.ids:
+                    scan.joined(said, session_of(context), self.watches, context)
 
 
-def _session(context: Context) -> Session:
-    """Names are Spark's own, resolved already."""
-    return Session(context.settings["timezone"], context.settings["ansi"], case_sensitive=True)
-
-
-def _compares(field: pa.Field, casts: list[DType | None] | None, key: DType, context: Context) -> bool:
-    """Whether what a column is cast to before it is compared with a key is what a join of the two compares them in, and no value is changed before."""
-    if casts is None or None in casts:
+def _settled(target: Target, relation: Any, context: Context) -> bool:
+    """Whether conditions on a scan fix its keys already, all of which are partition columns."""
+    columns, scan = [f.name for f in target.fields.values()], target.scan
+    if not set(columns) <= {f["name"] for f in relation["partitions"]["fields"]}:
         return False
-    own = in_spark(from_arrow(field.type))
     try:
-        return all(compared_in(own, to, _session(context)) == to and (to == key or keeps_values(own, to)) for to in (*casts, key) if to is not None)
-    except Incomparable:
+        node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
+        return fixed(PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})), columns)
+    except SkipstoneError:  # whatever cannot be understood fixes nothing
         return False

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+import json
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from skipstone.bindings.dynamic.scan import DynamicFilters
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.catalyst import conjunction
 from skipstone.bindings.spark.listing import Listing, Listings
@@ -17,12 +20,11 @@ from skipstone.bindings.spark.session import settings_of
 from skipstone.bindings.spark.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
-from skipstone.ir.session import Settings
+from skipstone.ir.session import Session, Settings
 from skipstone.kernels.planes import Mask
 
 if TYPE_CHECKING:
     from skipstone.bindings.dynamic.filter import DynamicFilter
-    from skipstone.bindings.dynamic.scan import DynamicFilters
 
 PARQUET: Final = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 INDEXES: Final = (
@@ -36,6 +38,8 @@ READING: Final = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "EXCEPTION"),
     "spark.sql.parquet.fieldId.read.enabled": ("false",),
 }
+Positions = npt.NDArray[np.int64]
+FOREVER: Final = 2**63 - 1
 OPTIONS: Final = {"datetimerebasemode": ("CORRECTED", "EXCEPTION")}
 
 
@@ -49,7 +53,7 @@ class PrunedScan:
         files: Files that Spark would open, after its own pruning of partitions; None: they were not looked at, or, of a Hive table,
             some folders were not listed.
         kept: Files that are left of them.
-        why: Why none was left out; "" if some were.
+        why: Why none was left out, and why a join was not asked; "" is nothing to say.
         keys: What a join's other side says of it; "" is nothing, or there is no join.
         rows: Distinct rows of keys that were collected for it; None: there were none, or too many.
         nbytes: What is kept of the keys.
@@ -78,7 +82,14 @@ def reported(scan: PrunedScan, filters: Sequence[DynamicFilter]) -> PrunedScan:
     if not known:
         return scan
     keys = " and ".join(f"{f.how} join, {f.state}" for f in filters)
-    return replace(scan, keys=keys, rows=known[0].num_rows, nbytes=sum(d.nbytes for d in known), seconds=sum(d.seconds for d in known))
+    counts = [d.num_rows for d in known if d.num_rows is not None]
+    return replace(
+        scan, keys=keys, rows=sum(counts) if len(counts) == len(known) else None, nbytes=sum(d.nbytes for d in known), seconds=sum(d.seconds for d in known)
+    )
+
+
+def _reasons(*whys: str) -> str:
+    return "; ".join(dict.fromkeys(filter(None, whys)))
 
 
 def untouched(why: str) -> PrunedScan:
@@ -110,6 +121,7 @@ class Context:
     """What the scans of one plan have in common.
 
     Attributes:
+        spark: The session, of classic Spark.
         door: The way into Spark's JVM.
         settings: Those of the session that predicates are bound under.
         unusual: A setting of the session under which statistics do not hold; "" is none.
@@ -117,6 +129,7 @@ class Context:
         listings: The listings that are known already.
     """
 
+    spark: Any
     door: Any
     settings: Settings
     unusual: str
@@ -127,12 +140,19 @@ class Context:
 def context_of(spark: Any, door: Any, filesystem: pafs.FileSystem | None, listings: Listings) -> Context:
     """What a session says."""
     unusual = (f"{key} is {value}" for key, usual in READING.items() if (value := str(spark.conf.get(key))) not in usual)
-    return Context(door, settings_of(spark), next(unusual, ""), filesystem, listings)
+    return Context(spark, door, settings_of(spark), next(unusual, ""), filesystem, listings)
 
 
 def unusual_option(options: Mapping[str, str]) -> str:
     """An option of a read, by names in lower case, under which statistics do not hold; "" is none."""
     return next((f"the option {k} is {options[k]}" for k, usual in OPTIONS.items() if options.get(k, usual[0]).upper() not in usual), "")
+
+
+def id_of(tree: Mapping[str, Any]) -> int:
+    """Spark's id of the column that an expression is made of alone, -1: of none, or several."""
+    while "id" not in tree and tree["parts"] and isinstance(tree["parts"][0], dict) and "class" in tree["parts"][0]:
+        tree = tree["parts"][0]
+    return int(tree.get("id", -1))
 
 
 class Untouched(SkipstoneError):
@@ -147,6 +167,8 @@ class Scan:
         roots: The paths that it reads.
         listing: Its files, once they were looked at; `listed` is the same in Spark's JVM.
         kept: Which of them are left, bool, shape (files,); None: it was not judged.
+        filters: What joins say of its rows; None: nothing. `unsaid` is why those that say nothing do not.
+        watches: Lists of files that the filters hang on, as Spark's JVM has them.
         report: What was found.
     """
 
@@ -157,29 +179,47 @@ class Scan:
         self.listing: Listing | None = None
         self.listed: Any = None
         self.kept: Mask | None = None
+        self._admitted: Mask | None = None  # those that Spark would open
         self.where = ""
+        self.unsaid: list[str] = []
         self.filters: DynamicFilters | None = None
+        self.watches: list[Any] = []
         self.report = self._reported("")
 
     def leave(self, why: str) -> None:
         """Say that it is left as it is, whatever was found."""
         self.report = self._reported(why, self.report.files, self.report.files)
 
+    def unasked(self, why: str) -> None:
+        """Note why a join says nothing of it."""
+        if why not in self.unsaid:
+            self.unsaid.append(why)
+            self.report = replace(self.report, why=_reasons(self.report.why, why))
+
+    def joined(self, by: DynamicFilter, session: Session, watches: Iterable[Any], context: Context) -> None:
+        """Judge it by what a join says of it, too, which hangs on some lists of files."""
+        before, left = () if self.filters is None else self.filters.filters, self.report.kept
+        self.filters = DynamicFilters((*before, by), self.schema, session)
+        self.judge(context)
+        if self.pruned and self.report.kept != left:
+            self.watches += [w for w in watches if w not in self.watches]
+
     def _reported(self, why: str, files: int | None = None, kept: int | None = None) -> PrunedScan:
         table = self._told["name"] or ", ".join(self.roots[:3]) + (", ..." if len(self.roots) > 3 else "")
-        return reported(PrunedScan(table, self.where, files, kept, why), () if self.filters is None else self.filters.filters)
+        return reported(PrunedScan(table, self.where, files, kept, _reasons(why, *self.unsaid)), () if self.filters is None else self.filters.filters)
 
     def judge(self, context: Context) -> None:
         """Find the files that can be left out. Where anything is not understood, none is."""
         try:
-            predicate = self._predicate(context)
-            self.listing = self._list(context, predicate)
+            predicate = self._condition(context)
+            self._check_asked(predicate)
+            self.listing = self._list(context)
             self._judged(predicate, self.listing, context.settings["case_sensitive"])
         except (SkipstoneError, pa.ArrowException, OSError, RecursionError) as e:
             self.report = self._reported(str(e))
 
     def _judged(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
-        admitted = listing.admitted(predicate)
+        self._admitted = admitted = listing.admitted(predicate)
         looked = admitted if self.filters is None else admitted & listing.joined(self.filters)
         asked = {path[0] for path in columns_of(predicate.node)} | set(self.filters.columns if self.filters is not None else ())
         if asked <= set(listing.partitioned.names):  # footers have nothing to add
@@ -189,6 +229,36 @@ class Scan:
         self.kept = found
         files, kept = int(admitted.sum()), int(found.sum())
         self.report = self._reported("" if kept < files else "every file may hold a matching row", files, kept)
+
+    def left(self, context: Context) -> tuple[int, int]:
+        """How many files Spark would open, as far as is known, and how many bytes they have.
+
+        Raises:
+            Untouched: the scan is none that is understood.
+        """
+        if self.listing is None or self._admitted is None:
+            predicate = self._condition(context)
+            self.listing = self._list(context)
+            self._admitted = self.listing.admitted(predicate)
+        kept = self._admitted if self.kept is None else self.kept
+        return int(kept.sum()), int(self.listing.sizes[kept].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its files; where they were not looked at, as Spark takes them to be."""
+        return int(self._told["bytes"]) if self.listing is None or self.kept is None else int(self.listing.sizes[self.kept].sum())
+
+    @property
+    def dynamic(self) -> list[tuple[int, bool]]:
+        """Columns that Spark prunes partitions by while a query runs, by id, and whether it does so only where the keys are broadcast."""
+        found = [part for tree in self._told["conditions"] for part in (tree["parts"] if tree["class"] == "And" else [tree])]
+        each = [tree["parts"] for tree in found if tree["class"] == "DynamicPruningSubquery"]
+        return [(id_of(parts[0]), next((p for p in parts if isinstance(p, bool)), True)) for parts in each]
+
+    @property
+    def partitioned(self) -> set[str]:
+        """The names of the columns that it is partitioned by."""
+        return {f["name"] for f in self._told["partitions"]["fields"]}
 
     @property
     def schema(self) -> pa.Schema:
@@ -221,52 +291,78 @@ class Scan:
         if self.listing is not None and self.kept is not None:
             yield from (self.listing.paths[i] for i in np.flatnonzero(self.kept).tolist())
 
-    def without(self, index: Any, needed: Container[str], until: int) -> Any:
-        """An index without the files that can be left out, unless they are needed, until some time in ms since 1970."""
+    def drops(self, needed: Container[str]) -> Positions:
+        """Positions of the files that can be left out, unless they are needed."""
         assert self.listing is not None and self.kept is not None
-        dropped = ~self.kept
-        dropped[[i for i in np.flatnonzero(dropped).tolist() if self.listing.paths[i] in needed]] = False
-        # As bits, the first file in the lowest.
-        return self.listed.without(index, np.packbits(dropped, bitorder="little").tobytes(), until)
+        paths = self.listing.paths
+        return np.array([i for i in np.flatnonzero(~self.kept).tolist() if paths[i] not in needed], np.int64)
 
-    def _predicate(self, context: Context) -> PruningPredicate:
+    def without(self, index: Any, needed: Container[str], validity: Any) -> Any:
+        """An index without the files that can be left out, unless they are needed, as long as that is valid."""
+        assert self.listing is not None
+        dropped = np.zeros(len(self.listing), np.bool_)
+        dropped[self.drops(needed)] = True
+        # As bits, the first file in the lowest.
+        return self.listed.without(index, np.packbits(dropped, bitorder="little").tobytes(), validity)
+
+    def _condition(self, context: Context) -> PruningPredicate:
         """What is asked of the scan's columns.
 
         Raises:
-            Untouched: nothing that statistics can tell of, or the scan is none that is understood.
+            Untouched: the scan is none that is understood.
         """
         told = self._told
         if told["streaming"]:
             raise Untouched("it is streaming")
         if told["format"] != PARQUET or told["index"] not in INDEXES:
             raise Untouched(f"its files are listed by {told['index'].split('.')[-1]} and read as {told['format'].split('.')[-1]}; Parquet files are pruned")
-        odd = context.unusual or next(
-            (f"the option {k} is {told['options'][k]}" for k, v in OPTIONS.items() if told["options"].get(k, v[0]).upper() not in v), ""
-        )
-        if odd:
+        if odd := context.unusual or unusual_option(told["options"]):
             raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
-        if not told["conditions"] and self.filters is None:
-            raise Untouched("no condition comes down to it")
-        partitioned, schema = arrow_schema(told["partitions"]), self.schema
-        node = conjunction(told["conditions"], self.columns, schema, context.settings)
+        node = conjunction(told["conditions"], self.columns, self.schema, context.settings)
         # Names are Spark's own, resolved already.
-        predicate = PruningPredicate(node, schema, timezone=context.settings["timezone"], ansi=context.settings["ansi"], case_sensitive=True)
-        asked = {path[0] for path in columns_of(predicate.node)}
+        predicate = PruningPredicate(node, self.schema, timezone=context.settings["timezone"], ansi=context.settings["ansi"], case_sensitive=True)
         if not predicate.always_true:
             self.where = predicate.expr
-        if self.filters is None and (predicate.always_true or not asked - set(partitioned.names)):
+        return predicate
+
+    def _check_asked(self, predicate: PruningPredicate) -> None:
+        """Whether statistics can tell more than Spark knows without them.
+
+        Raises:
+            Untouched: they cannot.
+        """
+        if self.filters is not None:
+            return
+        if not self._told["conditions"]:
+            raise Untouched("no condition comes down to it")
+        asked = {path[0] for path in columns_of(predicate.node)}
+        if predicate.always_true or not asked - self.partitioned:
             whys = "; ".join(dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node)))
             spark = "Spark prunes by partition columns itself" if asked and not predicate.always_true else "nothing is asked that statistics can tell of"
             raise Untouched(", ".join(filter(None, (spark, whys))))
-        return predicate
 
-    def _list(self, context: Context, predicate: PruningPredicate) -> Listing:
+    def _list(self, context: Context) -> Listing:
         partitioned = arrow_schema(self._told["partitions"])
         if len(partitioned) != len(self._told["partitions"]["fields"]):
             raise Untouched("it has a partition column of a type that is not understood")
-        data = pa.schema([f for f in predicate.schema if f.name not in partitioned.names])
+        data = pa.schema([f for f in self.schema if f.name not in partitioned.names])
         self.listed = listed = context.door.listing(self._relation.location())
         key = listed.digest(), tuple(self.roots), data.serialize().to_pybytes(), partitioned.serialize().to_pybytes(), id(context.filesystem)
         return context.listings.get(
             key, lambda: Listing(listed.text(), listed.partitions(), data, partitioned, self.roots, context.filesystem)
         )  # fmt: skip
+
+
+def scans_of(door: Any, plan: Any) -> tuple[list[Scan], Any]:
+    """The scans of a plan, and the same as Spark's JVM has them."""
+    made = door.scans(plan)
+    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))], made
+
+
+def validity_of(door: Any, until: int, scans: Iterable[Scan]) -> Any:
+    """How long files may be passed over that scans do not need: until some time in ms since 1970, and while what their joins hang on stays as it is."""
+    watches = door.watches()
+    for scan in scans:
+        for watch in scan.watches:
+            watches.add(watch)
+    return door.validity(until, watches)
