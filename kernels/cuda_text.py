@@ -7,6 +7,8 @@ Nothing is shared between warps: no shared memory, no atomics, one writer for ea
 
 from __future__ import annotations
 
+import collections
+import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -48,9 +50,9 @@ TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of 
 # way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
 # its place: words of one test take at most 32 registers.
 AHEAD: Final = 64
-# Masks up to which a lane keeps its word of each: more take so many registers that too few lanes have room beside each
-# other. Then words are joined one by one, which takes a fifth more instructions.
-MASKS: Final = 16
+# Masks up to which a lane keeps its word of each. More take so many registers that few lanes have room beside each other;
+# then words are joined one by one: some 15 % more instructions, and a half to a third of the registers.
+MASKS: Final = 8
 TESTS: Final = 128  # masks that are written out one after the other: texts of more take seconds to compile
 KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
@@ -215,16 +217,25 @@ class _Logic(NamedTuple):
 
 
 def _logic(shape: DeviceShape, body: Body) -> _Logic:
-    roots = [o for o in body.outputs if o is not None]
-    votes, ranks = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks], _ranks(shape)
+    roots, ranks = [o for o in body.outputs if o is not None], _ranks(shape)
+    votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
     planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
-    if len(votes) <= MASKS:
-        kept = [f"m{m}" for m in range(len(votes))]
-        asked = [f"const u32 t{m} = {vote};" for m, vote in enumerate(votes)]
-        return _Logic(kept, [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in range(len(votes)))], planes, roots)
-    kept = [f"v{i}" for i in range(len(roots))]
-    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes)]
-    return _Logic(kept, [*ranks, *asked, *planes, *(f"v{i} = lane == j ? {root} : v{i};" for i, root in enumerate(roots))], [], kept)
+    if len(votes) > MASKS:
+        return _Logic([f"v{i}" for i in range(len(roots))], [*ranks, *planes, *_joined(votes, roots)], [], [f"v{i}" for i in range(len(roots))])
+    masks = range(len(votes))
+    asked = [f"const u32 t{m} = {votes[m]};" for m in masks]
+    return _Logic([f"m{m}" for m in masks], [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)], planes, roots)
+
+
+def _joined(votes: list[str], roots: list[str]) -> list[str]:
+    """The roots' words of one word of the tile, kept by its lane. All lanes vote, so no vote stands in a condition."""
+    # A vote that is needed once stands where it is joined: else all words of hundreds would wait for that in registers.
+    needed = collections.Counter(re.findall(r"\bm\d+\b", " ".join(roots)))
+    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
+    for i, root in enumerate(roots):
+        word = re.sub(r"\bm(\d+)\b", lambda m: votes[int(m[1])] if needed[m[0]] == 1 else m[0], root)
+        asked += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
+    return asked
 
 
 def _ranks(shape: DeviceShape) -> list[str]:
@@ -261,8 +272,9 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
 
 
 def _loaded(shape: DeviceShape) -> int:
-    """Words of a tile whose bounds are loaded at a time."""
-    return max(min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1)), 1)
+    """Words of a tile whose bounds are loaded at a time: 1, 2, 4 or 8."""
+    most = min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1))
+    return 1 << max(most, 1).bit_length() - 1
 
 
 def _word(k: str) -> str:

@@ -49,6 +49,7 @@ FAULTS = [
     ("chosen words: all instead",                r"const i64 w = \(i64\)todo[^;]*;",       "const i64 w = k;",               "differs"),
     ("many masks: planes of the tile's first word", r"words \? first \+ j : first",        "words ? first : first",          "differs"),
     ("many masks: planes past the last word",    r"first \+ j < words \? first \+ j : first", "first + j",                   "out of bounds: reads"),
+    ("many masks: the lane of a word votes alone", r"const u32 w0 = (.*);\s+v0 = lane == j \? w0", r"v0 = lane == j ? \1", "divergent"),
     ("many masks: every lane takes each word",   r"v0 = lane == j \? (.*) : v0;",          r"v0 = \1;",                      "differs"),
     ("many: every row at the first's place",     r"row \* words \+ w",                     "w",                              "race: writes"),
     ("many: rows of the wrong length",           r"row \* words \+ w",                     "row * (words - 2) + w",          "race: writes"),
