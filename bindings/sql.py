@@ -97,7 +97,7 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
         raise PredicateSyntaxError("order_by is blank; expected such as 'x DESC NULLS LAST, y', or None")
     try:
         tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
-    except SqlglotError as e:
+    except SqlglotError:
         raise PredicateSyntaxError(f"order_by is {text!r}, which cannot be read; expected such as 'x DESC NULLS LAST, `from`'") from None
     except RecursionError:
         raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None

@@ -173,12 +173,13 @@ def not_understood(n: Node) -> list[Reason]:
 
 
 # Words that are not read as names where no backticks stand around them, by our parser or by Spark's, which wants names in ASCII.
-WORDS: Final = frozenset(
-    "alter analyze and any as between cache case comment commit copy create cross current_date current_timestamp current_user declare delete desc describe "
-    "distinct drop else except execute explain false fetch for from grant having if ilike inner insert intersect into join lateral like load merge minus not null "
-    "on or outer pivot refresh rename revoke rlike rollback select session_user set show tablesample then true truncate uncache union unpivot update use using "
-    "values when where while with".split()
-)
+WORDS: Final = frozenset((
+    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit", "copy", "create", "cross", "current_date"),
+    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct", "drop", "else", "except", "execute", "explain", "false"),
+    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect", "into", "join", "lateral", "like", "load", "merge"),
+    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke", "rlike", "rollback", "select", "session_user", "set", "show"),
+    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use", "using", "values", "when", "where", "while", "with"),
+))  # fmt: skip
 
 
 def show_path(path: Path) -> str:

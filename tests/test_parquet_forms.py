@@ -128,6 +128,19 @@ def test_categories_beside_plain_text(tmp_path):
     assert len(table.plan("s > 'c'").files) == 1
 
 
+def test_instants_that_writers_have_in_several_zones(tmp_path):
+    """And text that some have by categories, within structs."""
+    for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):
+        t = pa.array([DAY * i, DAY * i + 7_200_000_000]).cast(pa.timestamp("us", zone))
+        text = pa.array(["a", f"c{i}"]) if i else pa.array(["a", "c0"]).dictionary_encode()
+        pq.write_table(pa.table({"t": t, "s": pa.StructArray.from_arrays([t, text], ["t", "c"])}), tmp_path / f"{i}.parquet")
+    tables = ss.scan_parquet(tmp_path), ss.scan_parquet(tmp_path, stats=ss.scan_parquet(tmp_path).save_stats(tmp_path / "_s"))
+    for table in tables:
+        assert table.schema.field("t").type == table.schema.field("s").type.field("t").type == pa.timestamp("us", "UTC")
+        for where, verdicts in [("t < '1970-01-02'", [2, 0, 0]), ("s.t >= '1970-01-02 01:00:00'", [0, 1, 2]), ("t > '1970-01-04' OR s.c > 'c1'", [0, 0, 1])]:
+            assert table.plan(where).verdicts.tolist() == verdicts and both(table, where)
+
+
 def test_two_columns_of_one_name(tmp_path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
     with pytest.raises(ss.SourceError, match="two columns named 'x'"):
