@@ -41,7 +41,7 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         now, left = left[:size], left[size:]
         values = plain(whole(value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)))
         if best is not None:
-            values = pa.concat_arrays([values, pa.array([best], values.type)])
+            values = pa.concat_arrays([values, pa.repeat(best, 1)])
         first = first_rows(pa.table({"": values}), (SortKey(("",), descending, nulls_first=False),), 1).column("")
         best = first[0] if len(first) and first[0].is_valid else None
         size *= 2

@@ -141,6 +141,36 @@ def test_instants_that_writers_have_in_several_zones(tmp_path):
             assert table.plan(where).verdicts.tolist() == verdicts and both(table, where)
 
 
+#   condition                     rows, as Spark has them; None: it reads characters, and what it makes of these bytes is not known here
+MALFORMED = [
+    ("s > 'a'",                      [0, 1, 2, 4, 5]),
+    ("s LIKE 'a%'",                  [2]),
+    ("s LIKE '%b'",                  [2]),
+    ("contains(s, 'b')",             [2]),
+    ("NOT endswith(s, 'b')",         [0, 1, 4, 5]),
+    ("s NOT IN ('ok')",              [1, 2, 4, 5]),
+    ("s LIKE 'a_b'",                 None),
+    ("s LIKE '_'",                   None),
+    ("length(s) = 3",                None),
+    ("upper(s) = 'OK'",              None),
+    ("s || 'x' = 'okx'",             None),
+    ("length(s) = 3 AND s = 'ok'",   []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, rows", MALFORMED)
+def test_text_that_is_no_utf8(tmp_path, where, rows):
+    texts = pa.array([b"ok", b"\xff\xfe", b"a\x80b", None, b"\xed\xa0\x80", b"\xc3"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"s": texts, "x": range(6)}), tmp_path / "t.parquet", row_group_size=1)
+    plan = ss.scan_parquet(tmp_path).plan(where)
+    if rows is None:
+        for read in (plan.to_arrow, plan.count):
+            with pytest.raises(ss.UnsupportedForm, match="no UTF-8"):
+                read()
+    else:
+        assert plan.to_arrow()["x"].to_pylist() == rows and plan.count() == len(rows)
+
+
 def test_two_columns_of_one_name(tmp_path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
     with pytest.raises(ss.SourceError, match="two columns named 'x'"):
