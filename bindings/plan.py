@@ -528,6 +528,8 @@ def plan_table(
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
             raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
         limit = min(int(limit), np.iinfo(np.int64).max)
+    if isinstance(columns, str):
+        raise PredicateError(f"columns is {columns!r}; expected a list of names, such as [{columns!r}]")
     if columns is not None and not columns:
         raise PredicateError("columns names none; expected some of the table's, or None for all of them. Plan.count() counts rows")
     for c in columns or ():

@@ -83,6 +83,8 @@ def test_columns_come_in_the_given_order(wide):
     assert wide.plan(where="i > 8", columns=["s", "m"]).to_arrow().to_pydict() == {"s": ["é"], "m": [D("0")]}
     with pytest.raises(ss.PredicateError, match="columns names 'zz'"):
         wide.plan(columns=["zz"])
+    with pytest.raises(ss.PredicateError, match=r"such as \['i'\]"):
+        wide.plan(columns="i")
 
 
 def test_always_needs_no_filter(tmp_path):
