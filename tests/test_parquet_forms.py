@@ -128,6 +128,14 @@ def test_categories_beside_plain_text(tmp_path):
     assert len(table.plan("s > 'c'").files) == 1
 
 
+def test_categories_within_others(tmp_path):
+    texts = pa.array(["a", "b", "c", "a"]).dictionary_encode()
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), texts)
+    pq.write_table(pa.table({"s": pa.StructArray.from_arrays([texts], ["d"]), "l": lists}), tmp_path / "t.parquet", row_group_size=1)
+    table = ss.scan_parquet(tmp_path)
+    assert both(table, "s.d = 'a'") == 2 and table.plan().to_arrow()["l"].to_pylist() == [["a"], ["b"], ["c"], ["a"]]
+
+
 def test_instants_that_writers_have_in_several_zones(tmp_path):
     """And text that some have by categories, within structs."""
     for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):

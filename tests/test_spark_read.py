@@ -438,13 +438,16 @@ def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
     for key, setting in ((TIMES[0], "TIMESTAMP_MICROS"), (TIMES[1], "LEGACY"), ("spark.sql.session.timeZone", "America/New_York")):
         spark.conf.set(key, setting)
     try:
-        spark.sql("SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE '1500-01-01') s, 5 x").write.parquet(str(tmp_path / "t"))
+        spark.sql(
+            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE '1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
+        ).write.parquet(str(tmp_path / "t"))
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
         for key in TIMES[:2]:
             spark.conf.unset(key)
     table = ss.scan_parquet(tmp_path / "t")
     assert table.plan("d = DATE '1000-01-01'", columns=["x"]).count() == 1
-    for column in ("t", "s"):
+    assert table.plan("s.d = DATE '1500-01-01'").count() == 1
+    for column in ("t", "a"):
         with pytest.raises(ss.SourceError, match=f"{column}.*Julian calendar"):
             table.plan(columns=[column]).to_arrow()

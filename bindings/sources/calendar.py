@@ -49,7 +49,7 @@ def modern(batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: st
         path: The file's, for errors.
 
     Raises:
-        SourceError: there are early values that only Spark can read: times in another zone, or days within lists and structs.
+        SourceError: there are early values that only Spark can read: times in another zone, or days within lists and maps.
     """
     by_spark = {old: is_julian(notes, int96=old) for old in (False, True)} if VERSION in notes else {}
     if not any(by_spark.values()):
@@ -62,6 +62,9 @@ def modern(batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: st
 def _moved(values: pa.Array, name: str, by_spark: Mapping[bool, bool], notes: Notes, old: bool, path: str) -> pa.Array:
     if not any(_is_early(part, by_spark, old) for part in leaves(values)):
         return values
+    if pa.types.is_struct(values.type):
+        inner = [_moved(part, name, by_spark, notes, old, path) for part in values.flatten()]
+        return pa.StructArray.from_arrays(inner, fields=list(values.type), mask=values.is_null())
     if pa.types.is_date32(values.type):
         return _stored(_days(_numbers(values)), values)
     if pa.types.is_timestamp(values.type) and notes.get(ZONE) in UTC:

@@ -221,7 +221,10 @@ def batches_of(file: pq.ParquetFile, path: str, columns: list[str], groups: Sequ
     """
     found = file.metadata.schema
     old = {c.path.split(".")[0] for c in map(found.column, range(len(found))) if c.physical_type == "INT96"}
-    for batch in file.iter_batches(BATCH, row_groups=groups, columns=columns, use_threads=False):
+    # Arrow (26) does not join the dictionaries of several row groups within structs and lists.
+    several = any(f.name in columns and _has_categories(f.type) for f in file.schema_arrow)
+    parts = [groups] if not several else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
+    for batch in itertools.chain.from_iterable(file.iter_batches(BATCH, row_groups=part, columns=columns, use_threads=False) for part in parts):
         for name in old.intersection(batch.schema.names):
             times = (part for part in leaves(batch.column(name)) if pa.types.is_timestamp(part.type))
             if any(t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in times):
@@ -230,6 +233,12 @@ def batches_of(file: pq.ParquetFile, path: str, columns: list[str], groups: Sequ
                     "write it as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType), or read it by Spark"
                 )
         yield modern(batch, file.metadata.metadata or {}, old, path)
+
+
+def _has_categories(t: pa.DataType) -> bool:
+    """Whether a type holds a dictionary within others."""
+    inner = [t.field(i).type for i in range(t.num_fields)] if pa.types.is_nested(t) else []
+    return any(pa.types.is_dictionary(i) or _has_categories(i) for i in inner)
 
 
 def _same_groups(task: GroupTask, found: pq.FileMetaData) -> None:
