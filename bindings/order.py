@@ -19,7 +19,7 @@ from skipstone.bindings.expr import Expr, col
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError
-from skipstone.ir.node import Op, Path, show_path
+from skipstone.ir.node import Op, Path, show_path, sql_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of, plain, whole
 from skipstone.kernels.planes import mask_of
@@ -52,7 +52,7 @@ class SortKey:
     nulls_first: bool
 
     def __str__(self) -> str:
-        return f"{show_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{sql_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 def sort_keys(order_by: str | Sequence[str], schema: pa.Schema, session: Session) -> tuple[SortKey, ...]:

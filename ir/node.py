@@ -183,11 +183,21 @@ WORDS: Final = frozenset((
 
 
 def show_path(path: Path) -> str:
-    """A path as SQL text: parts that are not plain words are quoted.
+    """A path as columns are named in calls and answers: parts that are no words are quoted.
 
     Example:
-        >>> show_path(("a", "b.c", "from"))
-        'a.`b.c`.`from`'
+        >>> show_path(("a", "b.c"))
+        'a.`b.c`'
+    """
+    return ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
+
+
+def sql_path(path: Path) -> str:
+    """A path as SQL text, which our parser and Spark's read as this path.
+
+    Example:
+        >>> sql_path(("a", "é", "from"))
+        'a.`é`.`from`'
     """
     return ".".join(p if p.isascii() and p.isidentifier() and p.lower() not in WORDS else quoted_name(p) for p in path)
 

