@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.expr import col
-from skipstone.bindings.order import SortKey, best_first, first_rows, packed, sooner, value_of
+from skipstone.bindings.order import SortKey, best_first, first_rows, in_python, packed, sooner, value_of
+from skipstone.bindings.sources.delta.columns import attempt
+from skipstone.bindings.sources.forms import type_at
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path
@@ -39,14 +41,11 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         now, left = left[:size], left[size:]
         values = plain(whole(value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)))
         if best is not None:
-            values = pa.concat_arrays([values, pa.array([best], values.type)])
+            values = pa.concat_arrays([values, pa.repeat(best, 1)])
         first = first_rows(pa.table({"": values}), (SortKey(("",), descending, nulls_first=False),), 1).column("")
         best = first[0] if len(first) and first[0].is_valid else None
         size *= 2
-    try:
-        return None if best is None else best.as_py()
-    except (ValueError, OverflowError):  # a date that Python has no value for
-        return best
+    return None if best is None else best if (value := in_python(best)) is None else value
 
 
 def _path(column: str, schema: pa.Schema) -> Path:
@@ -83,4 +82,6 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
     if not len(at):
         return None, chosen
     first = int(at[np.argmax(bound[at]) if key.descending else np.argmin(bound[at])])
-    return whole(given.slice(first, 1))[0], chosen[~usable[chosen]]
+    # Bounds may be of a coarser unit than the table's, as a file has them.
+    value = attempt(given.slice(first, 1), type_at(plan.table.schema, key.path))[0]
+    return (value, chosen[~usable[chosen]]) if value.is_valid else (None, chosen)

@@ -19,7 +19,7 @@ from skipstone.bindings.expr import Expr, col
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError
-from skipstone.ir.node import Op, Path, show_path
+from skipstone.ir.node import Op, Path, show_path, sql_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of, plain, whole
 from skipstone.kernels.planes import mask_of
@@ -53,7 +53,7 @@ class SortKey:
     nulls_first: bool
 
     def __str__(self) -> str:
-        return f"{show_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"{sql_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 def sort_keys(order_by: str | Sequence[str], schema: pa.Schema, session: Session) -> tuple[SortKey, ...]:
@@ -210,20 +210,28 @@ def sooner(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:
     """What may hold a row that comes before the last of enough rows, or beside it where other columns decide."""
     key = keys[0]
     column = col(show_path(key.path))
-    try:
-        value = last.as_py()
-    except (ValueError, OverflowError):  # a date that Python has no value for
-        return np.ones(len(plan.verdicts), np.bool_)
-    if value is None:
+    if not last.is_valid:
         if not key.nulls_first:
             return np.ones(len(plan.verdicts), np.bool_)
         found: Expr = column.is_null()
         return prune(plan, found) if len(keys) > 1 else np.zeros(len(plan.verdicts), np.bool_)
+    value = in_python(last)
+    if value is None:
+        return np.ones(len(plan.verdicts), np.bool_)
     if key.descending:
         found = column >= value if len(keys) > 1 else column > value
     else:
         found = column <= value if len(keys) > 1 else column < value
     return prune(plan, found | column.is_null() if key.nulls_first else found)
+
+
+def in_python(value: pa.Scalar[Any]) -> Any:
+    """A value as Python has it; None: it has none for it, as for a day beyond the year 9999, or the nanosecond that pandas takes for NULL."""
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):
+        return None
+    return None if found != found and not isinstance(found, float) else found
 
 
 def prune(plan: Plan, condition: Expr) -> Mask:

@@ -251,12 +251,18 @@ class Plan:
         """How many rows match; as many as the limit allows.
 
         Containers of which every row matches are counted by their statistics, and only the others are read.
+
+        Raises:
+            UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
+            SourceError: a file can no longer be read.
         """
         rows = self.table.logical_rows()
         known = self._chosen & (self.verdicts == Verdict.ALWAYS) & (rows >= 0)
         total, left = int(rows[known].sum()), self._chosen & ~known
         if left.any():
-            names = self.columns[:1] if self.predicate is None else [p[0] for p in columns_of(self.predicate.node)][:1]
+            # One column tells how many rows there are: one that is read anyhow, if the condition understands any.
+            asked = () if self.predicate is None else columns_of(self.predicate.node)
+            names = [*(p[0] for p in asked), *self.columns][:1]
             total += sum(batch.num_rows for batch in self.only(np.flatnonzero(left), names).to_batches())
         return total if self.cut is None else min(total, self.cut.limit)
 
@@ -426,6 +432,8 @@ def plan_table(
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
             raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
         limit = min(int(limit), np.iinfo(np.int64).max)
+    if isinstance(columns, str):
+        raise PredicateError(f"columns is {columns!r}; expected a list of names, such as [{columns!r}]")
     if columns is not None and not columns:
         raise PredicateError("columns names none; expected some of the table's, or None for all of them. Plan.count() counts rows")
     for c in columns or ():

@@ -97,8 +97,8 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
         raise PredicateSyntaxError("order_by is blank; expected such as 'x DESC NULLS LAST, y', or None")
     try:
         tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
-    except SqlglotError as e:
-        raise PredicateSyntaxError(f"order_by cannot be read ({str(e).splitlines()[0]}); expected such as 'x DESC NULLS LAST, y'") from None
+    except SqlglotError:
+        raise PredicateSyntaxError(f"order_by is {text!r}, which cannot be read; expected such as 'x DESC NULLS LAST, `from`'") from None
     except RecursionError:
         raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None
     order = tree.args.get("order")
@@ -195,7 +195,7 @@ def _joined(tokens: list[Any], text: str) -> list[Any]:
 def _syntax_error(e: Exception, text: str) -> PredicateSyntaxError:
     details = (getattr(e, "errors", None) or [{}])[0]
     line, column = details.get("line"), details.get("col")
-    what = str(details.get("description") or "the text cannot be read as SQL").rstrip(".")
+    what = _plainly(str(details.get("description") or "the text cannot be read as SQL").rstrip("."))
     position = None
     if isinstance(line, int) and isinstance(column, int):
         starts = [0, *(i + 1 for i, ch in enumerate(text) if ch == "\n")]
@@ -203,6 +203,15 @@ def _syntax_error(e: Exception, text: str) -> PredicateSyntaxError:
         end = starts[min(line, len(starts)) - 1] + column
         position = max(0, min(end - max(len(word), 1), len(text)))
     return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position if position is not None else 0)
+
+
+def _plainly(what: str) -> str:
+    """What sqlglot found wrong, without the names of its classes; mostly it is a name that is a word of SQL."""
+    if what.startswith("Required keyword"):
+        what = "an operand is missing here"
+    elif what.startswith(("Expected table name", "Invalid expression")):
+        what = "this is not expected here"
+    return f"{what}. A column whose name is a word of SQL wants backticks, as in `from` = 1"
 
 
 class _Reader:

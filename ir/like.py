@@ -42,6 +42,18 @@ class Pattern:
         return bool(rest) and all(token == (True, "%") for token in rest)
 
     @property
+    def by_bytes(self) -> bool:
+        """Whether it asks how bytes start or end, or what is among them: then text need not be UTF-8, as in Spark."""
+        return self.is_prefix or self.is_literal or self.inner is not None
+
+    @property
+    def inner(self) -> str | None:
+        """The text of `%text` and `%text%`; None: the pattern is another."""
+        inner = [text for wild, text in self.tokens if not wild]
+        wild = tuple(wild for wild, _ in self.tokens)
+        return inner[0] if wild in ((True, False), (True, False, True)) and (True, "_") not in self.tokens else None
+
+    @property
     def regex(self) -> str:
         """A regular expression for a full match. Wildcards match line ends too."""
         parts = ({"%": ".*", "_": "."}[text] if wild else re.escape(text) for wild, text in self.tokens)
@@ -87,6 +99,8 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
     check_length(pattern)
     if pattern.is_prefix:
         return pc.starts_with(texts, pattern=pattern.prefix)
+    if (inner := pattern.inner) is not None:
+        return pc.ends_with(texts, pattern=inner) if len(pattern.tokens) == 2 else pc.match_substring(texts, pattern=inner)
     return pc.match_substring_regex(texts, pattern=rf"\A{pattern.regex}\z")
 
 

@@ -172,14 +172,34 @@ def not_understood(n: Node) -> list[Reason]:
     return [m.value for m in n.walk() if m.op is Op.UNKNOWN and isinstance(m.value, Reason)]
 
 
+# Words that are not read as names where no backticks stand around them, by our parser or by Spark's, which wants names in ASCII.
+WORDS: Final = frozenset((
+    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit", "copy", "create", "cross", "current_date"),
+    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct", "drop", "else", "except", "execute", "explain", "false"),
+    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect", "into", "join", "lateral", "like", "load", "merge"),
+    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke", "rlike", "rollback", "select", "session_user", "set", "show"),
+    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use", "using", "values", "when", "where", "while", "with"),
+))  # fmt: skip
+
+
 def show_path(path: Path) -> str:
-    """A path as SQL text: parts that are not plain words are quoted.
+    """A path as columns are named in calls and answers: parts that are no words are quoted.
 
     Example:
         >>> show_path(("a", "b.c"))
         'a.`b.c`'
     """
     return ".".join(p if p.isidentifier() else quoted_name(p) for p in path)
+
+
+def sql_path(path: Path) -> str:
+    """A path as SQL text, which our parser and Spark's read as this path.
+
+    Example:
+        >>> sql_path(("a", "é", "from"))
+        'a.`é`.`from`'
+    """
+    return ".".join(p if p.isascii() and p.isidentifier() and p.lower() not in WORDS else quoted_name(p) for p in path)
 
 
 def quoted_name(name: str) -> str:

@@ -23,7 +23,7 @@ from skipstone.ir.node import TERMS, Node, Op, Path, Reason, show_path
 from skipstone.ir.session import Incomparable
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, from_arrow, plain, to_python
-from skipstone.ir.values import NO, Values, constant, from_array, to_array
+from skipstone.ir.values import NO, Values, constant, from_array, malformed, to_array
 
 Mask = npt.NDArray[np.bool_]
 
@@ -71,7 +71,8 @@ def _refuse_lost(predicate: Node, truth: Truth) -> None:
     if truth.lost.any():
         raise UnsupportedForm(
             f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: Spark raises an error for them in ANSI mode "
-            "(overflow, division by zero, a cast that fails), or what it gives is not known here. Guard it (TRY_CAST, nullif), or filter with another engine."
+            "(overflow, division by zero, a cast that fails), or what it gives is not known here (of text that is no UTF-8). "
+            "Guard it (TRY_CAST, nullif), or filter with another engine."
         )
 
 
@@ -109,6 +110,8 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
     values, lost = _tested(n.args[0], batch, cache)
+    if n.op is Op.LIKE and not pattern_of(n).by_bytes:
+        lost = lost | malformed(values)
     valid = _mask(pc.is_valid(values)) & ~lost
     if n.op is Op.IS_NULL:
         return Truth(~valid & ~lost, valid, lost)

@@ -7,7 +7,7 @@ import decimal
 import math
 from typing import Final
 
-from skipstone.ir.node import Name, Node, Op, Path, Reason, show_path
+from skipstone.ir.node import Name, Node, Op, Path, Reason, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType, Kind, to_python
 
@@ -60,7 +60,7 @@ def _show(n: Node, tight: int) -> str:
     """`tight`: 0 in OR, 1 in AND, 2 under NOT or a comparison; looser operations get parentheses."""
     match n.op:
         case Op.COLUMN:
-            return show_path(n.value.parts if isinstance(n.value, Name) else n.value)  # type: ignore[arg-type]
+            return sql_path(n.value.parts if isinstance(n.value, Name) else n.value)  # type: ignore[arg-type]
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
         case Op.UNKNOWN:
@@ -151,7 +151,7 @@ def column_name(path: Path, statistic: str) -> str:
         >>> column_name(("x",), "min"), column_name(("a", "b"), "null_count")
         ('x_min', '`a.b_null_count`')
     """
-    return show_path((".".join(path) + "_" + statistic,))
+    return sql_path((".".join(path) + "_" + statistic,))
 
 
 def rewritten(n: Node) -> str:

@@ -68,11 +68,28 @@ def constant(value: object, dtype: DType) -> Values:
 
 
 def from_array(array: pa.Array) -> Values:
-    """The values of an Arrow array whose type is ordered."""
+    """The values of an Arrow array whose type is ordered; text that is no UTF-8 is lost."""
     array = plain(array)
     dtype = from_arrow(array.type)
     valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    return Values(dtype, _data(array, dtype), valid, np.zeros(len(array), np.bool_))
+    lost = malformed(array) if dtype.kind is Kind.STRING else np.zeros(len(array), np.bool_)
+    return Values(dtype, _data(array, dtype), valid, lost)
+
+
+def malformed(texts: pa.Array) -> Mask:
+    """Which texts are no UTF-8: what Spark makes of their characters is not known here."""
+    try:
+        texts.validate(full=True)
+        return np.zeros(len(texts), np.bool_)
+    except pa.ArrowInvalid:
+        return np.array([_is_malformed(raw) for raw in texts.cast(pa.large_string()).view(pa.large_binary()).to_pylist()], np.bool_)
+
+
+def _is_malformed(raw: bytes | None) -> bool:
+    try:
+        return raw is not None and raw.decode() is None
+    except UnicodeDecodeError:
+        return True
 
 
 def _data(array: pa.Array, dtype: DType) -> Data:

@@ -12,6 +12,7 @@ import skipstone as ss
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import cast_literal
 from skipstone.ir.literals import literal_type, to_float32
+from skipstone.ir.node import WORDS, quoted_name
 from skipstone.ir.pullback import pullback
 from skipstone.ir.session import Session
 
@@ -269,7 +270,9 @@ def test_zoned_and_zone_less_nanoseconds():
 
 KNOWN = "the schema has 'price', 'qty', 'Qty', 'a', 'a.b'."
 SEVERAL = "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
-BROKEN = "cannot read the predicate: Required keyword: 'expression' missing for <class 'sqlglot.expressions.core.EQ'>"
+WANTS = "A column whose name is a word of SQL wants backticks, as in `from` = 1"
+BROKEN = f"cannot read the predicate: an operand is missing here. {WANTS}"
+ODD = f"cannot read the predicate: this is not expected here. {WANTS}"
 #    predicate                     error                      what it says, and the place
 ERRORS = [
     ("pirce = 5",                  ss.UnknownColumn,          f"predicate names 'pirce'; {KNOWN} Did you mean 'price'?",  (1, 1),  "pirce = 5"),
@@ -279,6 +282,7 @@ ERRORS = [
     ("a.c = 1",                    ss.UnknownColumn,          f"predicate names 'a.c'; {KNOWN} Did you mean 'a.b'?",      (1, 1),  "a.c = 1"),
     ("QTY = 1",                    ss.AmbiguousColumn,        SEVERAL,                                                    (1, 1),  "QTY = 1"),
     ("price = ",                   ss.PredicateSyntaxError,   BROKEN,                                                     (1, 7),  "price = "),
+    ("desc > 1",                   ss.PredicateSyntaxError,   ODD,                                                        (1, 6),  "desc > 1"),
     ("",                           ss.PredicateSyntaxError,   "the text holds 0 statements; expected one condition",      (1, 1),  ""),
 ]  # fmt: skip
 
@@ -289,6 +293,13 @@ def test_errors(predicate, error, message, place, line):
     with pytest.raises(error) as caught:
         ss.PruningPredicate(predicate, schema)
     assert str(caught.value) == f"{message} (line {place[0]}, column {place[1]})\n  {line}\n  {' ' * (place[1] - 1)}^"
+
+
+@pytest.mark.parametrize("name", [*sorted(WORDS), "FROM", "é", "日本", "1st", "a b", "a`b", "date", "order"])
+def test_names_as_text(name):
+    """What a predicate prints is read as the same predicate."""
+    p = ss.PruningPredicate(ss.col(quoted_name(name)) > 3, pa.schema([(name, pa.int64())]))
+    assert ss.PruningPredicate(str(p.expr), p.schema) == p
 
 
 def test_case():

@@ -218,3 +218,11 @@ def test_a_tree_lists_each_folder_once(tmp_path):
     assert tree.columns == ("year", "month")
     assert len(tree.files(tree.folders()[0])) == len(tree.files(tree.folders()[0])) == 6
     assert len(spy.listed) == len(set(spy.listed)) + 1  # the first innermost folder: for the columns, and for its files
+
+
+def test_names_that_are_words_of_sql(tmp_path):
+    for k in (1, 2):
+        (tmp_path / f"to={k}").mkdir()
+        pq.write_table(pa.table({"from": [k, k + 10]}), tmp_path / f"to={k}" / "a.parquet")
+    plan = ss.scan_hive(tmp_path).plan("`from` > 1 AND to < 3", order_by="`from` DESC", limit=2)
+    assert plan.to_arrow()["from"].to_pylist() == [12, 11] and plan.unpruned().to_arrow()["from"].to_pylist() == [12, 11, 2]

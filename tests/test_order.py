@@ -232,3 +232,25 @@ def test_what_has_no_order_is_refused(tmp_path):
     ]:  # fmt: skip
         with pytest.raises(ss.PredicateError, match=message):
             table.plan(order_by=order)
+
+
+def ticks(path, unit, t, bounds, **columns):
+    columns["t"] = pa.array(t, pa.int64()).cast(pa.timestamp(unit))
+    pq.write_table(pa.table(columns), path, version="2.6", store_schema=False, write_statistics=bounds)
+
+
+def test_the_nanosecond_that_pandas_takes_for_null(tmp_path):
+    """It is a value like others; what comes after it is read."""
+    for i in range(40):
+        ticks(tmp_path / f"{i:02}.parquet", "ns", [-(2**63)] if i < 39 else [5, -(2**63)], bounds=False)
+    table = ss.scan_parquet(tmp_path)
+    assert table.plan().max("t") == np.datetime64(5, "ns")
+    assert table.plan().min("t") == pa.scalar(-(2**63), pa.timestamp("ns"))
+    assert table.plan(order_by="t DESC", limit=1).to_arrow()["t"].cast(pa.int64()).to_pylist() == [5]
+
+
+def test_extremes_of_files_with_other_units(tmp_path):
+    ticks(tmp_path / "0.parquet", "ms", [1, 5_000], bounds=["x", "t"], x=[2, 2])
+    ticks(tmp_path / "1.parquet", "us", [1, 5_000], bounds=["x"], x=[2, 1])
+    plan = ss.scan_parquet(tmp_path).plan("x = 2")  # bounds tell of the first file, in its own unit
+    assert plan.min("t") == dt.datetime(1970, 1, 1, 0, 0, 0, 1) and plan.max("t") == dt.datetime(1970, 1, 1, 0, 0, 5)

@@ -83,6 +83,8 @@ def test_columns_come_in_the_given_order(wide):
     assert wide.plan(where="i > 8", columns=["s", "m"]).to_arrow().to_pydict() == {"s": ["é"], "m": [D("0")]}
     with pytest.raises(ss.PredicateError, match="columns names 'zz'"):
         wide.plan(columns=["zz"])
+    with pytest.raises(ss.PredicateError, match=r"such as \['i'\]"):
+        wide.plan(columns="i")
 
 
 def test_always_needs_no_filter(tmp_path):
@@ -90,6 +92,8 @@ def test_always_needs_no_filter(tmp_path):
     plan = ss.scan_parquet(tmp_path).plan(where="x >= 2 OR hash(x) = 0")
     with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):
         plan.to_arrow()
+    with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):  # no column is known to be asked for
+        ss.scan_parquet(tmp_path).plan(where="hash(x) = 0").count()
     # The form is never needed where the other branch settles every row.
     assert ss.scan_parquet(tmp_path).plan(where="x >= 3 AND x < 9").verdicts.tolist() == [0, 2]
     assert ss.scan_parquet(tmp_path).plan(where="x >= 1 OR hash(x) = 0").to_arrow().num_rows == 4

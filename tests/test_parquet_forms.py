@@ -128,6 +128,57 @@ def test_categories_beside_plain_text(tmp_path):
     assert len(table.plan("s > 'c'").files) == 1
 
 
+def test_categories_within_others(tmp_path):
+    texts = pa.array(["a", "b", "c", "a"]).dictionary_encode()
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), texts)
+    pq.write_table(pa.table({"s": pa.StructArray.from_arrays([texts], ["d"]), "l": lists}), tmp_path / "t.parquet", row_group_size=1)
+    table = ss.scan_parquet(tmp_path)
+    assert both(table, "s.d = 'a'") == 2 and table.plan().to_arrow()["l"].to_pylist() == [["a"], ["b"], ["c"], ["a"]]
+
+
+def test_instants_that_writers_have_in_several_zones(tmp_path):
+    """And text that some have by categories, within structs."""
+    for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):
+        t = pa.array([DAY * i, DAY * i + 7_200_000_000]).cast(pa.timestamp("us", zone))
+        text = pa.array(["a", f"c{i}"]) if i else pa.array(["a", "c0"]).dictionary_encode()
+        pq.write_table(pa.table({"t": t, "s": pa.StructArray.from_arrays([t, text], ["t", "c"])}), tmp_path / f"{i}.parquet")
+    tables = ss.scan_parquet(tmp_path), ss.scan_parquet(tmp_path, stats=ss.scan_parquet(tmp_path).save_stats(tmp_path / "_s"))
+    for table in tables:
+        assert table.schema.field("t").type == table.schema.field("s").type.field("t").type == pa.timestamp("us", "UTC")
+        for where, verdicts in [("t < '1970-01-02'", [2, 0, 0]), ("s.t >= '1970-01-02 01:00:00'", [0, 1, 2]), ("t > '1970-01-04' OR s.c > 'c1'", [0, 0, 1])]:
+            assert table.plan(where).verdicts.tolist() == verdicts and both(table, where)
+
+
+#   condition                     rows, as Spark has them; None: it reads characters, and what it makes of these bytes is not known here
+MALFORMED = [
+    ("s > 'a'",                      [0, 1, 2, 4, 5]),
+    ("s LIKE 'a%'",                  [2]),
+    ("s LIKE '%b'",                  [2]),
+    ("contains(s, 'b')",             [2]),
+    ("NOT endswith(s, 'b')",         [0, 1, 4, 5]),
+    ("s NOT IN ('ok')",              [1, 2, 4, 5]),
+    ("s LIKE 'a_b'",                 None),
+    ("s LIKE '_'",                   None),
+    ("length(s) = 3",                None),
+    ("upper(s) = 'OK'",              None),
+    ("s || 'x' = 'okx'",             None),
+    ("length(s) = 3 AND s = 'ok'",   []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, rows", MALFORMED)
+def test_text_that_is_no_utf8(tmp_path, where, rows):
+    texts = pa.array([b"ok", b"\xff\xfe", b"a\x80b", None, b"\xed\xa0\x80", b"\xc3"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"s": texts, "x": range(6)}), tmp_path / "t.parquet", row_group_size=1)
+    plan = ss.scan_parquet(tmp_path).plan(where)
+    if rows is None:
+        for read in (plan.to_arrow, plan.count):
+            with pytest.raises(ss.UnsupportedForm, match="no UTF-8"):
+                read()
+    else:
+        assert plan.to_arrow()["x"].to_pylist() == rows and plan.count() == len(rows)
+
+
 def test_two_columns_of_one_name(tmp_path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
     with pytest.raises(ss.SourceError, match="two columns named 'x'"):

@@ -409,3 +409,45 @@ def test_iceberg_deletes_and_evolution(spark, iceberg):
     with pytest.raises(ss.UnsupportedForm, match="schema evolution"):
         read(spark, source, how="native")
     assert sorted(r.y for r in read(spark, source, "y < 5", columns=["y"]).collect()) == [0, 1, 2, 4]
+
+
+# Calendars.
+
+EARLY = ("0001-01-01", "0004-02-29", "0999-12-31", "1000-02-28", "1582-10-04", "1582-10-15", "1899-12-31", "1900-01-01", "2024-01-01")
+TIMES = "spark.sql.parquet.outputTimestampType", "spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite"
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
+@pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
+def test_days_and_times_of_the_old_calendar(spark, tmp_path, kind, mode):
+    for key, setting in zip(TIMES, (kind, mode, mode), strict=True):
+        spark.conf.set(key, setting)
+    try:
+        values = ", ".join(f"(DATE '{d}', TIMESTAMP '{d} 12:34:56.789', TIMESTAMP_NTZ '{d} 01:02:03')" for d in EARLY)
+        spark.sql(f"SELECT * FROM VALUES {values}, (NULL, NULL, NULL) AS v(d, t, n)").coalesce(1).write.parquet(str(tmp_path / "t"))
+    finally:
+        for key in TIMES:
+            spark.conf.unset(key)
+    table = ss.scan_parquet(tmp_path / "t")
+    assert rows_of(table.plan().to_arrow()) == rows(spark.read.parquet(str(tmp_path / "t")))
+    for d in EARLY:
+        assert table.plan(f"d = DATE '{d}' AND CAST(t AS DATE) = DATE '{d}'").count() == 1
+
+
+def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
+    for key, setting in ((TIMES[0], "TIMESTAMP_MICROS"), (TIMES[1], "LEGACY"), ("spark.sql.session.timeZone", "America/New_York")):
+        spark.conf.set(key, setting)
+    try:
+        spark.sql(
+            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE '1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
+        ).write.parquet(str(tmp_path / "t"))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        for key in TIMES[:2]:
+            spark.conf.unset(key)
+    table = ss.scan_parquet(tmp_path / "t")
+    assert table.plan("d = DATE '1000-01-01'", columns=["x"]).count() == 1
+    assert table.plan("s.d = DATE '1500-01-01'").count() == 1
+    for column in ("t", "a"):
+        with pytest.raises(ss.SourceError, match=f"{column}.*Julian calendar"):
+            table.plan(columns=[column]).to_arrow()

@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.membership import GREGORIAN, SETTLED
+from skipstone.bindings.sources.calendar import is_julian
 from skipstone.bindings.sources.exact import Flags, read_flags
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.forms import Bloom, Form
@@ -277,9 +278,7 @@ def _all_nan(stats: pq.Statistics, footer: Footer) -> bool:
 def _julian(footer: Footer) -> bool:
     """Whether Spark wrote the file in the Julian calendar, or may have: `_metadata` does not tell."""
     assert footer.metadata is not None
-    notes = footer.metadata.metadata or {}
-    version = notes.get(b"org.apache.spark.version")
-    return not footer.own or b"org.apache.spark.legacyDateTime" in notes or (version is not None and version < b"3.")
+    return not footer.own or is_julian(footer.metadata.metadata or {})
 
 
 def _as_array(values: list[Any], arrow: pa.DataType) -> pa.Array:

@@ -96,6 +96,8 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     given = without_views(given)
     while pa.types.is_dictionary(given):
         given = without_views(given.value_type)
+    if _zoned(given) and _zoned(wanted):
+        given = pa.timestamp(given.unit, wanted.tz)
     if _short(given) == _short(wanted):
         return True
     try:
@@ -124,7 +126,7 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
         plain = plain_schema(f.schema)
         if merged is not None:
             plain = _as_spelt(plain, merged)
-            plain, merged = _decoded(plain, merged), _decoded(merged, plain)
+            plain, merged = _alike(plain, merged), _alike(merged, plain)
         try:
             merged = plain if merged is None else pa.unify_schemas([merged, plain], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
@@ -141,10 +143,22 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
     return pa.schema([field if field.name.lower() in everywhere else field.with_nullable(True) for field in merged])
 
 
-def _decoded(schema: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """Columns whose dictionary another schema lacks, as plain values."""
-    plain = {f.name for f in other if not pa.types.is_dictionary(f.type)}
-    return pa.schema([f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) and f.name in plain else f for f in schema])
+def _alike(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
+    """Columns as other files may have them too: plain values where these are, and instants of several zones in UTC."""
+    kinds = {f.name: f.type for f in others}
+    return pa.schema([f.with_type(_shared(f.type, kinds[f.name])) if f.name in kinds else f for f in fields])
+
+
+def _shared(t: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(t) and not pa.types.is_dictionary(other):
+        t = t.value_type
+    if _zoned(t) and _zoned(other) and t.tz != other.tz:
+        return pa.timestamp(t.unit, "UTC")
+    return pa.struct(list(_alike(t, other))) if pa.types.is_struct(t) and pa.types.is_struct(other) else t
+
+
+def _zoned(t: pa.DataType) -> bool:
+    return pa.types.is_timestamp(t) and t.tz is not None
 
 
 def _as_spelt(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:

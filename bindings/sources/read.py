@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.sources.calendar import leaves, modern
 from skipstone.bindings.sources.files import UNKNOWN
 from skipstone.bindings.sources.partitions import Texts, values_of
 from skipstone.ir.errors import SourceError, UnsupportedForm
@@ -216,31 +217,28 @@ def batches_of(file: pq.ParquetFile, path: str, columns: list[str], groups: Sequ
     """Columns of a file, batch by batch, all of its row groups or some.
 
     Raises:
-        SourceError: a column of type INT96 holds times that Arrow reads as other ones.
+        SourceError: a column holds times or days that Arrow reads as other ones.
     """
     found = file.metadata.schema
     old = {c.path.split(".")[0] for c in map(found.column, range(len(found))) if c.physical_type == "INT96"}
-    for batch in file.iter_batches(BATCH, row_groups=groups, columns=columns, use_threads=False):
+    # Arrow (26) does not join the dictionaries of several row groups within structs and lists.
+    several = any(f.name in columns and _has_categories(f.type) for f in file.schema_arrow)
+    parts = [groups] if not several else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
+    for batch in itertools.chain.from_iterable(file.iter_batches(BATCH, row_groups=part, columns=columns, use_threads=False) for part in parts):
         for name in old.intersection(batch.schema.names):
-            if any(t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in _times(batch.column(name))):
+            times = (part for part in leaves(batch.column(name)) if pa.types.is_timestamp(part.type))
+            if any(t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in times):
                 raise SourceError(
                     f"{path}: its INT96 column {name!r} holds timestamps beyond the year 285,000 or before -4713, which Arrow reads as other ones; "
                     "write it as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType), or read it by Spark"
                 )
-        yield batch
+        yield modern(batch, file.metadata.metadata or {}, old, path)
 
 
-def _times(values: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps within a column."""
-    if pa.types.is_timestamp(values.type):
-        yield values
-    elif pa.types.is_struct(values.type):
-        for inner in values.flatten():
-            yield from _times(inner)
-    elif pa.types.is_map(values.type):
-        yield from (*_times(values.keys), *_times(values.items))
-    elif pa.types.is_nested(values.type):
-        yield from _times(values.flatten())
+def _has_categories(t: pa.DataType) -> bool:
+    """Whether a type holds a dictionary within others."""
+    inner = [t.field(i).type for i in range(t.num_fields)] if pa.types.is_nested(t) else []
+    return any(pa.types.is_dictionary(i) or _has_categories(i) for i in inner)
 
 
 def _same_groups(task: GroupTask, found: pq.FileMetaData) -> None:
