@@ -138,10 +138,16 @@ def test_writers(tmp_path, spark):
     duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table = MORE.drop_columns(["st", "none", "large", "v"])
     duckdb.register("footers_of_duckdb", table.cast(table.schema))
+    decimals = pa.table({"m": pa.array([D("-1.5"), D("2.5")], pa.decimal128(20, 2))})  # in 9 bytes, and 16 of DuckDB's
+    duckdb.register("decimals_of_duckdb", decimals)
+    duckdb.sql(f"COPY decimals_of_duckdb TO '{tmp_path}/a.parquet'")
+    pq.write_table(decimals, tmp_path / "b.parquet")
+    assert alike([tmp_path / "a.parquet", tmp_path / "b.parquet"]) == 0
     duckdb.sql(f"COPY footers_of_duckdb TO '{tmp_path}/duckdb.parquet' (ROW_GROUP_SIZE 2)")
     pl.from_arrow(table.drop_columns(["long"])).write_parquet(tmp_path / "polars.parquet", row_group_size=2)
-    rows = "SELECT id, CAST(id AS INT) i, id / 7D f, IF(id = 3, double('NaN'), id) g, CAST(id AS STRING) s, CAST(id AS DECIMAL(9, 2)) m, CAST(id AS DECIMAL(30, 2)) w"
-    rows += ", CAST(CAST(id AS STRING) AS BINARY) b, DATE '2020-01-01' + INTERVAL '1' DAY d, timestamp_micros(id) t, id > 5 o, CAST(id AS TINYINT) tiny FROM range(0, 40, 1, 1)"
+    rows = "SELECT id, CAST(id AS INT) i, id / 7D f, IF(id = 3, double('NaN'), id) g, CAST(id AS STRING) s, CAST(id AS DECIMAL(9, 2)) m"
+    rows += ", CAST(id AS DECIMAL(30, 2)) w, CAST(CAST(id AS STRING) AS BINARY) b, DATE '2020-01-01' + INTERVAL '1' DAY d, timestamp_micros(id) t"
+    rows += ", id > 5 o, CAST(id AS TINYINT) tiny FROM range(0, 40, 1, 1)"
     for kind in ("INT96", "TIMESTAMP_MICROS"):
         spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
         spark.sql(rows).write.parquet(str(tmp_path / kind))
@@ -247,8 +253,8 @@ def test_bounds(tmp_path, column, low, high):
 
 @pytest.mark.parametrize(
     "column, bound",
-    [(pa.array([1]), b"\1" * 4), (pa.array([1]), b""), (pa.array([1], pa.int32()), b"\1" * 8), (pa.array([True]), b""), (pa.array([b"abc"], pa.binary(3)), b"ab"),
-     (pa.array([1.0]), b"\0" * 7), (pa.array([D("1.5")], pa.decimal128(5, 2)), b"\0")],
+    [(pa.array([1]), b"\1" * 4), (pa.array([1]), b""), (pa.array([1], pa.int32()), b"\1" * 8), (pa.array([True]), b""),
+     (pa.array([b"abc"], pa.binary(3)), b"ab"), (pa.array([1.0]), b"\0" * 7), (pa.array([D("1.5")], pa.decimal128(5, 2)), b"\0")],
 )  # fmt: skip
 def test_bounds_of_another_size_are_unknown(tmp_path, column, bound):
     """They end the process in pyarrow 26."""

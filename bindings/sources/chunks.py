@@ -5,9 +5,7 @@ What is written here is what pyarrow says of the same chunk. Where that is not c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,98 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.given import values_of
-from skipstone.bindings.membership import GREGORIAN, SETTLED
 from skipstone.bindings.sources.files import Ints
-from skipstone.bindings.sources.tail import Head, Tail
+from skipstone.bindings.sources.stored import POWERS, Way
+from skipstone.bindings.sources.tail import Tail
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.bounds import below
 from skipstone.kernels.footer_loops import MAX, MAX_SIZE, MIN, MIN_SIZE, NULLS, SAID, TOLD, TYPE, WIDTH
 from skipstone.kernels.planes import Mask
 from skipstone.kernels.spans import Bytes, gathered
 
-PHYSICAL: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # by Parquet's number
-SIZES: Final = (1, 4, 8, 12, 4, 8, 0, 0)  # 0: any, or that of the column
-UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
-POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # that Python has dates for
 LONGEST: Final = 1 << 31  # bytes of an array
 BOTH: Final = 1 << MIN | 1 << MAX
-
-
-class Way(NamedTuple):
-    """How bounds are stored.
-
-    Attributes:
-        lane: NumPy's name of what they are; "": bytes.
-        least, most: What they may be; others are left.
-        digits: Of decimals.
-        unit: Of timestamps, as a power of ten.
-        settled: The first day, or tick, that all calendars agree on.
-        counts: Whether they are left out, and NULLs are all that counts.
-    """
-
-    lane: str
-    least: int | None = None
-    most: int | None = None
-    digits: int = 0
-    unit: int = 0
-    settled: int | None = None
-    counts: bool = False
-
-
-def way_of(head: Head, column: int, kind: pa.DataType) -> Way | None:
-    """How a column's bounds are stored; None: pyarrow has to be asked what they are as values of a type."""
-    found = head.metadata.schema.column(column)
-    if not head.trusted or found.logical_type is None:
-        return None
-    return _way(*head.physical[column], found.logical_type.to_json(), kind)
-
-
-def stored_as(physical: str, length: int) -> tuple[int, int]:
-    """Parquet's number of a type, and the bytes of a value; 0: any."""
-    number = PHYSICAL.index(physical)
-    return number, SIZES[number] or max(length, 0)
-
-
-@cache
-def logical_of(told: str) -> dict[str, Any]:
-    """What pyarrow tells as JSON of a logical type."""
-    return dict(json.loads(told)) if told else {}
-
-
-@cache
-def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | None:
-    told, t = logical_of(logical), pa.types
-    match physical, told.get("Type"):
-        case "INT96", _:
-            return Way("", counts=True)
-        case "BOOLEAN", "None" if t.is_boolean(kind):
-            return Way("u1", 0, 1)
-        case "INT32" | "INT64", "None" | "Int" if t.is_integer(kind):
-            wide, signed = int(physical[3:]), told.get("isSigned", True)
-            bits = told.get("bitWidth", wide)
-            least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-            lane = f"{'i' if signed or bits < wide else 'u'}{wide // 8}"
-            return Way(lane, least, most) if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", kind.to_pandas_dtype()) else None
-        case "INT32", "Date" if t.is_date32(kind):
-            return Way("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
-        case "INT64", "Timestamp" if t.is_timestamp(kind) and told["timeUnit"] in UNITS and (kind.tz is not None) == told["isAdjustedToUTC"]:
-            power = POWERS[UNITS[told["timeUnit"]]]
-            return Way("i8", unit=power, settled=SETTLED * 10**power)
-        case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
-            lane = "f4" if physical == "FLOAT" else "f8"
-            return Way(lane) if np.can_cast(lane, kind.to_pandas_dtype()) else None
-        case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if t.is_decimal128(kind) and kind.scale == told["scale"]:
-            digits = told["precision"]
-            lane = f"i{int(physical[3:]) // 8}" if physical.startswith("INT") else ""
-            return Way(lane, digits=digits) if digits <= kind.precision and length <= 16 else None
-        case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
-            return Way("")
-        case "BYTE_ARRAY", "None" if kind in (pa.binary(), pa.large_binary()):
-            return Way("")
-        case "FIXED_LEN_BYTE_ARRAY", "None" if kind == pa.binary(length):
-            return Way("")
-    return None
 
 
 class Told(NamedTuple):
@@ -184,11 +101,11 @@ def told_of(data: Bytes, slots: Ints, start: Ints, schema: Ints, ways: Sequence[
     wrong = slots[:, TYPE] != schema[:, 0]
     for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
         wrong |= (told >> slot & 1 == 1) & (schema[:, 1] > 0) & (slots[:, size] != schema[:, 1])
+    sure, counts = (np.array([*test, False], np.bool_)[way] for test in ([w is not None for w in ways], [w is not None and w.counts for w in ways]))
     said = (way >= 0) & (told >> SAID & 1 == 1) & ~wrong
-    several = np.array([w is not None for w in ways] + [False], np.bool_)[way]
-    bounded = said & np.array([w is None or not w.counts for w in ways] + [False], np.bool_)[way] & (told & BOTH != 0)
-    known = bounded & several & (told & BOTH == BOTH)
-    left = (said & ~several) | (bounded & ~known)
+    bounded = said & ~counts & (told & BOTH != 0)
+    known = bounded & sure & (told & BOTH == BOTH)
+    left = (said & ~sure) | (bounded & ~known)
     places = [(slots[:, slot] + start, slots[:, size]) for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE))]
     units, out = np.zeros(n, np.int64), [_room(n, kind) for _ in places]
     for i, one in enumerate(ways):

@@ -16,9 +16,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.membership import GREGORIAN, SETTLED
-from skipstone.bindings.sources.chunks import POWERS, UNITS, Chunks, Told, bound_of, logical_of, nothing, stored_as, told_of, way_of
+from skipstone.bindings.sources.chunks import Chunks, Told, bound_of, nothing, told_of
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.forms import Bloom, Form
+from skipstone.bindings.sources.stored import POWERS, UNITS, logical_of, stored_as, way_of
 from skipstone.bindings.sources.tail import REFUSED, Head, Tail, read_tail
 from skipstone.bindings.sources.thrift import Flags, ThriftError, exact_flags
 from skipstone.bindings.work import Meter
@@ -101,7 +102,10 @@ def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[by
         yield from read
     with ThreadPoolExecutor(READERS, "skipstone-footers") as readers:
         try:
-            yield from readers.map(lambda path: _read(path, filesystem, heads), paths[at:])
+            step = max(1, min(FEW, (len(paths) - at) // (4 * READERS)))  # at a time: handing over takes as long as reading
+            several = (paths[i : i + step] for i in range(at, len(paths), step))
+            for read in readers.map(lambda some: [_read(path, filesystem, heads) for path in some], several):
+                yield from read
         finally:
             readers.shutdown(wait=False, cancel_futures=True)
 
