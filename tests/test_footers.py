@@ -281,9 +281,11 @@ def test_forms_that_differ(tmp_path):
         {"x": ["b"], "i": pa.array([2**40]), "t": pa.array([5], pa.timestamp("us"))},
         {"I": pa.array([3], pa.int16()), "t": pa.nulls(1, pa.timestamp("s"))},
     ]
-    paths = [tmp_path / f"{i}.parquet" for i in range(5)]
+    paths = [tmp_path / f"{i}.parquet" for i in range(6)]
     for path, table in zip(paths, tables, strict=False):
         pq.write_table(pa.table(table), path)
+    pq.write_table(pa.table({"i": pa.array([], pa.int64())}), paths[5])
+    alike(paths[5:])
     paths[4].write_bytes(b"nothing")
     alike(paths)
     alike(paths[1:3])

@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 
 class Chunks:
-    """Column chunks of files whose footers are laid out, in one room.
+    """Column chunks of files whose footers are laid out, in one room; it is empty where none is.
 
     Args:
         tails: Of the files; None, or one without a layout: nothing is known. Their bytes and layouts become parts of this room.
@@ -68,6 +68,7 @@ class Chunks:
         widths = [t.layout.chunks.shape[1] for t in laid if t.layout is not None]
         self._start, self._first, self._width = (np.array([*v, 0], np.int64)[which] for v in (starts[:-1], firsts[:-1], widths))
         self._laid = which >= 0
+        self.empty = not laid
 
     def of(self, owner: Ints, group: Ints, position: Ints) -> tuple[Ints, Ints, Mask]:
         """Of one column in n row groups: slots, where the footers start in the data, and of which there are slots, (n, WIDTH), (n,) and (n,).
@@ -123,10 +124,10 @@ def told_of(data: Bytes, slots: Ints, start: Ints, schema: Ints, ways: Sequence[
     return Told(out[0], out[1], known, units, slots[:, NULLS], said & (told >> NULLS & 1 == 1) & ~left, left)
 
 
-def nothing(left: Mask, kind: pa.DataType) -> Told:
+def nothing(left: Mask) -> Told:
     """Of row groups about which pyarrow has to be asked, or nobody."""
-    n, room = len(left), _room(len(left), kind)
-    return Told(room, room, np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_), left)
+    none, zeros = np.zeros(len(left), np.bool_), np.zeros(len(left), np.int64)
+    return Told(None, None, none, zeros, zeros, none, left)
 
 
 def _room(n: int, kind: pa.DataType) -> Any:
@@ -202,13 +203,12 @@ def bound_of(values: Any, told: Told, asked: Mapping[int, Any], kind: pa.DataTyp
     """
     if pa.types.is_timestamp(kind):
         return _stamps(values, told, asked, kind)
-    n, found, known = len(told.known), None, told.known
-    if asked:
-        found = values_of([asked.get(i) for i in range(n)], kind, from_arrow(kind))
-    if len(asked) == n and found is not None:
-        return found
-    own = values if isinstance(values, pa.Array) else pa.nulls(n, kind) if not known.any() else _array(values, known, kind)
-    return own if found is None else pc.if_else(pa.array(np.isin(np.arange(n), list(asked))), found, own)
+    n, known = len(told.known), told.known.any()
+    own = pa.nulls(n, kind) if not known else values if isinstance(values, pa.Array) else _array(values, told.known, kind)
+    if not asked:
+        return own
+    found = values_of([asked.get(i) for i in range(n)], kind, from_arrow(kind))
+    return pc.if_else(pa.array(np.isin(np.arange(n), list(asked))), found, own) if known else found
 
 
 def _array(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
@@ -218,8 +218,9 @@ def _array(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(known), [bits, pa.py_buffer(values)])
 
 
-def _stamps(values: Ints, told: Told, asked: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
-    ticks, known, units = values.copy(), told.known.copy(), told.units.copy()
+def _stamps(values: Ints | None, told: Told, asked: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+    known, units = told.known.copy(), told.units.copy()
+    ticks = np.zeros(len(known), np.int64) if values is None else values.copy()
     for i, value in asked.items():
         if value is not None:
             if (value.type.tz is None) != (kind.tz is None):

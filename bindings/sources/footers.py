@@ -146,7 +146,7 @@ class FooterPart:
         counts = [len(g) for g in groups]
         self.owner = np.repeat(np.arange(len(footers)), counts)
         self._head = head[self.owner]
-        self._told_as = _whole(map(np.asarray, groups))  # its number in the footer that tells of it
+        self._told_as = _whole(np.asarray(g, np.int64) for g in groups)  # its number in the footer that tells of it
         self.group = np.where(self._head < 0, UNKNOWN, np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts))
         self.rows = self._of_groups("rows")
         self._exact: dict[int, Flags] = {}
@@ -209,9 +209,9 @@ class FooterPart:
 
     def _told(self, place: Ints, kind: pa.DataType) -> Told:
         """What the loop found of the column that stands at some places; -1: nothing is asked."""
+        if self._chunks.empty:
+            return nothing(place >= 0)
         slots, start, there = self._chunks.of(self.owner, self._told_as, place)
-        if not there.any():
-            return nothing(place >= 0, kind)
         which, first = np.unique(self._head[there], return_index=True)
         at = dict(zip(which.tolist(), place[there][first].tolist(), strict=True))
         ways = {h: way_of(self._heads[h], p, kind) for h, p in at.items()}
