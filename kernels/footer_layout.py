@@ -15,7 +15,7 @@ from skipstone.kernels import footer_loops as at
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import GATHER, Bytes, Longs
 
-WALK: Final = Loop(footer_loops, "walk", "i8(readonly, matrix, matrix, array, matrix, matrix, matrix)", ("number", "signed"))
+WALK: Final = Loop(footer_loops, "walk", "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)", ("number", "signed", "items", "ended"))
 TYPICAL: Final = 64  # bytes of a footer for each column chunk; where it has fewer, it is read twice
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
 # Structure -> field -> type, and what is kept; for a list also the type of its items, and for structures which they are. A field
@@ -108,10 +108,11 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
     walk = walk or compiled(WALK)
     stack, now, room = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64), len(data) // TYPICAL + 16
     while True:
-        groups, chunks, marks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64), np.zeros((at.FIELDS, 2), np.int64)
-        if walk(data, TABLE, stack, now, groups, chunks, marks) < 0:
+        groups, chunks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64)
+        marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+        if walk(data, TABLE, stack, now, groups, chunks, marks, totals) < 0:
             return None
-        (number, total), orders = marks[0].tolist(), int(marks[1, 0])
+        number, total, orders = totals.tolist()
         if max(number, total) <= room:
             break
         room = max(number, total)

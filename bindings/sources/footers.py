@@ -27,7 +27,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.footer_layout import at_hand
-from skipstone.kernels.footer_loops import BLOOM, BLOOM_SIZE, MAX_EXACT, MIN_EXACT, TOLD
+from skipstone.kernels.footer_loops import BLOOM, BLOOM_SIZE, MAX_EXACT, MIN_EXACT, TOLD, TRUTHS
 
 READERS: Final = 16  # footers fetched at a time, where most of that is waiting for storage
 # Seconds for a footer, of a few, from which on it is. Files in memory take 50 us each, and 190 from 16 threads, which wait
@@ -35,7 +35,6 @@ READERS: Final = 16  # footers fetched at a time, where most of that is waiting 
 SLOW, FEW = 0.001, 16
 # Bytes of footers for which no loop is compiled; and those that take pyarrow longer than compiling does, some 3 s.
 SMALL, MANY = 1 << 17, 1 << 24
-TRUE_BITS: Final = 16  # from which on `TOLD` has truths
 
 Progress = Callable[[int, int], None]
 
@@ -227,7 +226,7 @@ class FooterPart:
         """Whether min and max are values that occur, bool; null is unknown."""
         place = self._places(path)
         slots, _, there = self._chunks.of(self.owner, self._told_as, place)
-        known, true = ([slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)] for more in (0, TRUE_BITS))
+        known, true = ([slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)] for more in (0, TRUTHS))
         for i in np.flatnonzero((place >= 0) & ~there).tolist():
             for side, flag in enumerate(self._flags(int(self.owner[i]), int(self._told_as[i]), int(place[i]))):
                 known[side][i], true[side][i] = flag is not None, bool(flag)
