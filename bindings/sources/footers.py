@@ -28,6 +28,7 @@ from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.footer_layout import at_hand
 from skipstone.kernels.footer_loops import BLOOM, BLOOM_SIZE, MAX_EXACT, MIN_EXACT, TOLD, TRUTHS
+from skipstone.kernels.planes import Mask
 
 READERS: Final = 16  # footers fetched at a time, where most of that is waiting for storage
 # Seconds for a footer, of a few, from which on it is. Files in memory take 50 us each, and 190 from 16 threads, which wait
@@ -152,7 +153,8 @@ class FooterPart:
 
     def _of_groups(self, name: str) -> Ints:
         """What footers say of each row group; -1 is unknown."""
-        return _whole(np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name)[np.asarray(f.groups, np.int64)] for f in self.footers)
+        told = (np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers)
+        return _whole(values if f.own else values[np.asarray(f.groups, np.int64)] for f, values in zip(self.footers, told, strict=True))
 
     @cached_property
     def nbytes(self) -> Ints:
@@ -168,6 +170,10 @@ class FooterPart:
             for tail in late:
                 tail.lay_out()
         return Chunks([f.tail for f in self.footers])
+
+    @cached_property
+    def _julian(self) -> Mask:
+        return np.array([f.julian for f in self.footers], np.bool_)[self.owner]
 
     def _places(self, path: Path) -> Ints:
         """Where a column stands in the file of each row group; -1: that is not known, or it is not there."""
@@ -218,8 +224,7 @@ class FooterPart:
         way, schema = np.full(len(self._heads) + 1, UNKNOWN, np.int64), np.zeros((len(self._heads) + 1, 2), np.int64)
         for h, p in at.items():
             way[h], schema[h] = distinct.index(ways[h]), stored_as(*self._heads[h].physical[p])
-        julian = np.array([f.julian for f in self.footers], np.bool_)[self.owner]
-        told = told_of(self._chunks.data, slots, start, schema[self._head], distinct, np.where(there, way[self._head], UNKNOWN), julian, kind)
+        told = told_of(self._chunks.data, slots, start, schema[self._head], distinct, np.where(there, way[self._head], UNKNOWN), self._julian, kind)
         return told._replace(left=told.left | ((place >= 0) & ~there))
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
