@@ -52,10 +52,10 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
     pos += 1
     if size == np.uint64(15):
         size, pos = number(data, pos, end)
-    if size == np.uint64(0) or item in (TRUE, FALSE):  # each truth has a byte here
-        item = np.int64(BYTE)
     if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MOST) or item > STRUCT:
         return np.int64(0), np.int64(0), -1
+    if size == np.uint64(0) or item in (TRUE, FALSE):  # each truth has a byte here
+        item = np.int64(BYTE)
     return item, np.int64(size), pos
 
 
