@@ -177,7 +177,7 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
         fits = (high == (values >> 63)) & (values > -limit) & (values < limit)
         return Bounds(values, known if fits.all() else fits if known is None else known & fits)
     if dtype.precision < 38:
-        fits = _below(words, 10**dtype.precision) & ~_below(words, 1 - 10**dtype.precision)
+        fits = below(words, 10**dtype.precision) & ~below(words, 1 - 10**dtype.precision)
         known = known if fits.all() else fits if known is None else known & fits
     flipped = np.empty((len(array), 2), ">u8")
     flipped[:, 0] = words[:, 1] ^ np.uint64(1 << 63)
@@ -197,7 +197,7 @@ def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
     return pa.array([None if (v := s.as_py()) is None or not fits(v) else v for s in array], wide)
 
 
-def _below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
+def below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
     """Which 128-bit numbers, low word first, are less than `limit`."""
     high, low = words[:, 1].astype(np.int64), words[:, 0]
     first, second = limit >> 64, np.uint64(limit & (2**64 - 1))

@@ -255,6 +255,20 @@ def test_every_way_to_name_files(tmp_path):
     assert ss.scan_parquet(files).schema.names == ["x"]  # named one by one, as in Spark
 
 
+def test_files_named_one_by_one(tmp_path):
+    """They keep their order; a file counts once; what is no file is looked at by itself."""
+    for name in ("a", "b", "_c"):
+        pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
+    (tmp_path / "more").mkdir()
+    pq.write_table(pa.table({"x": ["d"]}), tmp_path / "more" / "d.parquet")
+    a, b = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    for named, found in [([b, a], "ba"), ([b, a, b], "ba"), ([a.as_uri(), b], "ab"), ([b, tmp_path / "more", a], "bda"), ([b, f"{tmp_path}/?.parquet"], "ba")]:
+        assert "".join(ss.scan_parquet(named).plan().to_arrow()["x"].to_pylist()) == found
+    for named, why in [([a, tmp_path / "z"], "z is not there"), ([a, tmp_path / "_c.parquet"], "_c.parquet holds no files"), ([a, " "], "blank")]:
+        with pytest.raises(ss.SourceError, match=why):
+            ss.scan_parquet(named)
+
+
 def test_progress(tmp_path):
     for i in range(5):
         pq.write_table(pa.table({"x": [i]}), tmp_path / f"{i}.parquet")

@@ -60,6 +60,11 @@ class Files:
 
 def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]) -> Files:
     """The files that a listing gave which are not hidden below `root`, by path; folders `key=value` below `base` give partition texts."""
+    return _in_order(infos, root, base, etags).by_path()
+
+
+def _in_order(infos: Iterable[pafs.FileInfo], root: str | None, base: str | None, etags: Mapping[str, str]) -> Files:
+    """The same in the order of the listing; a root of None hides no folder."""
     seen: dict[str, bool] = {}  # folder -> whether it is hidden
     rows: list[tuple[str, int | None, int | None]] = []
     above: list[str] = []
@@ -67,13 +72,13 @@ def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags:
         path = f.path
         folder, _, name = path.rpartition("/")
         if folder not in seen:
-            seen[folder] = hidden(folder, root)
+            seen[folder] = root is not None and hidden(folder, root)
         if not seen[folder] and not is_hidden(name):
             rows.append((path, f.size, f.mtime_ns))
             above.append(folder)
     names = {name: i for i, name in enumerate(sorted(set(above)))}
     paths = [path for path, _, _ in rows]
-    found = Files(
+    return Files(
         pa.array(paths, pa.string()),
         np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
         np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
@@ -81,7 +86,6 @@ def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags:
         tuple((path, {} if base is None else partition_of(in_folder(path, "file"), base)) for path in names),
         np.array([names[folder] for folder in above], np.int64),
     )
-    return found.by_path()
 
 
 def joined(parts: Sequence[Files]) -> Files:
@@ -98,10 +102,15 @@ def joined(parts: Sequence[Files]) -> Files:
         tuple(f for p in parts for f in p.folders),
         np.concatenate([np.zeros(0, np.int64), *(p.folder + start for p, start in zip(parts, starts, strict=False))]),
     )
-    named = paths.dictionary_encode()
-    if len(named.dictionary) == len(paths):
-        return whole
-    return whole.take(np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64))
+    return _once(whole)
+
+
+def _once(files: Files) -> Files:
+    """Files, of those with one path the first."""
+    named = files.paths.dictionary_encode()
+    if len(named.dictionary) == len(files):
+        return files
+    return files.take(np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,9 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
     """
     meter = meter or Meter()
     if not isinstance(where, str | PurePath):
+        if base_path is None and (named := _named(where, filesystem)) is not None:
+            meter.count("files", len(where))
+            return named
         parts = [list_files(w, filesystem, base_path, meter) for w in where]
         if not parts:
             raise SourceError("the list of paths is empty; expected at least one file, folder or glob")
@@ -149,6 +161,20 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
         raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
     meter.count("files", len(files))
     return Listed(files, fs, root)
+
+
+def _named(where: Sequence[str | PurePath], filesystem: pafs.FileSystem | None) -> Listed | None:
+    """Files that are named one by one, asked about at once; None: something else is named, or is there, and each is looked at by itself."""
+    places = [resolve(str(w), filesystem) for w in where]
+    if not places or len({fs.type_name for fs, _ in places}) > 1 or any(ch in path for _, path in places for ch in "*?["):
+        return None
+    fs = places[0][0]
+    if isinstance(fs, pafs.PyFileSystem):  # it may tell etags
+        return None
+    infos = fs.get_file_info([path for _, path in places])
+    if any(not i.is_file or is_hidden(i.base_name) for i in infos):
+        return None
+    return Listed(_once(_in_order(infos, None, None, {})), fs, None)
 
 
 def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,21 +16,26 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.membership import GREGORIAN, SETTLED
-from skipstone.bindings.sources.calendar import is_julian
-from skipstone.bindings.sources.exact import Flags, read_flags
+from skipstone.bindings.sources.chunks import Chunks, Told, bound_of, nothing, told_of
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.forms import Bloom, Form
+from skipstone.bindings.sources.stored import POWERS, UNITS, logical_of, stored_as, way_of
+from skipstone.bindings.sources.tail import REFUSED, Head, Tail, read_tail
+from skipstone.bindings.sources.thrift import Flags, ThriftError, exact_flags
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
-from skipstone.ir.types import from_arrow
 from skipstone.kernels.columns import Raw
+from skipstone.kernels.footer_layout import at_hand
+from skipstone.kernels.footer_loops import BLOOM, BLOOM_SIZE, MAX_EXACT, MIN_EXACT, TOLD, TRUTHS
+from skipstone.kernels.planes import Mask
 
 READERS: Final = 16  # footers fetched at a time, where most of that is waiting for storage
 # Seconds for a footer, of a few, from which on it is. Files in memory take 50 us each, and 190 from 16 threads, which wait
 # for the interpreter instead.
 SLOW, FEW = 0.001, 16
-FETCHED: Final = 1 << 16  # bytes from a file's end that pyarrow asks for at first
+# Bytes of footers for which no loop is compiled; and those that take pyarrow longer than compiling does, some 3 s.
+SMALL, MANY = 1 << 17, 1 << 24
 
 Progress = Callable[[int, int], None]
 
@@ -43,19 +46,28 @@ class Footer:
 
     Attributes:
         path: The file.
-        metadata: The footer, or `_metadata`.
+        tail: The footer, or that of `_metadata`.
         groups: Which of its row groups are the file's, in the file's order.
         own: Whether it is the file's own: only then it tells who wrote the file.
         nbytes: What was asked of storage for it.
     """
 
     path: str
-    metadata: pq.FileMetaData | None
-    schema: pa.Schema | None
+    tail: Tail | None
     groups: Sequence[int] = ()
     error: SourceError | None = None
     own: bool = True
     nbytes: int = 0
+
+    @property
+    def julian(self) -> bool:
+        """Whether Spark wrote the file in the Julian calendar, or may have: `_metadata` does not tell."""
+        return not self.own or (self.tail is not None and self.tail.head.julian)
+
+    @property
+    def orders_nan(self) -> bool:
+        """Whether NaN is known to be the last value in its bounds."""
+        return self.own and self.tail is not None and self.tail.head.orders_nan
 
 
 def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter, *, keep: bool, progress: Callable[[int], None] | None = None) -> list[Footer]:
@@ -65,64 +77,50 @@ def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter
         SourceError: a file is missing, truncated, not Parquet or encrypted; unless `keep`.
     """
     out: list[Footer] = []
-    with closing(_each_read(paths, filesystem)) as read:
+    asked = 0
+    with closing(_each_read(paths, filesystem, {})) as read:
         for footer in read:
             if footer.error is not None and not keep:
                 raise footer.error
             out.append(footer)
+            asked += footer.nbytes
+            if asked >= SMALL:
+                at_hand()
             meter.count("footers", 1, footer.nbytes)
             if progress is not None:
                 progress(len(out))
     return out
 
 
-def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem) -> Generator[Footer]:
+def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> Generator[Footer]:
     """Footers in the files' order: one after the other while storage answers at once, else many at a time."""
     at, quick = 0, True
     while quick and at < len(paths):
         start, some = time.perf_counter(), paths[at : at + FEW]
-        read = [_read(path, filesystem) for path in some]
+        read = [_read(path, filesystem, heads) for path in some]
         quick, at = time.perf_counter() - start < SLOW * len(some), at + len(some)
         yield from read
     with ThreadPoolExecutor(READERS, "skipstone-footers") as readers:
         try:
-            yield from readers.map(lambda path: _read(path, filesystem), paths[at:])
+            step = max(1, min(FEW, (len(paths) - at) // (4 * READERS)))  # at a time: handing over takes as long as reading
+            several = (paths[i : i + step] for i in range(at, len(paths), step))
+            for read in readers.map(lambda some: [_read(path, filesystem, heads) for path in some], several):
+                yield from read
         finally:
             readers.shutdown(wait=False, cancel_futures=True)
 
 
-def _read(path: str, filesystem: pafs.FileSystem) -> Footer:
+def _read(path: str, filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> Footer:
     try:
         with filesystem.open_input_file(path) as source:
-            metadata = pq.read_metadata(source)
-            nbytes = max(min(source.size(), FETCHED), metadata.serialized_size + 8)
-        schema = schema_of(metadata)
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            return Footer(path, None, None, error=SourceError(f"{path}: has two columns named {twice!r}; expected each name once"))
-        return Footer(path, metadata, schema, range(metadata.num_row_groups), nbytes=nbytes)
-    except (OSError, pa.ArrowException, ValueError) as e:
-        return Footer(path, None, None, error=SourceError(f"{path}: {_why(e)}"))
-
-
-def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """The columns of a file. Those of type INT96 are TIMESTAMP, as Spark has it, in microseconds: as nanoseconds the year 3000 would be 1830."""
-    schema = metadata.schema.to_arrow_schema()
-    if not any(_has_nanoseconds(f.type) for f in schema):
-        return schema
-    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
-    old = {c.path for c in columns if c.physical_type == "INT96"}
-    return pa.schema([_modern(f, f.name, old) for f in schema], schema.metadata) if old else schema
-
-
-def _has_nanoseconds(t: pa.DataType) -> bool:
-    return any(_has_nanoseconds(f.type) for f in t) if pa.types.is_struct(t) else bool(t == pa.timestamp("ns"))
-
-
-def _modern(f: pa.Field, path: str, old: set[str]) -> pa.Field:
-    if pa.types.is_struct(f.type):
-        return f.with_type(pa.struct([_modern(inner, f"{path}.{inner.name}", old) for inner in f.type]))
-    return f.with_type(pa.timestamp("us", "UTC")) if path in old else f
+            tail, nbytes = read_tail(source, heads)
+        names = tail.head.schema.names
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            return Footer(path, None, error=SourceError(f"{path}: has two columns named {twice!r}; expected each name once"))
+        return Footer(path, tail, range(len(tail.rows)), nbytes=nbytes)
+    except REFUSED as e:
+        return Footer(path, None, error=SourceError(f"{path}: {_why(e)}"))
 
 
 def _why(e: Exception) -> str:
@@ -140,165 +138,179 @@ def _why(e: Exception) -> str:
 class FooterPart:
     """The row groups of files whose footers were read (`Part` in bindings/sources/groups.py says what its members are)."""
 
-    def __init__(self, footers: Sequence[Footer], files: Ints, filesystem: pafs.FileSystem, meter: Meter) -> None:
+    def __init__(self, footers: Sequence[Footer], files: Ints) -> None:
         self.footers, self.files = footers, files
-        self._filesystem, self._meter = filesystem, meter
-        self.forms, self.form = _forms(footers)
-        groups = [f.groups if f.metadata is not None else (UNKNOWN,) for f in footers]
-        self.owner = np.repeat(np.arange(len(footers)), [len(g) for g in groups])
-        self.group = np.concatenate(
-            [np.zeros(0, np.int64), *(np.arange(len(g)) if f.metadata is not None else [UNKNOWN] for f, g in zip(footers, groups, strict=True))]
-        )
-        self.rows = np.array([UNKNOWN if g is None else g.num_rows for _, _, g in self._each()], np.int64)
+        self._heads, head, self.forms, form = _heads(footers)
+        self.form: Ints = form[head]
+        groups = [f.groups if f.tail is not None else (UNKNOWN,) for f in footers]
+        counts = [len(g) for g in groups]
+        self.owner = np.repeat(np.arange(len(footers)), counts)
+        self._head = head[self.owner]
+        self._told_as = _whole(np.asarray(g, np.int64) for g in groups)  # its number in the footer that tells of it
+        self.group = np.where(self._head < 0, UNKNOWN, np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts))
+        self.rows = self._of_groups("rows")
+        self._exact: dict[int, Flags] = {}
 
-    def _each(self) -> Iterator[tuple[Footer, int, pq.RowGroupMetaData | None]]:
-        """Footer, form, and what is said, of each row group."""
-        for footer, form in zip(self.footers, self.form.tolist(), strict=True):
-            if footer.metadata is None:
-                yield footer, form, None
-            else:
-                yield from ((footer, form, footer.metadata.row_group(g)) for g in footer.groups)
+    def _of_groups(self, name: str) -> Ints:
+        """What footers say of each row group; -1 is unknown."""
+        told = (np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers)
+        return _whole(values if f.own else values[np.asarray(f.groups, np.int64)] for f, values in zip(self.footers, told, strict=True))
 
     @cached_property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group; -1 is unknown."""
-        return np.array([UNKNOWN if g is None else sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for _, _, g in self._each()], np.int64)
+        return self._of_groups("nbytes")
+
+    @cached_property
+    def _chunks(self) -> Chunks:
+        """What the loop finds. Footers that were read before it was there it reads now, if they are many or it is there."""
+        late = {id(f.tail): f.tail for f in self.footers if f.tail is not None and f.tail.layout is None}.values()
+        size = sum(len(tail.data) for tail in late)
+        if size >= SMALL and (size >= MANY or at_hand()):
+            for tail in late:
+                tail.lay_out()
+        return Chunks([f.tail for f in self.footers])
+
+    @cached_property
+    def _julian(self) -> Mask:
+        return np.array([f.julian for f in self.footers], np.bool_)[self.owner]
+
+    def _places(self, path: Path) -> Ints:
+        """Where a column stands in the file of each row group; -1: that is not known, or it is not there."""
+        found = (f.position(path) for f in self.forms)
+        return np.array([*(UNKNOWN if p is None else p for p in found), UNKNOWN], np.int64)[self.form[self.owner]]
+
+    def _metadata(self, i: int) -> pq.RowGroupMetaData:
+        tail = self.footers[self.owner[i]].tail
+        assert tail is not None
+        return tail.metadata.row_group(int(self._told_as[i]))
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Statistics of one column whose values the table has as `kind`."""
-        n = len(self.owner)
-        low: list[Any] = [None] * n
-        high: list[Any] = [None] * n
-        nulls: list[int | None] = [None] * n
-        nans: list[int | None] = [None] * n
-        at = [f.position(path) for f in self.forms]
-        readable, lacking = [f.widens(path, kind) for f in self.forms], [f.lacks(path) for f in self.forms]
-        for i, (footer, form, group) in enumerate(self._each()):
-            if group is None:
-                continue
-            index = at[form]
-            if index is None:
-                if lacking[form]:
-                    nulls[i] = group.num_rows  # the file lacks the column: its rows read as NULL
-                continue
-            stats = group.column(index).statistics
-            if stats is None or not readable[form]:
+        form, place = self.form[self.owner], self._places(path)
+        lacking, readable = (
+            np.array([*test, False], np.bool_)[form] for test in ([f.lacks(path) for f in self.forms], [f.widens(path, kind) for f in self.forms])
+        )
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        told = self._told(np.where(readable, place, UNKNOWN), plain)
+        nulls, counted = np.where(lacking, self.rows, told.nulls), told.counted | lacking
+        nans: list[int | None] = [None] * len(place)
+        low: dict[int, Any] = {}
+        high: dict[int, Any] = {}
+        for i in np.flatnonzero(told.left).tolist():
+            stats, footer = self._metadata(i).column(int(place[i])).statistics, self.footers[self.owner[i]]
+            if stats is None:
                 continue
             if stats.has_null_count:
-                nulls[i] = stats.null_count
+                nulls[i], counted[i] = stats.null_count, True
             if stats.has_min_max and stats.physical_type != "INT96":
                 low[i], high[i] = _pair(stats, footer)
-                if nulls[i] is not None and _all_nan(stats, footer):
-                    nans[i] = group.num_rows - nulls[i]
-        return Raw(_as_array(low, kind), _as_array(high, kind), pa.array(nulls, pa.int64()), nan_count=pa.array(nans, pa.int64()))
+                if counted[i] and _all_nan(stats, footer):
+                    nans[i] = self.rows[i] - nulls[i]
+        least, most = (bound_of(values, told, asked, plain) for values, asked in ((told.low, low), (told.high, high)))
+        if plain != kind:
+            least, most = (b.dictionary_encode().cast(kind) for b in (least, most))
+        return Raw(least, most, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64()))
+
+    def _told(self, place: Ints, kind: pa.DataType) -> Told:
+        """What the loop found of the column that stands at some places; -1: nothing is asked."""
+        if self._chunks.empty:
+            return nothing(place >= 0)
+        slots, start, there = self._chunks.of(self.owner, self._told_as, place)
+        which, first = np.unique(self._head[there], return_index=True)
+        at = dict(zip(which.tolist(), place[there][first].tolist(), strict=True))
+        ways = {h: way_of(self._heads[h], p, kind) for h, p in at.items()}
+        distinct = list(set(ways.values()))
+        way, schema = np.full(len(self._heads) + 1, UNKNOWN, np.int64), np.zeros((len(self._heads) + 1, 2), np.int64)
+        for h, p in at.items():
+            way[h], schema[h] = distinct.index(ways[h]), stored_as(*self._heads[h].physical[p])
+        told = told_of(self._chunks.data, slots, start, schema[self._head], distinct, np.where(there, way[self._head], UNKNOWN), self._julian, kind)
+        return told._replace(left=told.left | ((place >= 0) & ~there))
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
-        """Whether min and max are values that occur, bool; null is unknown. Footers are fetched again for it, once."""
-        at = [f.position(path) for f in self.forms]
-        found = [self._flag(o, g, None if (form := self.form[o]) < 0 else at[form]) for o, g in zip(self.owner.tolist(), self.group.tolist(), strict=True)]
-        return pa.array([f[0] for f in found], pa.bool_()), pa.array([f[1] for f in found], pa.bool_())
-
-    def _flag(self, owner: int, group: int, index: int | None) -> tuple[bool | None, bool | None]:
-        flags = self._flags[owner]
-        known = index is not None and 0 <= group < len(flags) and index < len(flags[group])
-        return flags[group][index] if known and index is not None else (None, None)
-
-    @cached_property
-    def _flags(self) -> list[Flags]:
-        paths = [None if f.metadata is None else f.path for f in self.footers]
-        with ThreadPoolExecutor(min(READERS, len(paths)) or 1, "skipstone-footers") as readers:
-            found = list(readers.map(lambda p: ([], 0) if p is None else read_flags(p, self._filesystem), paths))
-        self._meter.count("footers", sum(p is not None for p in paths), sum(nbytes for _, nbytes in found))
-        return [flags for flags, _ in found]
+        """Whether min and max are values that occur, bool; null is unknown."""
+        place = self._places(path)
+        slots, _, there = self._chunks.of(self.owner, self._told_as, place)
+        known, true = ([slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)] for more in (0, TRUTHS))
+        for i in np.flatnonzero((place >= 0) & ~there).tolist():
+            for side, flag in enumerate(self._flags(int(self.owner[i]), int(self._told_as[i]), int(place[i]))):
+                known[side][i], true[side][i] = flag is not None, bool(flag)
+        low, high = (pa.array(values, mask=~mask) for values, mask in zip(true, known, strict=True))
+        return low, high
 
     def blooms(self, path: Path) -> dict[int, Bloom]:
         """Where the bloom filters of a column lie, of the row groups that have one."""
-        found = {}
-        stored, at = [f.stored(path) for f in self.forms], [f.position(path) for f in self.forms]
-        for i, (_, form, group) in enumerate(self._each()):
-            index = None if group is None else at[form]
-            kind = None if index is None else stored[form]
-            if group is not None and kind is not None and (chunk := group.column(index)).bloom_filter_offset is not None:
-                found[i] = Bloom(chunk.bloom_filter_offset, chunk.bloom_filter_length, kind)
-        return found
+        place, stored, form = self._places(path), [f.stored(path) for f in self.forms], self.form[self.owner]
+        slots, _, there = self._chunks.of(self.owner, self._told_as, place)
+        found = {
+            i: (int(slots[i, BLOOM]), int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None)
+            for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
+        }
+        for i in np.flatnonzero((place >= 0) & ~there).tolist():
+            chunk = self._metadata(i).column(int(place[i]))
+            if chunk.bloom_filter_offset is not None:
+                found[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
+        return {i: Bloom(*where, kind) for i, where in sorted(found.items()) if (kind := stored[form[i]]) is not None}
+
+    def _flags(self, owner: int, group: int, column: int) -> tuple[bool | None, bool | None]:
+        """Whether bounds of a chunk that the loop was not asked about occur."""
+        flags = self._exact.get(owner)
+        if flags is None:
+            tail = self.footers[owner].tail
+            assert tail is not None
+            try:
+                flags = exact_flags(tail.data.tobytes())
+            except ThriftError:
+                flags = []
+            self._exact[owner] = flags
+        return flags[group][column] if group < len(flags) and column < len(flags[group]) else (None, None)
 
 
-def _forms(footers: Sequence[Footer]) -> tuple[list[Form], Ints]:
-    """The distinct forms of files, and which each has; -1: it could not be read."""
-    known: dict[Form, int] = {}
-    codes = np.full(len(footers), UNKNOWN, np.int64)
-    last: tuple[pa.Schema, pq.ParquetSchema, int] | None = None
+def _whole(arrays: Iterable[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+
+def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[Form], Ints]:
+    """The distinct heads and which each file has, -1: it could not be read; the distinct forms and which each head has."""
+    heads: dict[int, int] = {}
+    found: list[Head] = []
+    forms: dict[Form, int] = {}
+    head, form = np.full(len(footers), UNKNOWN, np.int64), list[int]()
     for i, f in enumerate(footers):
-        if f.metadata is None or f.schema is None:
+        if f.tail is None:
             continue
-        if last is None or not (f.metadata.schema.equals(last[1]) and f.schema.equals(last[0])):
-            columns = [f.metadata.schema.column(c) for c in range(len(f.metadata.schema))]
-            form = Form(f.schema.remove_metadata(), tuple((c.physical_type, c.length) for c in columns), f.path)
-            last = f.schema, f.metadata.schema, known.setdefault(form, len(known))
-        codes[i] = last[2]
-    return list(known), codes
-
-
-_UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+        own = f.tail.head
+        if id(own) not in heads:
+            heads[id(own)] = len(found)
+            alike = found and own.metadata.schema.equals(found[-1].metadata.schema) and own.schema.equals(found[-1].schema)
+            form.append(form[-1] if alike else forms.setdefault(Form(own.schema.remove_metadata(), own.physical, f.path), len(forms)))
+            found.append(own)
+        head[i] = heads[id(own)]
+    return found, head, list(forms), np.array([*form, UNKNOWN], np.int64)
 
 
 def _pair(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
     """Both bounds as Python or Arrow values; (None, None) where they cannot be trusted."""
-    logical = json.loads(stats.logical_type.to_json()) if stats.logical_type is not None else {}
+    logical = logical_of("" if stats.logical_type is None else stats.logical_type.to_json())
     try:
         if logical.get("Type") == "Timestamp":
             # As integers of the file's unit: Python's datetime has no nanoseconds.
-            kind = pa.timestamp(_UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None)
+            kind = pa.timestamp(UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None)
             low, high = (pa.scalar(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw))
-            if _julian(footer) and stats.min_raw < SETTLED * {"ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]:
+            if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
                 return None, None
             return low, high
-        if logical.get("Type") == "Date" and _julian(footer) and stats.min_raw < GREGORIAN:
+        if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
             return None, None
         low, high = stats.min, stats.max
     except (ValueError, KeyError, OverflowError, pa.ArrowException):  # undecodable bytes, an unknown unit, a date that Python has no value for
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         # One NaN bound: most writers compared by chance. parquet-mr, Spark's, orders NaN last and keeps the minimum.
-        return (low, None) if low == low and _orders_nan(footer) else (None, None)
+        return (low, None) if low == low and footer.orders_nan else (None, None)
     return low, high
-
-
-def _orders_nan(footer: Footer) -> bool:
-    """Whether the writer's minimum and maximum follow Java's order, in which NaN is last: parquet-mr, Spark's, from 1.10 on."""
-    assert footer.metadata is not None
-    return footer.own and re.match(r"parquet-mr version 1\.[1-9]\d\.", footer.metadata.created_by or "") is not None
 
 
 def _all_nan(stats: pq.Statistics, footer: Footer) -> bool:
     """Whether the least value is NaN, in a file where nothing lies above it."""
-    return stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and _orders_nan(footer)
-
-
-def _julian(footer: Footer) -> bool:
-    """Whether Spark wrote the file in the Julian calendar, or may have: `_metadata` does not tell."""
-    assert footer.metadata is not None
-    return not footer.own or is_julian(footer.metadata.metadata or {})
-
-
-def _as_array(values: list[Any], arrow: pa.DataType) -> pa.Array:
-    from skipstone.bindings.given import values_of
-
-    if pa.types.is_timestamp(arrow):
-        kinds = {v.type for v in values if v is not None}
-        zoned = arrow.tz is not None
-        if not kinds or any((k.tz is not None) != zoned for k in kinds):
-            return pa.nulls(len(values), arrow)
-        # Units may differ between files. The finest holds every value; bounds that overflow it are unknown.
-        unit = max((k.unit for k in kinds), key=("s", "ms", "us", "ns").index)
-        wide = pa.timestamp(unit, arrow.tz)
-        return pa.array([_rescale(v, wide) for v in values], pa.int64()).cast(wide)
-    return values_of(values, arrow, from_arrow(arrow))
-
-
-def _rescale(value: pa.Scalar | None, wide: pa.DataType) -> int | None:
-    if value is None:
-        return None
-    per = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-    ticks = value.cast(pa.int64()).as_py() * (per[wide.unit] // per[value.type.unit])
-    return ticks if -(2**63) <= ticks < 2**63 else None
+    return stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan

@@ -58,7 +58,7 @@ class Known:
                 unknown[saved.files] = False
             left = np.flatnonzero(unknown)
             if len(left) or not parts:
-                parts.append(FooterPart(self._footers(files, left, progress), left, self.filesystem, self.meter))
+                parts.append(FooterPart(self._footers(files, left, progress), left))
             return parts
 
     def _footers(self, files: Files, which: Ints, progress: Progress | None) -> list[Footer]:

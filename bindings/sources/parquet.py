@@ -69,7 +69,7 @@ class ParquetTable(DynamicTable):
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
         self.unreadable: dict[str, SourceError] = {f.path: f.error for f in footers if f.error is not None}
-        self.footers = {f.path: f.metadata for f in footers if f.metadata is not None and f.own}
+        self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
         self._statistics: dict[str, Statistics] = {}
 
     @property
@@ -159,8 +159,6 @@ class ParquetTable(DynamicTable):
         time and, where the file system tells one, etag are the same. Files that were changed in the last few
         milliseconds before they were listed (two seconds, where times are whole seconds) are left out: they might
         change again and keep their time. So are those that cannot be read.
-
-        Footers whose exactness of bounds is not known yet are fetched again for it.
 
         Args:
             path: A file; None is `_skipstone_stats` in the table's folder, which Spark passes over. One of that name is

@@ -27,6 +27,7 @@ from skipstone.kernels.pool import threads
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
     from skipstone.bindings.sources.parquet import ParquetTable
+    from skipstone.bindings.sources.tail import Tail
 
 T = TypeVar("T")
 BATCH: Final = 1 << 16  # rows
@@ -130,7 +131,7 @@ class GroupTask:
         groups: Which row groups.
         filtered: Whether their rows are to be judged.
         folder: Path, and texts of the partition values, of the folder that holds it.
-        metadata: The file's footer, if it was read.
+        tail: The file's footer, if it was read.
         rows: The rows that a summary tells of each row group of the file; None: the footer told them.
     """
 
@@ -139,7 +140,7 @@ class GroupTask:
     groups: list[int]
     filtered: bool
     folder: tuple[str, Texts]
-    metadata: pq.FileMetaData | None
+    tail: Tail | None
     rows: list[int] | None
 
 
@@ -158,11 +159,11 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         path = found.files.paths[file].as_py()
         if path in table.unreadable:
             raise table.unreadable[path]
-        footer = table.footers.get(path)
+        tail = table.footers.get(path)
         first, stop = np.searchsorted(found.file, [file, file + 1]).tolist()
-        rows = found.rows[first:stop].tolist() if footer is None else None
+        rows = found.rows[first:stop].tolist() if tail is None else None
         groups, folder = found.group[places].tolist(), found.files.folders[found.files.folder[file]]
-        each.append(GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, footer, rows))
+        each.append(GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, tail, rows))
         containers.append(places)
         sizes.append(int(nbytes[places].sum()))
     reader = GroupReader(Wanted.of(plan, lenient), table.filesystem, table.schema, table.partition_columns, plan.timezone)
@@ -200,7 +201,7 @@ class GroupReader:
             with self.filesystem.open_input_file(path) as source:
                 if task.size != UNKNOWN and source.size() != task.size:
                     raise SourceError(f"{path}: was {task.size} bytes when it was planned, and is {source.size()}; scan the table again")
-                reader = pq.ParquetFile(source, metadata=task.metadata, coerce_int96_timestamp_unit="us")
+                reader = pq.ParquetFile(source, metadata=None if task.tail is None else task.tail.metadata, coerce_int96_timestamp_unit="us")
                 _same_groups(task, reader.metadata)
                 own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
                 for batch in batches_of(reader, path, list(own.values()), task.groups):

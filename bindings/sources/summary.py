@@ -13,7 +13,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.files import Files, in_folder
-from skipstone.bindings.sources.footers import Footer, schema_of
+from skipstone.bindings.sources.footers import Footer
+from skipstone.bindings.sources.tail import REFUSED, Tail, read_tail
 from skipstone.bindings.work import Meter
 
 MAGIC_BYTES, TAIL_BYTES = 4, 12  # before the first row group; after the last, of the shortest footer
@@ -24,30 +25,29 @@ class Summary:
     """A `_metadata` file.
 
     Attributes:
-        metadata: What it holds.
+        tail: What it holds.
         time: When it was written, in ns since 1970.
         groups: Path below the folder -> the row groups that are said to be of that file.
     """
 
-    metadata: pq.FileMetaData
+    tail: Tail
     time: int
     groups: dict[str, list[int]]
 
     def footers(self, files: Files, folder: str) -> dict[int, Footer]:
         """What it says of the files that it fits: not older than they are, row groups within the file and without gaps."""
-        schema = schema_of(self.metadata)
         out = {}
         for i, path in enumerate(files.paths.to_pylist()):
             groups = self.groups.get(path.removeprefix(folder).strip("/"))
             if groups is not None and 0 <= files.times[i] <= self.time and self._fit(groups, int(files.sizes[i])):
-                out[i] = Footer(path, self.metadata, schema, groups, own=False)
+                out[i] = Footer(path, self.tail, groups, own=False)
         return out
 
     def _fit(self, groups: list[int], size: int) -> bool:
         """Whether row groups, in their order, fill a file of this size from its start, but for the footer."""
-        at = MAGIC_BYTES
+        at, metadata = MAGIC_BYTES, self.tail.metadata
         for g in groups:
-            chunks = [self.metadata.row_group(g).column(c) for c in range(self.metadata.num_columns)]
+            chunks = [metadata.row_group(g).column(c) for c in range(metadata.num_columns)]
             for start, length in sorted((_start(c), c.total_compressed_size) for c in chunks):
                 if start != at:
                     return False
@@ -65,33 +65,34 @@ def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summ
     """A folder's `_metadata`; None: there is none that can be read, or it does not name files."""
     path = in_folder(folder, "_metadata")
     time = filesystem.get_file_info(path).mtime_ns
-    metadata = None if time is None else _read(path, filesystem, meter)
-    if metadata is None or not metadata.num_row_groups or not metadata.num_columns:
+    tail = None if time is None else _read(path, filesystem, meter)
+    metadata = None if tail is None else tail.metadata
+    if time is None or tail is None or metadata is None or not metadata.num_row_groups or not metadata.num_columns:
         return None
     groups: dict[str, list[int]] = {}
     for g in range(metadata.num_row_groups):
         name = metadata.row_group(g).column(0).file_path
         groups.setdefault(name.strip("/") if name else "", []).append(g)
     groups.pop("", None)
-    return Summary(metadata, time, groups) if groups else None
+    return Summary(tail, time, groups) if groups else None
 
 
 def read_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
     """The schema in a folder's `_common_metadata` or `_metadata`; None: there is none that can be read."""
     for name in ("_common_metadata", "_metadata"):
-        metadata = _read(in_folder(folder, name), filesystem, meter)
-        if metadata is not None and metadata.num_columns:
-            return schema_of(metadata).remove_metadata()
+        tail = _read(in_folder(folder, name), filesystem, meter)
+        if tail is not None and tail.head.metadata.num_columns:
+            return tail.head.schema.remove_metadata()
     return None
 
 
-def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> pq.FileMetaData | None:
+def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> Tail | None:
     if filesystem.get_file_info(path).type != pafs.FileType.File:
         return None
     try:
         with filesystem.open_input_file(path) as source:
-            metadata = pq.read_metadata(source)
-    except (OSError, pa.ArrowException, ValueError):
+            tail, _ = read_tail(source)
+    except REFUSED:
         return None
-    meter.count("summary files", 1, metadata.serialized_size + 8)
-    return metadata
+    meter.count("summary files", 1, len(tail.data) + 8)
+    return tail

@@ -105,8 +105,10 @@ def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
 # Statistics.is_max_value_exact and is_min_value_exact.
 ROW_GROUPS, COLUMNS, META_DATA, STATISTICS, MAX_EXACT, MIN_EXACT = 4, 1, 3, 12, 7, 8
 
+Flags = list[list[tuple[bool | None, bool | None]]]  # of row groups, of Parquet columns: of min and max
 
-def exact_flags(footer: bytes) -> list[list[tuple[bool | None, bool | None]]]:
+
+def exact_flags(footer: bytes) -> Flags:
     """Per row group and column: whether min and max are values that occur, None where the footer does not say.
 
     Raises:

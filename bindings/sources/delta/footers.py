@@ -50,7 +50,7 @@ def by_footers(table: DeltaTable, predicate: PruningPredicate, statistics: Stati
     places = {name: name if name.startswith("/") or not root else f"{root}/{name}" for name in names}
     new = [name for name in names if name not in held]
     held.update(zip(new, read_footers([places[name] for name in new], table.snapshot.fs, table.meter, keep=True), strict=True))
-    part = FooterPart([held[name] for name in names], np.arange(len(names)), table.snapshot.fs, table.meter)
+    part = FooterPart([held[name] for name in names], np.arange(len(names)))
     kinds = {leaf.path: leaf.type for leaf in table.snapshot.fields.leaves}
     rows = pa.array(part.rows, mask=part.rows < 0)
     groups = Statistics(table.schema, len(part.owner), {path: part.raw(path, kinds[path]) for path in paths}, row_count=rows, counts_parents=True)
