@@ -199,6 +199,15 @@ def test_refused(options, error, text):
         ss.join(fact, [dim, dim], on=["k", "k"], how=["full", "inner"])
 
 
+def test_a_name_that_two_columns_have(tmp_path):
+    """Of what was joined so far one is meant, and by a filter on the fact table it might be the other."""
+    pq.write_table(pa.table({"k": [100, 101], "x": [1, 2]}), tmp_path / "fact.parquet")
+    table, dims = ss.scan_parquet(str(tmp_path)), [pa.table({"x": [1, 2], "K": [7, 8]}), pa.table({"K": [7, 8]})]
+    with pytest.raises(ss.AmbiguousColumn, match="'K'; the rows have 'k', 'K'"):
+        ss.join(table, dims, on=["x", "K"])
+    assert ss.join(table, dims, on=["x", "K"], case_sensitive=True).num_rows == 2
+
+
 def test_columns(tmp_path):
     pq.write_table(pa.table({"k": [1, 2], "v": [1.0, 2.0], "w": ["a", "b"]}), tmp_path / "a.parquet")
     dim = pa.table({"K": pa.array([2, 3], pa.int32()), "v": ["x", "y"]})

@@ -20,7 +20,7 @@ from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.rows import chosen, table_of
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.ir.errors import PredicateError, unknown_column
+from skipstone.ir.errors import AmbiguousColumn, PredicateError, unknown_column
 from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
 from skipstone.ir.types import from_arrow, whole
@@ -238,9 +238,11 @@ def _pairs(on: On) -> dict[str, str]:
 
 
 def _resolved(name: str, schema: pa.Schema, session: Session) -> str:
-    same: list[str] = [n for n in schema.names if n == name] or [n for n in schema.names if not session.case_sensitive and n.lower() == name.lower()]
+    same: list[str] = [n for n in schema.names if n == name or (not session.case_sensitive and n.lower() == name.lower())]
     if not same:
         raise unknown_column(name, schema.names)
+    if len(same) > 1:
+        raise AmbiguousColumn(f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Write case_sensitive=True to tell them apart.")
     return same[0]
 
 
