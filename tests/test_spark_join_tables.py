@@ -189,3 +189,16 @@ def test_how_shards_are_read(spark, sharded, tmp_path):
     asked = []
     joined = prune_join(shards, dim, "day", where="k > 30", read=lambda paths: asked.extend(paths) or spark.read.parquet(*map(named, paths)))
     assert rows_of(joined) == rows_of(plain.where("k > 30").join(dim, "day")) and [os.path.basename(p) for p in asked] == ["3 [x].parquet"]
+
+
+def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
+    """Later rows of the dimension would find no partners in files that were left out."""
+    for i in range(FILES):
+        pq.write_table(rows(i), tmp_path / f"{i}.parquet")
+    try:
+        spark.sql(f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' AS SELECT 11L AS k")
+        joined = prune_join(ss.scan_parquet([str(tmp_path / f"{i}.parquet") for i in range(FILES)]), spark.table("taken"), "k")
+        spark.sql("INSERT INTO taken VALUES (31L)")
+        assert pruned(joined)[0].kept == 1 and [row["k"] for row in joined.collect()] == [11]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS taken")

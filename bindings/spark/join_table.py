@@ -96,7 +96,9 @@ def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: 
         return Known(where, (), dim, why)
     of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
     try:
-        steady, _ = once(dim)
+        steady, watched = once(dim)
+        if watched:  # what is read of the table is chosen now and for good, so files that may change are read now, too
+            steady = dim.localCheckpoint()
         keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
         data = collected(keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings)
     except failures() as e:
