@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -180,10 +180,13 @@ class FooterPart:
         found = (f.position(path) for f in self.forms)
         return np.array([*(UNKNOWN if p is None else p for p in found), UNKNOWN], np.int64)[self.form[self.owner]]
 
-    def _metadata(self, i: int) -> pq.RowGroupMetaData:
-        tail = self.footers[self.owner[i]].tail
-        assert tail is not None
-        return tail.metadata.row_group(int(self._told_as[i]))
+    def _asked(self, which: Mask, place: Ints) -> Iterator[tuple[int, Footer, pq.ColumnChunkMetaData]]:
+        """What pyarrow says of a column's chunks in some row groups."""
+        at = np.flatnonzero(which)
+        for i, owner, group, column in zip(*(a.tolist() for a in (at, self.owner[at], self._told_as[at], place[at])), strict=True):
+            footer = self.footers[owner]
+            if footer.tail is not None:
+                yield i, footer, footer.tail.metadata.row_group(group).column(column)
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Statistics of one column whose values the table has as `kind`."""
@@ -197,9 +200,8 @@ class FooterPart:
         nans: list[int | None] = [None] * len(place)
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
-        for i in np.flatnonzero(told.left).tolist():
-            stats, footer = self._metadata(i).column(int(place[i])).statistics, self.footers[self.owner[i]]
-            if stats is None:
+        for i, footer, chunk in self._asked(told.left, place):
+            if (stats := chunk.statistics) is None:
                 continue
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True
@@ -246,8 +248,7 @@ class FooterPart:
             i: (int(slots[i, BLOOM]), int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None)
             for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
         }
-        for i in np.flatnonzero((place >= 0) & ~there).tolist():
-            chunk = self._metadata(i).column(int(place[i]))
+        for i, _, chunk in self._asked((place >= 0) & ~there, place):
             if chunk.bloom_filter_offset is not None:
                 found[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
         return {i: Bloom(*where, kind) for i, where in sorted(found.items()) if (kind := stored[form[i]]) is not None}
