@@ -46,7 +46,7 @@ def edge_statistics(start, stop):
 @functools.cache
 def edge_predicate():
     p = ss.PruningPredicate("x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", EDGES)
-    return p, np.concatenate([p.evaluate(edge_statistics(at, at + 8), "numpy") for at in range(0, max(SIZES), 8)])
+    return p, np.concatenate([p.evaluate(edge_statistics(at, at + 56), "numpy") for at in range(0, max(SIZES), 56)])
 
 
 @pytest.mark.parametrize("n", SIZES)
