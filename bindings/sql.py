@@ -72,7 +72,8 @@ def _parse(text: str) -> tuple[Node, Positions]:
         raise PredicateTooDeep(f"predicate is nested too deeply for the parser; expected at most {DEEPEST} parentheses, and far fewer of other forms") from None
     trees = [t for t in trees if t is not None]
     if len(trees) != 1:
-        raise PredicateSyntaxError(f"the text holds {len(trees)} statements; expected one condition", text, 0)
+        holds = f"{len(trees)} statements" if trees else "nothing"
+        raise PredicateSyntaxError(f"the text holds {holds}; expected one condition", text, 0)
     tree = trees[0]
     assert tree is not None
     if not isinstance(tree, sqlglot.exp.Condition) or isinstance(tree, sqlglot.exp.Query):

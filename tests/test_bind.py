@@ -283,7 +283,7 @@ ERRORS = [
     ("QTY = 1",                    ss.AmbiguousColumn,        SEVERAL,                                                    (1, 1),  "QTY = 1"),
     ("price = ",                   ss.PredicateSyntaxError,   BROKEN,                                                     (1, 7),  "price = "),
     ("desc > 1",                   ss.PredicateSyntaxError,   ODD,                                                        (1, 6),  "desc > 1"),
-    ("",                           ss.PredicateSyntaxError,   "the text holds 0 statements; expected one condition",      (1, 1),  ""),
+    ("",                           ss.PredicateSyntaxError,   "the text holds nothing; expected one condition",            (1, 1),  ""),
 ]  # fmt: skip
 
 

@@ -255,6 +255,26 @@ def test_every_way_to_name_files(tmp_path):
     assert ss.scan_parquet(files).schema.names == ["x"]  # named one by one, as in Spark
 
 
+def test_names_that_are_globs_too(tmp_path):
+    """What is there by that name is meant."""
+    for name in ("a[1]", "a1", "b1"):
+        pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
+    odd, plain, other = (f"{tmp_path}/{name}.parquet" for name in ("a[1]", "a1", "b1"))
+    for where, found in [
+        (odd, [odd]),
+        ([odd, other], [odd, other]),
+        (f"{tmp_path}/[ab]1.parquet", [plain, other]),
+        ([f"{tmp_path}/a*", other], [plain, odd, other]),
+    ]:
+        assert list(ss.scan_parquet(where).plan().files) == found
+
+
+@pytest.mark.parametrize("where", [None, 5, [None], [["a"]]])
+def test_what_is_no_path(where):
+    with pytest.raises(ss.SourceError, match="is no path; expected a file, a folder, a glob"):
+        ss.scan_parquet(where)
+
+
 def test_files_named_one_by_one(tmp_path):
     """They keep their order; a file counts once; what is no file is looked at by itself."""
     for name in ("a", "b", "_c"):

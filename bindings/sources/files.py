@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +123,7 @@ class Listed:
 
 
 def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_path: str | None = None, meter: Meter | None = None) -> Listed:
-    """The files of a table, by path, and their file system.
+    """The files of a table, by path, and their file system. A path with `*`, `?` or `[` that is there is itself, and else a glob.
 
     Hidden ones (names that begin with `.` or `_`) are left out, as Spark does. Folders `key=value`
     below `base_path` give partition values; it is the folder itself, or a glob's part before the
@@ -134,6 +134,7 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
     """
     meter = meter or Meter()
     if not isinstance(where, str | PurePath):
+        where = _each_path(where)
         if base_path is None and (named := _named(where, filesystem)) is not None:
             meter.count("files", len(where))
             return named
@@ -145,17 +146,16 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
         return Listed(joined([p.files for p in parts]), parts[0].filesystem, None)
     fs, path = resolve(str(where), filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    if any(ch in path for ch in "*?["):
+    info = fs.get_file_info(path)
+    if info.type == pafs.FileType.File:
+        infos, etags = [info], etags_of(fs, path)
+    elif info.type == pafs.FileType.Directory:
+        (infos, etags), base, root = below(fs, path, meter), base or path, path
+    elif any(ch in path for ch in "*?["):
         infos, start, etags = _glob(fs, path, meter)
         base = base or start
     else:
-        info = fs.get_file_info(path)
-        if info.type == pafs.FileType.NotFound:
-            raise SourceError(f"{where} is not there; expected a Parquet file, a folder of them, or a glob")
-        if info.type == pafs.FileType.File:
-            infos, etags = [info], etags_of(fs, path)
-        else:
-            (infos, etags), base, root = below(fs, path, meter), base or path, path
+        raise SourceError(f"{where} is not there; expected a Parquet file, a folder of them, or a glob")
     files = files_of(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
         raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
@@ -163,10 +163,18 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
     return Listed(files, fs, root)
 
 
+def _each_path(where: object) -> list[str | PurePath]:
+    found: list[Any] = list(where) if isinstance(where, Iterable) else [where]
+    for w in found:
+        if not isinstance(w, str | PurePath):
+            raise SourceError(f"{w!r} is no path; expected a file, a folder, a glob, or a list of them, as text or pathlib paths")
+    return found
+
+
 def _named(where: Sequence[str | PurePath], filesystem: pafs.FileSystem | None) -> Listed | None:
     """Files that are named one by one, asked about at once; None: something else is named, or is there, and each is looked at by itself."""
     places = [resolve(str(w), filesystem) for w in where]
-    if not places or len({fs.type_name for fs, _ in places}) > 1 or any(ch in path for _, path in places for ch in "*?["):
+    if not places or len({fs.type_name for fs, _ in places}) > 1:
         return None
     fs = places[0][0]
     if isinstance(fs, pafs.PyFileSystem):  # it may tell etags
