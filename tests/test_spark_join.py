@@ -319,3 +319,14 @@ def test_nested_joins(spark, tmp_path):
         store.join(three, (store.item == three.a) & (store.date == three.b) & (store.price == three.c)),
         (1, 20),
     )
+
+
+def test_a_join_without_keys_over_one_with_keys(spark, fact):
+    """The join that was written is the one at the top, not the first that compares keys."""
+    from pyspark.sql import functions as F
+
+    inner = fact.select("id", "i").join(spark.sql(KEYS.format("(5), (42)")), F.col("i") == F.col("k")).drop("k")
+    dim = spark.sql("SELECT w FROM VALUES (-1) AS t(w)")
+    for on in (inner.i > dim.w, inner.i == inner.id):
+        joined = prune_join(inner, dim, on)
+        assert joined.count() == inner.join(dim, on).count() and all(scan.keys == "" for scan in pruned(joined))

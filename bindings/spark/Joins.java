@@ -73,9 +73,8 @@ public class Joins {
     }
     Keys own = null;
     if (plan instanceof Join) {
-      own = new Keys((Join) plan, joins.size());
-      if (own.conjuncts.isEmpty()) own = null;
-      else joins.add(own);
+      own = new Keys((Join) plan, joins.size()); // without keys, too: the first is the one at the top
+      joins.add(own);
     }
     for (int i = 0; i < plan.children().size(); i++) {
       LogicalPlan child = (LogicalPlan) plan.children().apply(i);

@@ -172,9 +172,9 @@ class _Asked:
         plan = execution.analyzed()
         own, made = scans_of(context.door, plan)
         joins = Joins(context, plan, made)
-        if not joins.each:
-            return
         top = joins.each[0]
+        if not top.keys:
+            return
         keys = frame_of(context.spark, joins.keys(0, OTHER[self.side]))
         # One scan that stands in a plan twice cannot be told from itself.
         once_there = [n for n in top.half(self.side).origins if sum(bool(own[n].ids & one.ids) for one in own) == 1]
