@@ -184,7 +184,8 @@ def test_several_dimensions_and_chains(tmp_path):
 
 CASES = [
     ({"on": "x"}, ss.UnknownColumn, "names 'x'"),
-    ({"on": []}, ss.PredicateError, "names no key"),
+    ({"on": []}, ss.PredicateError, "expected names of keys"),
+    ({"on": 5}, ss.PredicateError, "on is 5"),
     ({"on": "k", "how": "cross"}, ss.DynamicFilterError, "the join is 'cross'"),
     ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
 ]
@@ -205,6 +206,7 @@ def test_a_name_that_two_columns_have(tmp_path):
     table, dims = ss.scan_parquet(str(tmp_path)), [pa.table({"x": [1, 2], "K": [7, 8]}), pa.table({"K": [7, 8]})]
     with pytest.raises(ss.AmbiguousColumn, match="'K'; the rows have 'k', 'K'"):
         ss.join(table, dims, on=["x", "K"])
+    assert ss.join(table, [], on=[], wait=0.1).num_rows == 2
     assert ss.join(table, dims, on=["x", "K"], case_sensitive=True).num_rows == 2
 
 

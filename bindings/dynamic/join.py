@@ -16,11 +16,12 @@ from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.keys import cast_array, compared_in
 from skipstone.bindings.dynamic.kinds import Needs, kind_of, needs_of
 from skipstone.bindings.dynamic.match import match, taken
+from skipstone.bindings.dynamic.names import pairs_of, resolved
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.rows import chosen, table_of
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.ir.errors import AmbiguousColumn, PredicateError, unknown_column
+from skipstone.ir.errors import PredicateError
 from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
 from skipstone.ir.types import from_arrow, whole
@@ -144,14 +145,13 @@ def join_explained(
     steps = _steps(dim, on, how, where_dim, columns_dim)
     wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(fact, DynamicTable)
     schema = fact.schema if isinstance(fact, DynamicTable) else table_of(fact).schema
-    # A join that keeps all rows of a later dimension shows which of them had no partner, so earlier ones must not be thinned for it.
     filters = tuple(f for step in steps if wanted and (f := step.expect(schema, session)) is not None)
 
     def prepare(step: _Step) -> None:
         step.prepare(schema, null_safe, threshold, max_values, session)
 
     keys = [name for step in steps for name in step.on]
-    names = None if columns_fact is None else list(dict.fromkeys([*columns_fact, *(_resolved(k, schema, session) for k in keys)]))
+    names = None if columns_fact is None else list(dict.fromkeys([*columns_fact, *(resolved(k, schema.names, case_sensitive=case_sensitive) for k in keys)]))
 
     def planned() -> Plan:
         return fact.plan(where_fact, columns=names, dynamic=filters or None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)  # type: ignore[no-any-return]
@@ -189,7 +189,7 @@ class _Step:
         if needs_of(self.how, "left") is Needs.ALL:
             return None
         try:
-            names = [_resolved(name, schema, session) for name in self.on]
+            names = [resolved(name, schema.names, case_sensitive=session.case_sensitive) for name in self.on]
         except PredicateError:
             return None  # a column of an earlier dimension
         if len(set(names)) < len(names):
@@ -211,7 +211,7 @@ class _Step:
 
 def _steps(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[_Step]:
     if not isinstance(dim, list | tuple):
-        return [_Step(dim, _pairs(on), kind_of(how), where, columns)]
+        return [_Step(dim, pairs_of(on), kind_of(how), where, columns)]
     n = len(dim)
     ons = list(on) if isinstance(on, list | tuple) and len(on) == n else [on] * n if isinstance(on, str) else None
     if ons is None:
@@ -224,26 +224,7 @@ def _steps(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[_Step]
     kinds = [kind_of(h) for h in hows]
     if any(k in ("right", "full") for k in kinds[:-1]):
         raise PredicateError(f"the joins are {', '.join(kinds)}; expected 'right' and 'full' in the last place only")
-    return [_Step(d, _pairs(o), k, w, c) for d, o, k, w, c in zip(dim, ons, kinds, wheres, shown, strict=True)]
-
-
-def _pairs(on: On) -> dict[str, str]:
-    if isinstance(on, Mapping):
-        found = dict(on)
-    else:
-        found = {name: name for name in ([on] if isinstance(on, str) else on)}
-    if not found:
-        raise PredicateError("on names no key; expected one at least")
-    return found
-
-
-def _resolved(name: str, schema: pa.Schema, session: Session) -> str:
-    same: list[str] = [n for n in schema.names if n == name or (not session.case_sensitive and n.lower() == name.lower())]
-    if not same:
-        raise unknown_column(name, schema.names)
-    if len(same) > 1:
-        raise AmbiguousColumn(f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Write case_sensitive=True to tell them apart.")
-    return same[0]
+    return [_Step(d, pairs_of(o), k, w, c) for d, o, k, w, c in zip(dim, ons, kinds, wheres, shown, strict=True)]
 
 
 def _read(table: Table, where: Source | None, columns: list[str] | None, session: Session) -> pa.Table:
@@ -260,7 +241,7 @@ def _read(table: Table, where: Source | None, columns: list[str] | None, session
 
 def _beside(planned: Callable[[], Plan], dimensions: list[Callable[[], None]], wait: float) -> tuple[pa.Table, Plan]:
     """Read the fact table while its dimensions are read, split by split; the rows in the table's order, and the plan in the end."""
-    with ThreadPoolExecutor(len(dimensions), "skipstone-dimension") as pool:
+    with ThreadPoolExecutor(max(len(dimensions), 1), "skipstone-dimension") as pool:
         jobs = [pool.submit(read) for read in dimensions]
         splits = planned().splits(wait=wait)
         for job in jobs:  # no split is of use to a join that fails
@@ -282,8 +263,8 @@ def _beside(planned: Callable[[], Plan], dimensions: list[Callable[[], None]], w
 def _joined(left: pa.Table, step: _Step, null_safe: bool, suffix: str, session: Session) -> pa.Table:
     right = step.rows
     assert right is not None
-    own = [_resolved(name, left.schema, session) for name in step.on]
-    others = [_resolved(name, right.schema, session) for name in step.on.values()]
+    own = [resolved(name, left.schema.names, case_sensitive=session.case_sensitive) for name in step.on]
+    others = [resolved(name, right.schema.names, case_sensitive=session.case_sensitive) for name in step.on.values()]
     found = match([left.column(n) for n in own], [right.column(n) for n in others], step.how, [null_safe] * len(own), session)
     if step.how in ("semi", "anti", "not in"):
         return left.take(pa.array(found.left))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.dynamic.collector import DynamicFilterCollector
+from skipstone.bindings.dynamic.kinds import Needs, Side, needs_of
+from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.spark import catalyst
 from skipstone.bindings.spark.jvm import joins_of
 from skipstone.bindings.spark.session import is_connect, quiet
@@ -45,17 +47,21 @@ def watches(spark: Any, plan: Any, analysed: Any) -> list[Any] | None:
     return None if found is None else list(found)
 
 
-def repeatable(df: Any) -> bool:
-    """Whether a DataFrame certainly has the same rows whenever it runs, while its files stay as they are."""
-    return watches_of(df) is not None
-
-
 def watches_of(df: Any) -> list[Any] | None:
     """The `watches` of a whole DataFrame; a client of Spark Connect knows none."""
     if is_connect(df):
         return None
     execution = df._jdf.queryExecution()
     return watches(df.sparkSession, execution.withCachedData(), execution.analyzed())
+
+
+def useless(dim: Any, kind: str, side: Side) -> str:
+    """Why the keys of a dimension cannot prune that side of a join; "": they may."""
+    if needs_of(kind, side) is Needs.ALL:
+        return f"a {kind} join needs all rows of its {side} side"
+    if not enabled():
+        return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
+    return "the other side is streaming, so its keys are never all there" if dim.isStreaming else ""
 
 
 def failures() -> tuple[type[Exception], ...]:

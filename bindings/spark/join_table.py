@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.kinds import Needs, Side, needs_of
-from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.names import resolved
 from skipstone.bindings.plan import predicate_over
-from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once
+from skipstone.bindings.spark.join_keys import collated, collected, failures, fixed, once, useless
 from skipstone.bindings.spark.prune import remembered
 from skipstone.bindings.spark.read import read_plan
 from skipstone.bindings.spark.scans import Pruned, PrunedScan, reported
@@ -20,9 +20,8 @@ from skipstone.bindings.spark.session import settings_of
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried_type
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.errors import PredicateError, SourceError, unknown_column
+from skipstone.ir.errors import PredicateError
 from skipstone.ir.node import quoted_name
-from skipstone.ir.session import Settings
 from skipstone.ir.types import from_arrow
 
 if TYPE_CHECKING:
@@ -88,7 +87,8 @@ def join_table(fact: Any, dim: DataFrame, asked: Join) -> DataFrame:
 def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]) -> Known:
     """Collect the dimension's keys for a table with these columns."""
     settings = settings_of(dim.sparkSession)
-    names = {_resolved(a, schema.names, settings): _resolved(b, dim.columns, settings) for a, b in asked.on.items()}
+    same = settings["case_sensitive"]
+    names = {resolved(a, schema.names, case_sensitive=same): resolved(b, dim.columns, case_sensitive=same) for a, b in asked.on.items()}
     if len(names) < len(asked.on):
         raise PredicateError(f"on names {', '.join(asked.on)}; expected each column of the table once")
     where = None if asked.where is None else predicate_over(schema, asked.where, **settings)
@@ -109,14 +109,8 @@ def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: 
 
 def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
     """Why the keys say nothing of the table; "": they may."""
-    if needs_of(kind, side) is Needs.ALL:
-        return f"a {kind} join needs all rows of its {side} side"
-    if not enabled():
-        return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
-    if dim.isStreaming:
-        return "the other side is streaming, so its keys are never all there"
     odd = [b for b in names.values() if collated(dim.schema[b])]
-    return f"the key {odd[0]} is compared by a collation" if odd else ""
+    return useless(dim, kind, side) or (f"the key {odd[0]} is compared by a collation" if odd else "")
 
 
 def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
@@ -141,12 +135,3 @@ def report_of(name: str, known: Known, files: int | None, kept: int) -> PrunedSc
     asked = "" if known.where is None else known.where.expr
     why = known.why or ("" if files is None or kept < files else "every file may hold a matching row")
     return reported(PrunedScan(name, asked, files, kept, why), known.filters)
-
-
-def _resolved(name: str, names: list[str], settings: Settings) -> str:
-    same = [n for n in names if n == name] or [n for n in names if not settings["case_sensitive"] and n.lower() == name.lower()]
-    if not same:
-        raise unknown_column(name, names)
-    if len(same) > 1:
-        raise SourceError(f"{name!r} fits {len(same)} columns: {', '.join(same)}")
-    return same[0]

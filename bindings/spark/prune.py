@@ -32,7 +32,7 @@ def prune(df: DataFrame, where: Column | str | None = None, *, joins: bool = Tru
     subqueries and aggregates prune each side by its own. The conditions stay where they are. What cannot be judged is
     left as it is, and `pruned` says why. Footers are read on the driver when a table is first pruned, and kept.
 
-    In classic Spark, joins by equal keys prune, too: where one side is small beside a scan on the other, and has a condition of its own, its
+    In classic Spark, joins by equal keys prune, too: where one side is small beside a scan on the other, and is filtered or tiny, its
     distinct keys are collected now, by a job of Spark's, and the scan is judged by them, as by `prune_join`. Files are left out by them while
     that side's files are listed as they were. A side that may have other rows when it is computed again is not asked.
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.dynamic.kinds import Needs, Side, kind_of, needs_of
-from skipstone.bindings.dynamic.option import enabled
+from skipstone.bindings.dynamic.kinds import Needs, Side, kind_of
+from skipstone.bindings.dynamic.names import pairs_of
 from skipstone.bindings.predicate import PruningPredicate, is_column
 from skipstone.bindings.shards.read import Shards
 from skipstone.bindings.spark.catalyst import conjunction
-from skipstone.bindings.spark.join_keys import failures, fixed, once
+from skipstone.bindings.spark.join_keys import failures, fixed, once, useless
 from skipstone.bindings.spark.join_shards import join_shards
 from skipstone.bindings.spark.join_table import Join, join_table
 from skipstone.bindings.spark.joins import OTHER, Collector, Joins, Target, session_of, targets_of
@@ -65,7 +65,7 @@ def prune_join(
         dim: The other side, any DataFrame.
         on: The key's name, or a list of names, on both sides; names of the fact table -> names of the dimension; or, of two
             DataFrames, a Column, as for `DataFrame.join`.
-        how: The kind of the join, by one of Spark's names for it.
+        how: The kind of the join, by one of Spark's names for it; a cross join has no keys.
         side: On which side of the join the fact table stands.
         where: A condition on the fact table.
         null_safe: Whether keys that are named are compared by `<=>`; then both sides' keys are columns of the result.
@@ -124,28 +124,9 @@ def _is_frame(fact: Any) -> bool:
 
 def _unfit(fact: Any, dim: Any, kind: str, side: Side) -> str:
     """Why a join is left as it is; "": it may be pruned."""
-    if needs_of(kind, side) is Needs.ALL:
-        return f"a {kind} join needs all rows of its {side} side"
-    if not enabled():
-        return "dynamic filtering is off (SKIPSTONE_DYNAMIC_FILTERING)"
     if is_connect(fact):
         return "a client of Spark Connect is not shown the plan of a DataFrame; give the fact table by its path or as a table of Skipstone's"
-    if dim.isStreaming:
-        return "the other side is streaming, so its keys are never all there"
-    return "it is streaming" if fact.isStreaming else ""
-
-
-def pairs_of(on: On) -> dict[str, str]:
-    """The keys' names, on the fact table's side and on the other.
-
-    Raises:
-        PredicateError: there are none, or they are not named.
-    """
-    if isinstance(on, str):
-        on = [on]
-    if is_column(on) or not isinstance(on, Mapping | Sequence) or not len(on) or not all(isinstance(name, str) for name in on):
-        raise PredicateError(f"on is {on!r:.100}; expected names of keys, on both sides or as names of the fact table -> names of the dimension")
-    return dict(on) if isinstance(on, Mapping) else {name: name for name in on}
+    return useless(dim, kind, side) or ("it is streaming" if fact.isStreaming else "")
 
 
 def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe: bool) -> Any:
