@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.statistics import Statistics
 
 
-class Bounds(Mapping[Path, Raw]):
+class ForeignBounds(Mapping[Path, Raw]):
     """Statistics as they came, of which some bounds lie on a device. Read as `Raw` these are downloaded, once.
 
     Args:
@@ -114,7 +114,7 @@ def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | D
     rows = frame_rows if row_count is None else row_count
     counted = _foreign(rows, "row_count", there)
     made = Statistics.from_dict(here, schema, rows if counted is None else counted.to_arrow(there))
-    return made.with_bounds(Bounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
+    return made.with_bounds(ForeignBounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
 
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:

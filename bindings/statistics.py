@@ -267,7 +267,7 @@ class Statistics(OnDevice):
 
     def under(self, index: Index) -> Statistics:
         """The same statistics with levels that were built over them."""
-        out = self.alike()
+        out = self.sharing()
         out._index = index
         return out if self._resident is None else out.on(self._resident)
 

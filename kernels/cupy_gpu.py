@@ -121,11 +121,6 @@ class CupyDevice:
         """As the driver names it, with its number."""
         return self._name
 
-    @property
-    def number(self) -> int:
-        """As CUDA counts it."""
-        return self._number
-
     def upload(self, values: npt.NDArray[Any]) -> DeviceArray:
         """A copy of a host array. The stream is waited for, so that any other may read it."""
         with self._here(f"upload {values.nbytes:,} bytes"):
