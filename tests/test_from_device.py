@@ -146,6 +146,16 @@ def test_statistics_of_a_device_are_whole_statistics(where, tmp_path):
     assert p.prune(stats.to_device(where), "cupy").tolist() == p.prune(host).tolist()
 
 
+@pytest.mark.parametrize("null_count, rows", [(1, 0b10), (-1, 0b10), (-1, 0b11)])
+def test_a_batch_with_null_rows_is_none(null_count, rows, where):
+    """What lies under a null row is no bound; whether there is one is told by the mask too, where nobody counted."""
+    batch = pa.record_batch({"x.min": pa.array([7, 1]), "x.max": pa.array([7, 9])})
+    with pytest.raises(ss.StatisticsError, match="has rows that are null, or may be"):
+        ss.Statistics.from_device(ArrowDevice(batch, where, rows=rows, null_count=null_count), SCHEMA, device=where)
+    counted = ss.Statistics.from_device(ArrowDevice(batch, where, rows=0b11, null_count=0), SCHEMA, device=where)
+    assert ss.PruningPredicate("x = 3", SCHEMA).prune(counted).tolist() == [False, True]
+
+
 WRONG = {
     "a matrix": (lambda d: {"x": {"min": d.upload(np.arange(4)).reshape(2, 2)}}, "x.min is an array of shape"),
     "every other value": (lambda d: {"x": {"min": Interface(d.upload(np.arange(4)), strides=(16,))}}, "expected one dimension, and values one after the other"),
