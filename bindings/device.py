@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skipstone.bindings.foreign import Bounds
+from skipstone.bindings.foreign import ForeignBounds
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
@@ -51,7 +51,7 @@ class OnDevice(Packed):
     def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
         """A column packed of statistics as they came."""
 
-    def alike(self) -> Self:
+    def sharing(self) -> Self:
         """New statistics that share everything with these."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
@@ -88,14 +88,14 @@ class OnDevice(Packed):
         if self._resident is not None and device is None:
             return self
         resident = Resident(device_of(device))
-        out = self.alike()
-        if isinstance(self._raw, Bounds):
+        out = self.sharing()
+        if isinstance(self._raw, ForeignBounds):
             out._raw = self._raw.here()
         return out.on(resident)
 
-    def with_bounds(self, bounds: Bounds, resident: Resident) -> Self:
+    def with_bounds(self, bounds: ForeignBounds, resident: Resident) -> Self:
         """The same statistics with bounds that lie on a device."""
-        out = self.alike()
+        out = self.sharing()
         Packed.__init__(out)
         out._raw = bounds
         return out.on(resident)
@@ -118,7 +118,7 @@ class OnDevice(Packed):
     def device_nbytes(self) -> int:
         """Bytes that the device holds for these statistics, results aside; those of `from_device` included."""
         own = 0 if self._resident is None else self._resident.nbytes
-        return own + (self._raw.nbytes if isinstance(self._raw, Bounds) else 0)
+        return own + (self._raw.nbytes if isinstance(self._raw, ForeignBounds) else 0)
 
     def release(self) -> None:
         """Give back what the device holds for these statistics, arrays that were given to `from_device` aside.
@@ -127,7 +127,7 @@ class OnDevice(Packed):
         """
         if self._resident is not None:
             self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
-            if isinstance(self._raw, Bounds):
+            if isinstance(self._raw, ForeignBounds):
                 self._raw.release()
             self._resident.release()
 
@@ -147,7 +147,7 @@ class OnDevice(Packed):
         return launch
 
     def _look(self, key: Key, dtype: DType) -> Column:
-        if isinstance(key, Node) or not isinstance(self._raw, Bounds) or not self._raw.there(key, dtype):
+        if isinstance(key, Node) or not isinstance(self._raw, ForeignBounds) or not self._raw.there(key, dtype):
             return self.peek(key, dtype)
         return self._raw.column(key, dtype, self.packed(key, dtype, self._raw.counts(key)))
 
@@ -156,7 +156,7 @@ class OnDevice(Packed):
         return self._here.get(program, lambda: prepare(program, self, self.peek))
 
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_raw": self._raw.here()} if isinstance(self._raw, Bounds) else {}
+        here = {"_raw": self._raw.here()} if isinstance(self._raw, ForeignBounds) else {}
         return {k: v for k, v in {**super().__getstate__(), **here}.items() if k not in ("_resident", "_here")}
 
 

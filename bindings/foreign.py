@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.statistics import Statistics
 
 
-class Bounds(Mapping[Path, Raw]):
+class ForeignBounds(Mapping[Path, Raw]):
     """Statistics as they came, of which some bounds lie on a device. Read as `Raw` these are downloaded, once.
 
     Args:
@@ -37,6 +38,7 @@ class Bounds(Mapping[Path, Raw]):
         self._raws, self._foreign, self._resident = raws, foreign, resident
         self._read: Kept[Path, Raw] = Kept()
         self._columns: Kept[tuple[Path, DType], Column] = Kept()
+        weakref.finalize(self, _drop, self._columns, resident).atexit = False
 
     def __getitem__(self, path: Path) -> Raw:
         raw = self._raws[path]
@@ -83,8 +85,14 @@ class Bounds(Mapping[Path, Raw]):
         return int(own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given))
 
     def release(self) -> None:
-        """Drop what was mended; it is made again where it is asked for."""
-        self._columns = Kept()
+        """Drop what was mended, once nothing reads it; it is made again where it is asked for."""
+        _drop(self._columns, self._resident)
+
+
+def _drop(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None:
+    if len(columns):
+        resident.settle()
+    columns.clear()
 
 
 def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | Device | None) -> Statistics:
@@ -114,7 +122,7 @@ def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | D
     rows = frame_rows if row_count is None else row_count
     counted = _foreign(rows, "row_count", there)
     made = Statistics.from_dict(here, schema, rows if counted is None else counted.to_arrow(there))
-    return made.with_bounds(Bounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
+    return made.with_bounds(ForeignBounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
 
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:

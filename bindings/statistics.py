@@ -203,7 +203,8 @@ class Statistics(OnDevice):
         Numbers, dates and timestamps of the column's own type are judged where they lie, without a copy; where some of them
         are null, NaN or inverted, a copy is mended on the device. All else comes to the host once, which is counts (a bit or
         two of each container is kept of them), bounds of another type, strings and decimals. So do bounds, where something
-        asks for them there: a backend of the CPU, `index`, `explain`, `save`, a pickle.
+        asks for them there: a backend of the CPU, `index`, `explain`, `save`, a pickle. "auto" asks the device wherever
+        bounds are read that lie there, however few the containers, and waits for its compiler.
 
         Args:
             columns: Per column as in `from_dict`; or a frame with columns `x.min`, `x.max`, `x.null_count`, ... as in
@@ -267,7 +268,7 @@ class Statistics(OnDevice):
 
     def under(self, index: Index) -> Statistics:
         """The same statistics with levels that were built over them."""
-        out = self.alike()
+        out = self.sharing()
         out._index = index
         return out if self._resident is None else out.on(self._resident)
 

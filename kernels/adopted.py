@@ -35,7 +35,10 @@ def lanes_there(device: Device, dtype: DType, low: Foreign | None, high: Foreign
     lost = {side: device.empty((n + 31) // 32, "uint32") for side in there}
     masks: list[Any] = [part for f in there.values() if f.mask is not None for part in (f.mask_bytes(device), np.int64(f.first))]
     device.start(device.function(text), -(-n // THREADS), [np.int64(n), *lost.values(), *values.values(), *masks])
-    return [_mended(device, dtype, values[side], lost[side], side) if side in there else None for side in (False, True)]
+    found = [_mended(device, dtype, values[side], lost[side], side) if side in there else None for side in (False, True)]
+    if any(lanes is not None and lanes is not values.get(side) for side, lanes in zip((False, True), found, strict=True)):
+        device.settle()  # what was mended is read on other streams too
+    return found
 
 
 def _mended(device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool) -> DeviceArray | None:

@@ -105,8 +105,14 @@ def _load_or_compile(module: types.ModuleType, load: Callable[[types.ModuleType]
         return load(module)
 
 
-def compile_behind(shape: K, compile_now: Callable[[K], Any]) -> None:
-    """Have a daemon thread compile a shape, or what another key stands for; nobody waits for it."""
+def compile_behind(shape: K, compile_now: Callable[[K], Any], failed: Callable[[Exception], None] | None = None) -> None:
+    """Have a daemon thread compile a shape, or what another key stands for; nobody waits for it.
+
+    Args:
+        shape: The key; it is compiled once.
+        compile_now: Compiles it.
+        failed: Told why it could not be; it may then be asked for again. None: a warning tells, and it is not tried again.
+    """
     if os.environ.get("SKIPSTONE_COMPILE") == "0":
         return
     with _waiting_lock:
@@ -119,8 +125,13 @@ def compile_behind(shape: K, compile_now: Callable[[K], Any]) -> None:
     def work() -> None:
         try:
             compile_now(shape)
-        except Exception as e:  # the NumPy backend goes on answering
-            warnings.warn(f"skipstone could not compile a kernel and goes on with NumPy: {e}", RuntimeWarning, stacklevel=2)
+        except Exception as e:  # what answered goes on answering
+            if failed is None:
+                warnings.warn(f"skipstone could not compile a kernel and goes on with NumPy: {e}", RuntimeWarning, stacklevel=2)
+                return
+            with _waiting_lock:
+                _waiting.discard(shape)
+            failed(e)
 
     threading.Thread(target=work, name="skipstone-compile", daemon=True).start()
 

@@ -121,11 +121,6 @@ class CupyDevice:
         """As the driver names it, with its number."""
         return self._name
 
-    @property
-    def number(self) -> int:
-        """As CUDA counts it."""
-        return self._number
-
     def upload(self, values: npt.NDArray[Any]) -> DeviceArray:
         """A copy of a host array. The stream is waited for, so that any other may read it."""
         with self._here(f"upload {values.nbytes:,} bytes"):
@@ -140,7 +135,7 @@ class CupyDevice:
             return self._cupy.empty(count, lane)
 
     def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
-        """An array over memory that somebody else allocated."""
+        """An array over memory that somebody else allocated; where that is not aligned a copy, which is waited for as in `upload`."""
         size = np.dtype(lane).itemsize
         with self._here("use an array of another library"):
             cuda = self._cupy.cuda
@@ -150,7 +145,9 @@ class CupyDevice:
                 raise DeviceError(f"statistics for device {self._number} were given an array that lies {where}")
             memory = cuda.MemoryPointer(cuda.UnownedMemory(pointer, count * size, owner, self._number), 0)
             if pointer % size:
-                return self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
+                copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
+                cuda.get_current_stream().synchronize()
+                return copy
             return self._cupy.ndarray((count,), lane, memory)
 
     def from_dlpack(self, given: Any) -> Any:

@@ -34,7 +34,7 @@ class Device(Protocol):
         ...
 
     def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
-        """Values that lie on the device already, without a copy if they are aligned; `owner` lives as long as the array."""
+        """Values that lie on the device already, without a copy if they are aligned; `owner` lives as long as the array. A copy is there when this returns."""
         ...
 
     def from_dlpack(self, given: Any) -> Any:

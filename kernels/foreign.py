@@ -218,8 +218,9 @@ def all_of_arrow(given: Any) -> dict[str, Foreign]:
     kind, held, owner = _capsules(given, "the batch")
     if not pa.types.is_struct(kind):
         raise StatisticsError(f"an Arrow array of type {kind} was given; expected a record batch with columns such as 'x.min'")
-    if held.array.null_count > 0:
-        raise StatisticsError("the batch has rows that are null; expected a record batch")
+    masked = held.array.n_buffers > 0 and bool(held.array.buffers[0])
+    if held.array.null_count > 0 or (held.array.null_count != 0 and masked):  # -1: nobody counted
+        raise StatisticsError("the batch has rows that are null, or may be; expected a record batch: no mask of rows, or a null count of 0")
     fields: Sequence[pa.Field] = [kind.field(i) for i in range(kind.num_fields)]
     first, n = held.array.offset, held.array.length
     return {f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name) for i, f in enumerate(fields)}

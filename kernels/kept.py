@@ -42,6 +42,12 @@ class Kept(Generic[K, V]):
                 self._values.popitem(last=False)
         return value
 
+    def clear(self) -> None:
+        """Keep none of them any more."""
+        with self._lock:
+            gone, self._values = self._values, OrderedDict[K, V]()
+        del gone  # what goes with them may take this lock again
+
     def __iter__(self) -> Iterator[V]:
         return iter(tuple(self._values.values()))
 

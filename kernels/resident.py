@@ -7,19 +7,39 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from skipstone.ir.errors import DeviceError, SkipstoneError
+from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cache
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch
 
-# By the id of a host array that itself, and what was made of it.
-Copies: TypeAlias = dict[int, tuple[weakref.ref[npt.NDArray[Any]], DeviceArray]]
+
+class _Itself(weakref.ref[npt.NDArray[Any]]):
+    """A host array as a key: equal to itself alone, and once it is gone to no array that comes to lie at its place."""
+
+    __slots__ = ("_id",)
+
+    _id: int
+
+    def __new__(cls, values: npt.NDArray[Any], gone: Callable[[_Itself], None] | None = None) -> Self:
+        out = super().__new__(cls, values, gone)
+        out._id = id(values)
+        return out
+
+    def __hash__(self) -> int:
+        return self._id
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Itself) and (mine := self()) is not None and mine is other())
+
+
+# By host array what was made of it.
+Copies: TypeAlias = dict[_Itself, DeviceArray]
 
 
 class Resident:
@@ -37,7 +57,7 @@ class Resident:
         self._device, self.usable = device, True
         self._copies: Copies = {}
         self._lock, self._process = threading.Lock(), os.getpid()
-        weakref.finalize(self, _settle, device, self._process, self._copies).atexit = False
+        weakref.finalize(self, _drop, device, self._process, self._copies).atexit = False
 
     @property
     def device(self) -> Device:
@@ -74,48 +94,55 @@ class Resident:
         """Whether the device has the function of a text; else it is compiled behind the scenes."""
         if os.getpid() != self._process or self._device.ready(text):
             return True  # of a fork too: who asks the device is told
-        cache.compile_behind((text, self._device), lambda asked: self._device.function(asked[0]))
+        cache.compile_behind((text, self._device), lambda asked: self._device.function(asked[0]), self.give_up)
         return False
 
     def _there(self, arrays: Iterable[Any]) -> list[DeviceArray]:
         return [self._copy(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
     def _copy(self, values: npt.NDArray[Any]) -> DeviceArray:
-        key, device = id(values), self.device
+        device = self.device
         with self._lock:
-            found = self._copies.get(key)
-            if found is not None and found[0]() is values:
-                return found[1]
-            copy, copies, process = device.upload(values), self._copies, self._process
+            if (found := self._copies.get(_Itself(values))) is not None:
+                return found
+            copies, process = self._copies, self._process
 
-            def forget(gone: weakref.ref[npt.NDArray[Any]]) -> None:
-                if (kept := copies.get(key)) is not None and kept[0] is gone:
-                    _settle(device, process, copies)
-                    del copies[key]
+            def forget(gone: _Itself) -> None:
+                # Without the lock: the collector may call this while its thread, or one that waits for another's, holds it.
+                if gone in copies:
+                    _settle(device, process)
+                    copies.pop(gone, None)  # others may have released it meanwhile
 
-            copies[key] = weakref.ref(values, forget), copy
-            return copy
+            return copies.setdefault(_Itself(values, forget), device.upload(values))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the copies, device memory."""
-        return sum(copy.nbytes for _, copy in self._copies.copy().values())
+        return sum(copy.nbytes for copy in self._copies.copy().values())
 
     def release(self) -> None:
         """Drop the copies; what is asked next makes them again. A device that failed may be tried again."""
-        _settle(self._device, self._process, self._copies)
-        self._copies.clear()
+        _drop(self._device, self._process, self._copies)
         self.usable = True
 
-    def give_up(self, error: SkipstoneError) -> None:
+    def settle(self) -> None:
+        """Wait before memory of the device is dropped: a stream other than the one that it was made in may still read it, and the first may use it again."""
+        _settle(self._device, self._process)
+
+    def give_up(self, error: Exception) -> None:
         """Leave what "auto" is asked from now on to the CPU, and say so once."""
         if self.usable:
             self.usable = False
             warnings.warn(f"skipstone goes on with the CPU: {error}", RuntimeWarning, stacklevel=2)
 
 
-def _settle(device: Device, process: int, copies: Copies) -> None:
-    """Wait before copies are dropped: a stream other than the one that they were made in may still read them, and the first may use their memory again."""
-    if copies and os.getpid() == process:
+def _drop(device: Device, process: int, copies: Copies) -> None:
+    if copies:
+        _settle(device, process)
+    copies.clear()  # each holds by its callback the whole, which the collector alone would find
+
+
+def _settle(device: Device, process: int) -> None:
+    if os.getpid() == process:
         with contextlib.suppress(DeviceError):  # of a device that is lost nothing reads any more
             device.settle()

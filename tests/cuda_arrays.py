@@ -74,10 +74,12 @@ class ArrowDevice:
         given: The host's.
         device: Where its buffers are copied to.
         kind: Arrow's number for that kind of device.
+        rows: Which rows are not null, as a bit each; None: all, and there is no mask.
+        null_count: As it tells it; -1 where nobody counted.
     """
 
-    def __init__(self, given, device, kind=2):
-        self.given, self.device, self.kind = given, device, kind
+    def __init__(self, given, device, kind=2, rows=None, null_count=0):
+        self.given, self.device, self.kind, self.rows, self.null_count = given, device, kind, rows, null_count
 
     def __arrow_c_device_array__(self, requested_schema=None, **_):
         schema, array = self.given.__arrow_c_device_array__()
@@ -86,6 +88,10 @@ class ArrowDevice:
         held = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
         held.device_type, held.device_id = self.kind, 0
         self.buffers = []
+        if self.rows is not None:
+            self.buffers.append(self.device.upload(np.array([self.rows], np.uint64)))
+            held.array.buffers[0] = self.buffers[0].__cuda_array_interface__["data"][0]
+            held.array.null_count = self.null_count
         columns = [(held.array, self.given)]
         if isinstance(self.given, pa.RecordBatch):
             columns = [(held.array.children[i].contents, column) for i, column in enumerate(self.given.columns)]

@@ -205,6 +205,16 @@ def test_the_whole_way_through_cupy(device, nothing_known, monkeypatch):
             ss.Statistics.from_device(given, SCHEMA)
 
 
+def test_a_copy_is_waited_for(device, nothing_known, monkeypatch):
+    """An array that is not aligned is copied, on the current stream; whoever reads it may be on another."""
+    log = []
+    fake = cupy_over(device, log)
+    fake.ndarray = lambda *_: types.SimpleNamespace(copy=lambda: (log.append("copied"), types.SimpleNamespace(view=lambda lane: lane))[1])
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    assert cupy_gpu.device().adopt(9, 3, "int64", None) == "int64"
+    assert log == ["copied", 1]
+
+
 def chains(tree):
     """Names of CuPy that its home uses, such as cuda.runtime.getDeviceCount."""
     for node in ast.walk(tree):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 import warnings
 
 import numpy as np
@@ -67,6 +68,59 @@ def test_auto_goes_on_with_the_cpu(call, way, card):
         before = card.memory.used
         assert call(stats, "auto").tolist() == expected
         assert card.memory.used > before
+
+
+def ask(stats, *texts):
+    """Ask predicates, and wait for what is compiled behind the scenes."""
+    for text in texts:
+        ss.PruningPredicate(text, SCHEMA).prune(stats)
+    for thread in threading.enumerate():
+        if thread.name == "skipstone-compile":
+            thread.join(60)
+
+
+@pytest.fixture
+def compiler(card, monkeypatch):
+    """A card whose kernels take a compiler, which may fail."""
+    function, loaded, wrong = card.function, set(), []
+
+    def compile_now(text):
+        if wrong:
+            raise wrong[0]
+        loaded.add(text)
+        return function(text)
+
+    monkeypatch.setattr(card, "ready", lambda text: text in loaded)
+    monkeypatch.setattr(card, "function", compile_now)
+    return wrong
+
+
+@pytest.mark.parametrize("wrong", [ss.DeviceError("no room for a kernel"), ss.BackendMissing("no NVRTC"), OSError("the disk is full")], ids=repr)
+def test_kernels_that_cannot_be_had(wrong, card, compiler):
+    """Told once, however many predicates ask; and tried again after `release`."""
+    host = small()
+    stats, expected = host.to_device(card), P.prune(host, "numpy").tolist()
+    compiler.append(wrong)
+    with pytest.warns(RuntimeWarning, match=f"skipstone goes on with the CPU: {wrong}") as told:
+        ask(stats, "x > 5", "x < 5 OR y > 3", "x = 3", "x > 3 AND y < 90")
+    assert len(told) == 1
+    assert P.prune(stats).tolist() == expected
+    compiler.clear()
+    stats.release()
+    ask(stats, "x > 3 AND y < 90")
+    assert P.prune(stats).tolist() == expected and card.launches
+
+
+def test_nothing_is_compiled_behind_the_scenes(card, compiler, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_COMPILE", "0")
+    stats = small().to_device(card)
+    ask(stats, "x > 3 AND y < 90")
+    P.prune(stats)
+    assert card.launches == 0
+    P.prune(stats, "cupy")
+    asked = card.launches
+    P.prune(stats)
+    assert card.launches == 2 * asked  # the kernel is there now
 
 
 def test_levels_go_on_with_the_cpu(card, monkeypatch):

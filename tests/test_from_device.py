@@ -1,5 +1,6 @@
 """Statistics of arrays that lie on a device already: whoever made them, they tell what they would tell in host memory."""
 
+import gc
 import math
 import random
 
@@ -144,6 +145,56 @@ def test_statistics_of_a_device_are_whole_statistics(where, tmp_path):
     assert indexed.device == where.name
     assert p.prune(indexed, "cupy").tolist() == p.prune(host).tolist()
     assert p.prune(stats.to_device(where), "cupy").tolist() == p.prune(host).tolist()
+
+
+@pytest.mark.parametrize("null_count, rows", [(1, 0b10), (-1, 0b10), (-1, 0b11)])
+def test_a_batch_with_null_rows_is_none(null_count, rows, where):
+    """What lies under a null row is no bound; whether there is one is told by the mask too, where nobody counted."""
+    batch = pa.record_batch({"x.min": pa.array([7, 1]), "x.max": pa.array([7, 9])})
+    with pytest.raises(ss.StatisticsError, match="has rows that are null, or may be"):
+        ss.Statistics.from_device(ArrowDevice(batch, where, rows=rows, null_count=null_count), SCHEMA, device=where)
+    counted = ss.Statistics.from_device(ArrowDevice(batch, where, rows=0b11, null_count=0), SCHEMA, device=where)
+    assert ss.PruningPredicate("x = 3", SCHEMA).prune(counted).tolist() == [False, True]
+
+
+def logged(where, monkeypatch):
+    """What a device is asked from now on."""
+    log, start, settle = [], where.start, where.settle
+    monkeypatch.setattr(where, "start", lambda *given: (log.append("start"), start(*given))[1])
+    monkeypatch.setattr(where, "settle", lambda: (log.append("settle"), settle())[1])
+    return log
+
+
+def inverted(where):
+    low, high = where.upload(np.array([1, 9, 5])), where.upload(np.array([4, 2, 8]))
+    return ss.Statistics.from_device({"x": {"min": low, "max": high}}, SCHEMA, device=where)
+
+
+def test_mended_bounds_are_there_for_every_stream(where, monkeypatch):
+    stats = inverted(where)
+    log = logged(where, monkeypatch)
+    stats.launch(ss.PruningPredicate("x = 7", SCHEMA).program)
+    assert log[-2:] == ["start", "settle"]
+
+
+@pytest.mark.parametrize("way", ["released", "dropped"])
+def test_mended_bounds_are_dropped_when_nothing_reads_them(way, where, monkeypatch):
+    stats, p = inverted(where), ss.PruningPredicate("x = 7", SCHEMA)
+    p.prune(stats, out="device")
+    kept = [c.low for c in stats._raw._columns]
+    assert len(kept) == 1
+    monkeypatch.setattr(where, "settle", lambda: kept.append(len(stats._raw._columns) if way == "released" else None))
+    if way == "released":
+        stats.release()
+        assert kept[1:] == [1] and not len(stats._raw._columns)  # waited for, and then dropped
+    else:
+        gc.disable()
+        try:
+            columns = stats._raw._columns
+            del stats
+            assert kept[1:] == [None] and not len(columns)
+        finally:
+            gc.enable()
 
 
 WRONG = {

@@ -8,6 +8,7 @@ import gc
 import pickle
 import random
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.kernels import gpu
+from skipstone.kernels.resident import Resident
 from tests.cuda_where import agree_there, here
 from tests.effort import LONG
 from tests.predicates import predicate
@@ -131,6 +133,30 @@ def test_copies_go_with_their_statistics(where):
     del stats
     gc.collect()
     assert resident.nbytes == 0
+
+
+def test_copies_do_not_wait_for_the_collector(where):
+    host, p = small(), ss.PruningPredicate("x > 7", SCHEMA)
+    gc.disable()
+    try:
+        stats = host.to_device(where)
+        p.prune(stats, "cupy")
+        copies = weakref.ref(next(iter(stats._resident._copies.values())))
+        del stats
+        assert copies() is None
+    finally:
+        gc.enable()
+
+
+def test_a_copy_that_is_released_while_its_array_goes(where, monkeypatch):
+    """Who drops an array waits for the device; others may release the copies meanwhile."""
+    resident, rows, others = Resident(where), np.arange(10), np.arange(5)
+    resident._copy(rows), resident._copy(others)
+    settle = where.settle
+    monkeypatch.setattr(where, "settle", lambda: (monkeypatch.setattr(where, "settle", settle), resident.release()))
+    del rows
+    assert resident.nbytes == 0
+    assert resident._copy(others).nbytes == others.nbytes == resident.nbytes
 
 
 def test_host_statistics_are_uploaded_for_one_call(where):
