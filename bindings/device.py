@@ -16,7 +16,6 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
-from skipstone.kernels import cupy_gpu
 from skipstone.kernels.columns import Column, Raw
 from skipstone.kernels.device import Device
 from skipstone.kernels.index import Index
@@ -34,6 +33,8 @@ def device_of(device: int | Device | None) -> Device:
         BackendMissing, DeviceError: it is not there, or cannot be used.
     """
     if device is None or isinstance(device, int):
+        from skipstone.kernels import cupy_gpu
+
         return cupy_gpu.device(device)
     if not hasattr(device, "upload"):
         raise SkipstoneError(f"device is {device!r}; expected its number, as CUDA counts them, or None")

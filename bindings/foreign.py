@@ -14,15 +14,14 @@ from skipstone.bindings.given import KEYS, leaf_named
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
-from skipstone.kernels.adopted import lanes_there
 from skipstone.kernels.columns import Column, Raw
 from skipstone.kernels.device import Device
-from skipstone.kernels.foreign import Foreign, all_of_arrow, foreign_of, lies_there
 from skipstone.kernels.kept import Kept
 from skipstone.kernels.resident import Resident
 
 if TYPE_CHECKING:
     from skipstone.bindings.statistics import Statistics
+    from skipstone.kernels.foreign import Foreign
 
 
 class ForeignBounds(Mapping[Path, Raw]):
@@ -60,6 +59,8 @@ class ForeignBounds(Mapping[Path, Raw]):
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
         """A column whose bounds lie on the device, with the planes of one that has none."""
+
+        from skipstone.kernels.adopted import lanes_there
 
         def made() -> Column:
             found = self._foreign[path]
@@ -126,6 +127,8 @@ def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | D
 
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
+    from skipstone.kernels.foreign import Foreign, foreign_of, lies_there
+
     return value if isinstance(value, Foreign) else foreign_of(value, name, device) if lies_there(value) else None
 
 
@@ -136,6 +139,8 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
     if isinstance(given, pa.Table | pa.RecordBatch):
         frame: Mapping[str, Any] = {name: given.column(name) for name in given.column_names}
     elif hasattr(given, "__arrow_c_device_array__"):
+        from skipstone.kernels.foreign import all_of_arrow
+
         frame = all_of_arrow(given)
     elif hasattr(given, "columns") and hasattr(given, "__getitem__"):
         frame = {name: given[name] for name in given.columns}

@@ -10,7 +10,6 @@ import numpy as np
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import PruningStatistics, Statistics
 from skipstone.ir.errors import PredicateError
-from skipstone.kernels import gpu
 from skipstone.kernels.planes import Mask, word_count
 from skipstone.kernels.run import Backend, Out, on_device, run_many, stays_here
 
@@ -52,6 +51,8 @@ def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | Pruni
     launches = [p.launch(stats) for p in predicates]
     if stays_here(out):
         return run_many(launches, backend).view(np.bool_)
+    from skipstone.kernels import gpu
+
     rows: Any = on_device(launches[0], backend, lambda on: gpu.many(launches, on))
     kept: Mask = rows.view(np.bool_).reshape(len(launches), word_count(stats.num_containers) * 64)[:, : stats.num_containers]
     return kept

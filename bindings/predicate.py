@@ -26,7 +26,6 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import rewritten, show
 from skipstone.ir.types import leaves_of
 from skipstone.ir.zones import zone_of
-from skipstone.kernels import gpu
 from skipstone.kernels.descend import Found, descend, found_in
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch
@@ -153,6 +152,8 @@ class PruningPredicate:
         """
         stats = self._statistics(stats)
         if not stays_here(out):
+            from skipstone.kernels import gpu
+
             places: npt.NDArray[np.int64] = self._there(stats.launch(self._prune), backend, gpu.survivors)
             return places
         found = self._descend(stats, backend, verdicts=False, dense=False)
@@ -181,6 +182,8 @@ class PruningPredicate:
     def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, out: Out, *, verdicts: bool) -> Verdicts:
         stats = self._statistics(stats)
         if not stays_here(out):
+            from skipstone.kernels import gpu
+
             there: Verdicts = self._there(stats.launch(self._both if verdicts else self._prune), backend, gpu.verdicts)
             return there
         found = self._descend(stats, backend, verdicts=verdicts, dense=True)

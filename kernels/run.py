@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
-from skipstone.kernels import cache, cupy_gpu, gpu, numba_cpu, numpy_cpu, planes, room
+from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
-from skipstone.kernels.cuda_text import Form
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
 from skipstone.kernels.resident import Resident
+
+if TYPE_CHECKING:
+    from skipstone.kernels.cuda_text import Form
 
 T = TypeVar("T")
 
@@ -114,14 +116,19 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
     if backend not in BACKENDS:
         raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
     if backend == "cupy" and launch.on is None:
+        from skipstone.kernels import cupy_gpu  # who has no GPU does not wait for its modules
+
         cupy_gpu.device()
     if not n or None not in launch.answers:
         return "none"
     if backend != "auto":
         return backend
-    alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
-    if launch.on is not None and launch.on.usable and gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
-        return "cupy"
+    if launch.on is not None and launch.on.usable:
+        from skipstone.kernels import gpu
+
+        alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
+        if gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
+            return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
     if n >= COMPILE_FROM:
@@ -136,6 +143,8 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
         launch: As in `run`; likewise the other, and what may go wrong.
     """
     if choose(launch, backend, launch.n) == "cupy":
+        from skipstone.kernels import gpu
+
         if (found := _there(launch, backend, lambda on: on.device.download(gpu.survivors(launch, on)))) is not None:
             return found, "cupy"
     result = run(launch, backend)
@@ -164,6 +173,8 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     n = launches[0].n
     lives_there = backend == "cupy" or launches[0].on is not None
     if lives_there and {choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches} | {"none"} == {"cupy", "none"}:
+        from skipstone.kernels import gpu
+
         if (there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))) is not None:
             return there
     launches = [launch.here for launch in launches]
@@ -222,10 +233,16 @@ def _place(launch: Launch) -> Resident:
     """Where a launch's inputs lie, or are uploaded for this call."""
     if launch.failed is not None:
         raise launch.failed
-    return launch.on or Resident(cupy_gpu.device())
+    if launch.on is not None:
+        return launch.on
+    from skipstone.kernels import cupy_gpu
+
+    return Resident(cupy_gpu.device())
 
 
 def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
+    from skipstone.kernels import gpu
+
     if verdicts and todo is None:
         return Result((), "cupy", on.device.download(gpu.verdicts(launch, on)))
     found = gpu.run(launch, on, todo)
