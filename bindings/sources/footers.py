@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.membership import GREGORIAN, SETTLED
 from skipstone.bindings.sources import thrift
+from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.sources.chunks import Chunks, Told, bound_of, nothing, told_of
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.forms import Bloom, Form

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.membership import GREGORIAN, SETTLED
+from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.sources.tail import Head
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
