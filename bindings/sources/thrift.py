@@ -30,10 +30,16 @@ class _Reader:
         self.at += n
         return self.data[self.at - n : self.at]
 
+    def byte(self) -> int:
+        if self.at >= len(self.data):
+            raise ThriftError(f"a byte is wanted at {self.at}, the end")
+        self.at += 1
+        return self.data[self.at - 1]
+
     def varint(self) -> int:
         value = shift = 0
         while shift < 70:
-            byte = self.take(1)[0]
+            byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -47,12 +53,12 @@ class _Reader:
     def value(self, kind: int, depth: int) -> Any:
         if depth > DEEPEST:
             raise ThriftError(f"structures are nested more than {DEEPEST} deep")
+        if I16 <= kind <= I64:
+            return self.signed()
         if kind in (BOOL_TRUE, BOOL_FALSE):
             return kind == BOOL_TRUE
         if kind == BYTE:
-            return self.take(1)[0]
-        if kind in (I16, I32, I64):
-            return self.signed()
+            return self.byte()
         if kind == DOUBLE:
             return struct.unpack("<d", self.take(8))[0]
         if kind == BINARY:
@@ -64,7 +70,7 @@ class _Reader:
         raise ThriftError(f"type {kind} is not expected in a footer")
 
     def items(self, depth: int) -> list[Any] | bytes:
-        head = self.take(1)[0]
+        head = self.byte()
         size, kind = head >> 4, head & 15
         if size == 15:
             size = self.varint()
@@ -79,7 +85,7 @@ class _Reader:
     def struct(self, depth: int) -> dict[int, Any]:
         out: dict[int, Any] = {}
         field = 0
-        while head := self.take(1)[0]:
+        while head := self.byte():
             field = field + (head >> 4) if head >> 4 else self.signed()
             if field in out or not 0 < field < 1 << 15:
                 raise ThriftError(f"field {field} is there twice, or has no such number")
