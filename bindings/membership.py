@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.ir.node import Path
 from skipstone.ir.types import PER_SECOND, DType, Kind, from_arrow, plain
 from skipstone.kernels.bounds import bounds_of
@@ -24,10 +25,6 @@ from skipstone.kernels.planes import Mask
 BLOCK: Final = 32  # bytes; a filter is a row of blocks of eight 32-bit words, and a value sets one bit in each word of one block
 SALT: Final = np.array([0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32)
 AT_ONCE: Final = 1 << 17  # pairs of container and value that are probed in one step
-# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
-# from ours before these days (2299161 in Julian days; zones settle by 1900). What they hashed is another number too.
-GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
-SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
 def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.BooleanArray | None:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skipstone.bindings.sources.thrift import ThriftError, exact_flags, read_struct
+from skipstone.bindings.sources.thrift import MAX_EXACT, MIN_EXACT, STATISTICS, ThriftError, column_chunks, read_struct
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def footer(tmp_path_factory):
 
 
 def test_reads_a_footer(footer):
-    assert exact_flags(footer) == [[(True, True)] * 3] * 2
+    assert [[[c[STATISTICS][f] for f in (MIN_EXACT, MAX_EXACT)] for c in group] for group in column_chunks(footer)] == [[[True, True]] * 3] * 2
     assert read_struct(footer)[3] == 2  # num_rows
 
 
@@ -32,7 +32,7 @@ def test_mutated_footers(footer):
             if data:
                 data[rng.randrange(len(data))] = rng.randrange(256)
         try:
-            exact_flags(bytes(data))
+            column_chunks(bytes(data))
         except ThriftError:
             refused += 1
     assert refused > 500

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from skipstone.bindings.membership import GREGORIAN, SETTLED
+from skipstone.bindings.sources import thrift
+from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.sources.chunks import Chunks, Told, bound_of, nothing, told_of
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.forms import Bloom, Form
-from skipstone.bindings.sources.stored import POWERS, UNITS, logical_of, stored_as, way_of
-from skipstone.bindings.sources.tail import REFUSED, Head, Tail, read_tail
-from skipstone.bindings.sources.thrift import Flags, ThriftError, exact_flags
+from skipstone.bindings.sources.stored import POWERS, UNITS, logical_of, way_of
+from skipstone.bindings.sources.tail import REFUSED, Head, Tail, read_tail, stored_as
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -34,8 +34,8 @@ READERS: Final = 16  # footers fetched at a time, where most of that is waiting 
 # Seconds for a footer, of a few, from which on it is. Files in memory take 50 us each, and 190 from 16 threads, which wait
 # for the interpreter instead.
 SLOW, FEW = 0.001, 16
-# Bytes of footers for which no loop is compiled; and those that take pyarrow longer than compiling does, some 3 s.
-SMALL, MANY = 1 << 17, 1 << 24
+# Bytes of footers for which no loop is compiled; and those that Python would take more than a second for, and keep 40 MB of.
+SMALL, MANY = 1 << 17, 1 << 22
 
 Progress = Callable[[int, int], None]
 
@@ -149,7 +149,6 @@ class FooterPart:
         self._told_as = _whole(np.asarray(g, np.int64) for g in groups)  # its number in the footer that tells of it
         self.group = np.where(self._head < 0, UNKNOWN, np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts))
         self.rows = self._of_groups("rows")
-        self._exact: dict[int, Flags] = {}
 
     def _of_groups(self, name: str) -> Ints:
         """What footers say of each row group; -1 is unknown."""
@@ -159,6 +158,7 @@ class FooterPart:
     @cached_property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group; -1 is unknown."""
+        _ = self._chunks  # so that the loop reads many footers, not Python
         return self._of_groups("nbytes")
 
     @cached_property
@@ -185,7 +185,7 @@ class FooterPart:
         at = np.flatnonzero(which)
         for i, owner, group, column in zip(*(a.tolist() for a in (at, self.owner[at], self._told_as[at], place[at])), strict=True):
             footer = self.footers[owner]
-            if footer.tail is not None:
+            if footer.tail is not None and footer.tail.may_ask(group, column):
                 yield i, footer, footer.tail.metadata.row_group(group).column(column)
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
@@ -235,7 +235,9 @@ class FooterPart:
         slots, _, there = self._chunks.of(self.owner, self._told_as, place)
         known, true = ([slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)] for more in (0, TRUTHS))
         for i in np.flatnonzero((place >= 0) & ~there).tolist():
-            for side, flag in enumerate(self._flags(int(self.owner[i]), int(self._told_as[i]), int(place[i]))):
+            tail = self.footers[self.owner[i]].tail
+            stats = {} if tail is None else tail.chunk(int(self._told_as[i]), int(place[i])).get(thrift.STATISTICS, {})
+            for side, flag in enumerate(_flag(stats, f) for f in (thrift.MIN_EXACT, thrift.MAX_EXACT)):
                 known[side][i], true[side][i] = flag is not None, bool(flag)
         low, high = (pa.array(values, mask=~mask) for values, mask in zip(true, known, strict=True))
         return low, high
@@ -253,18 +255,11 @@ class FooterPart:
                 found[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
         return {i: Bloom(*where, kind) for i, where in sorted(found.items()) if (kind := stored[form[i]]) is not None}
 
-    def _flags(self, owner: int, group: int, column: int) -> tuple[bool | None, bool | None]:
-        """Whether bounds of a chunk that the loop was not asked about occur."""
-        flags = self._exact.get(owner)
-        if flags is None:
-            tail = self.footers[owner].tail
-            assert tail is not None
-            try:
-                flags = exact_flags(tail.data.tobytes())
-            except ThriftError:
-                flags = []
-            self._exact[owner] = flags
-        return flags[group][column] if group < len(flags) and column < len(flags[group]) else (None, None)
+
+def _flag(stats: thrift.Said, field: int) -> bool | None:
+    """Whether a bound occurs; None: that is not said."""
+    found = stats.get(field) if isinstance(stats, dict) else None
+    return found if isinstance(found, bool) else None
 
 
 def _whole(arrays: Iterable[Ints]) -> Ints:

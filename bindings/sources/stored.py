@@ -9,11 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.membership import GREGORIAN, SETTLED
+from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.sources.tail import Head
 
-PHYSICAL: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # by Parquet's number
-SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # of a value; 0: any
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # that Python has dates for
@@ -48,12 +46,6 @@ def way_of(head: Head, column: int, kind: pa.DataType) -> Way | None:
     if not head.trusted or found.logical_type is None:
         return None
     return _way(*head.physical[column], found.logical_type.to_json(), kind)
-
-
-def stored_as(physical: str, length: int) -> tuple[int, int]:
-    """Parquet's number of a type, and how many bytes a value has; 0: any number."""
-    number = PHYSICAL.index(physical)
-    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else SIZES[number]
 
 
 @cache

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.files import Files, in_folder
-from skipstone.bindings.sources.footers import Footer
+from skipstone.bindings.sources.footers import MANY, Footer
 from skipstone.bindings.sources.tail import REFUSED, Tail, read_tail
 from skipstone.bindings.work import Meter
 
@@ -66,8 +66,12 @@ def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summ
     path = in_folder(folder, "_metadata")
     time = filesystem.get_file_info(path).mtime_ns
     tail = None if time is None else _read(path, filesystem, meter)
+    if tail is not None and len(tail.data) >= MANY:
+        tail.lay_out()
     metadata = None if tail is None else tail.metadata
     if time is None or tail is None or metadata is None or not metadata.num_row_groups or not metadata.num_columns:
+        return None
+    if not all(tail.may_ask(g, c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)):
         return None
     groups: dict[str, list[int]] = {}
     for g in range(metadata.num_row_groups):

@@ -2,7 +2,7 @@
 
 What a footer says of the whole file is its *head*: columns, writer, notes. Files of one writer often say the same to the byte,
 and then share it. What it says of row groups is laid out by a compiled loop where that is there (kernels/footer_layout.py);
-pyarrow makes its own of all of it where that is not, and for whoever reads the file.
+where that is not, pyarrow is asked, of what Python has looked at first (bindings/sources/thrift.py).
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from __future__ import annotations
 import re
 import struct
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skipstone.bindings.sources import thrift
 from skipstone.bindings.sources.calendar import is_julian
-from skipstone.bindings.sources.files import Ints
+from skipstone.bindings.sources.files import UNKNOWN, Ints
+from skipstone.bindings.sources.thrift import Said, ThriftError, column_chunks
 from skipstone.kernels.footer_layout import Layout, is_there, layout_of
+from skipstone.kernels.footer_loops import LARGEST
 from skipstone.kernels.spans import Bytes
 
 FETCHED: Final = 1 << 16  # bytes from a file's end that are asked for at first
 MAGIC: Final = b"PAR1"
 LONGEST: Final = 1 << 26  # bytes of a footer, from which on it is left to pyarrow
 REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
+PHYSICAL: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # by Parquet's number
+SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # of a value; 0: any
 # Writers whose bounds pyarrow trusts in all orders (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251): these
 # versions, and all that have another name.
 TRUSTED: Final = re.compile(
@@ -49,6 +54,12 @@ class Head:
         """Parquet's type and fixed length of each Parquet column."""
         found = self.metadata.schema
         return tuple((c.physical_type, c.length) for c in map(found.column, range(len(found))))
+
+    @cached_property
+    def levels(self) -> tuple[tuple[int, int], ...]:
+        """The greatest repetition and definition level of each Parquet column."""
+        found = self.metadata.schema
+        return tuple((c.max_repetition_level, c.max_definition_level) for c in map(found.column, range(len(found))))
 
     @cached_property
     def writer(self) -> str | None:
@@ -133,8 +144,48 @@ class Tail:
         """Compressed bytes of each row group."""
         if self.layout is not None:
             return self.layout.nbytes
-        groups = map(self.metadata.row_group, range(self.metadata.num_row_groups))
-        return np.array([sum(g.column(i).total_compressed_size for i in range(g.num_columns)) for g in groups], np.int64)
+        sizes: list[list[Any]] = [[chunk.get(thrift.BYTES) for chunk in group] for group in self.chunks]
+        if len(sizes) != self.metadata.num_row_groups:
+            return np.full(self.metadata.num_row_groups, UNKNOWN)
+        return np.array([sum(g) if all(type(n) is int and 0 <= n <= LARGEST for n in g) else UNKNOWN for g in sizes], np.int64)
+
+    @cached_property
+    def chunks(self) -> list[list[Said]]:
+        """What it says of column chunks, of each row group, as it says it; nothing where that is not certain."""
+        try:
+            return column_chunks(self.data.tobytes())
+        except ThriftError:
+            return []
+
+    def chunk(self, group: int, column: int) -> Said:
+        """What it says of one of them."""
+        found = self.chunks
+        return found[group][column] if group < len(found) and column < len(found[group]) else {}
+
+    def may_ask(self, group: int, column: int) -> bool:
+        """Whether pyarrow (26.0) can be asked about a column chunk: some that are damaged end the process.
+
+        Such are chunks of another type than the schema's, with a bound of fewer bytes than a value has, or with more or fewer
+        counts of levels than there are. Of footers that the loop has read, nobody asks about the first two; the third is not looked for there.
+        """
+        return self.layout is not None or self._is_sound(self.chunk(group, column), column)
+
+    def _is_sound(self, said: Said, column: int) -> bool:
+        if column >= len(self.head.physical):
+            return False
+        number, size = stored_as(*self.head.physical[column])
+        stats, sizes = said.get(thrift.STATISTICS, {}), said.get(thrift.SIZES, {})
+        if said.get(thrift.TYPE) != number or not isinstance(stats, dict) or (thrift.UNENCODED in sizes and PHYSICAL[number] != "BYTE_ARRAY"):
+            return False
+        bounds = [stats[f] for f in (thrift.OLD_MIN, thrift.OLD_MAX, thrift.MIN, thrift.MAX) if f in stats]
+        counts = zip((sizes.get(f, ()) for f in (thrift.REPEATED, thrift.DEFINED)), self.head.levels[column], strict=True)
+        return all(isinstance(b, bytes) and (not size or len(b) == size) for b in bounds) and all(not c or len(c) == most + 1 for c, most in counts)
+
+
+def stored_as(physical: str, length: int) -> tuple[int, int]:
+    """Parquet's number of a type, and how many bytes a value has; 0: any number."""
+    number = PHYSICAL.index(physical)
+    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else SIZES[number]
 
 
 def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> tuple[Tail, int]:

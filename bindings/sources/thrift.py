@@ -9,6 +9,7 @@ Source: Apache Thrift, `doc/specs/thrift-compact-protocol.md`; Apache Parquet, `
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, Final
 
 DEEPEST: Final = 32  # nested structures; a footer needs about six
@@ -29,10 +30,16 @@ class _Reader:
         self.at += n
         return self.data[self.at - n : self.at]
 
+    def byte(self) -> int:
+        if self.at >= len(self.data):
+            raise ThriftError(f"a byte is wanted at {self.at}, the end")
+        self.at += 1
+        return self.data[self.at - 1]
+
     def varint(self) -> int:
         value = shift = 0
         while shift < 70:
-            byte = self.take(1)[0]
+            byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -46,12 +53,12 @@ class _Reader:
     def value(self, kind: int, depth: int) -> Any:
         if depth > DEEPEST:
             raise ThriftError(f"structures are nested more than {DEEPEST} deep")
+        if I16 <= kind <= I64:
+            return self.signed()
         if kind in (BOOL_TRUE, BOOL_FALSE):
             return kind == BOOL_TRUE
         if kind == BYTE:
-            return self.take(1)[0]
-        if kind in (I16, I32, I64):
-            return self.signed()
+            return self.byte()
         if kind == DOUBLE:
             return struct.unpack("<d", self.take(8))[0]
         if kind == BINARY:
@@ -62,8 +69,8 @@ class _Reader:
             return self.struct(depth)
         raise ThriftError(f"type {kind} is not expected in a footer")
 
-    def items(self, depth: int) -> list[Any]:
-        head = self.take(1)[0]
+    def items(self, depth: int) -> list[Any] | bytes:
+        head = self.byte()
         size, kind = head >> 4, head & 15
         if size == 15:
             size = self.varint()
@@ -71,13 +78,17 @@ class _Reader:
             raise ThriftError(f"a list of {size} items does not fit")
         if kind in (BOOL_TRUE, BOOL_FALSE):
             return [b == 1 for b in self.take(size)]
+        if kind == BYTE:
+            return self.take(size)
         return [self.value(kind, depth + 1) for _ in range(size)]
 
     def struct(self, depth: int) -> dict[int, Any]:
         out: dict[int, Any] = {}
         field = 0
-        while head := self.take(1)[0]:
+        while head := self.byte():
             field = field + (head >> 4) if head >> 4 else self.signed()
+            if field in out or not 0 < field < 1 << 15:
+                raise ThriftError(f"field {field} is there twice, or has no such number")
             out[field] = self.value(head & 15, depth + 1)
         return out
 
@@ -101,26 +112,56 @@ def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
     return reader.struct(0), reader.at
 
 
-# parquet.thrift: FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.statistics,
-# Statistics.is_max_value_exact and is_min_value_exact.
-ROW_GROUPS, COLUMNS, META_DATA, STATISTICS, MAX_EXACT, MIN_EXACT = 4, 1, 3, 12, 7, 8
+# parquet.thrift. Fields of the footer that lead to column chunks.
+ROW_GROUPS, COLUMNS, META_DATA, KEY = 4, 1, 3, 8
+# Of ColumnMetaData, and of its Statistics and SizeStatistics.
+TYPE, BYTES, STATISTICS, SIZES = 1, 7, 12, 16
+OLD_MAX, OLD_MIN, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 5, 6, 7, 8
+UNENCODED, REPEATED, DEFINED = 1, 2, 3
+# Lists of the footer, of a row group, of a column chunk's metadata: field -> what Python makes of an item. Arrow's reader takes
+# the items for that, whatever they say they are.
+LISTS: Final[tuple[dict[int, type], ...]] = (
+    {2: dict, ROW_GROUPS: dict, 5: dict, 7: dict},
+    {COLUMNS: dict, 4: dict},
+    {2: int, 3: bytes, 8: dict, 13: dict},
+)
 
-Flags = list[list[tuple[bool | None, bool | None]]]  # of row groups, of Parquet columns: of min and max
+Said = dict[int, Any]
 
 
-def exact_flags(footer: bytes) -> Flags:
-    """Per row group and column: whether min and max are values that occur, None where the footer does not say.
+def column_chunks(footer: bytes) -> list[list[Said]]:
+    """What a footer says of its column chunks: fields of ColumnMetaData, per row group and column; none where they are encrypted.
 
     Raises:
-        ThriftError: the bytes are not a Parquet footer.
+        ThriftError: the bytes are not a Parquet footer, or one that Arrow's reader may take for another.
     """
-    groups = read_struct(footer).get(ROW_GROUPS, [])
-    try:
-        return [[_flags(c.get(META_DATA, {}).get(STATISTICS, {})) for c in g.get(COLUMNS, [])] for g in groups]
-    except (AttributeError, TypeError):
-        raise ThriftError("a field has another type than a Parquet footer's") from None
+    whole = read_struct(footer)
+    _check(whole, LISTS[0])
+    out = []
+    for group in whole.get(ROW_GROUPS, []):
+        _check(group, LISTS[1])
+        out.append([_chunk(chunk) for chunk in group.get(COLUMNS, [])])
+    return out
 
 
-def _flags(statistics: dict[int, Any]) -> tuple[bool | None, bool | None]:
-    low, high = statistics.get(MIN_EXACT), statistics.get(MAX_EXACT)
-    return (low if isinstance(low, bool) else None), (high if isinstance(high, bool) else None)
+def _chunk(chunk: Said) -> Said:
+    _check(_inner(_inner(chunk, KEY), 2), {1: bytes})
+    said = _inner(chunk, META_DATA)
+    _check(said, LISTS[2])
+    _check(_inner(said, SIZES), {REPEATED: int, DEFINED: int})
+    _check(_inner(said, 17), {2: int})
+    return {} if KEY in chunk else {field: said[field] for field in (TYPE, BYTES, STATISTICS, SIZES) if field in said}
+
+
+def _inner(outer: Said, field: int) -> Said:
+    found = outer.get(field, {})
+    if not isinstance(found, dict):
+        raise ThriftError(f"field {field} is no structure")
+    return found
+
+
+def _check(found: Said, lists: Mapping[int, type]) -> None:
+    for field, kind in lists.items():
+        items = found.get(field)
+        if items is not None and (not isinstance(items, list) or not all(type(i) is kind for i in items)):
+            raise ThriftError(f"field {field} is no list of what a Parquet footer has there")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from skipstone.bindings.membership import SETTLED
+from skipstone.bindings.sources.calendar import SETTLED
 from skipstone.bindings.spark.session import is_connect
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError

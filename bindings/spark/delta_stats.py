@@ -31,7 +31,7 @@ ZONED: Final = r":.*[A-Za-z+-]"
 LAST: Final = {True: "timestamp_micros(9223372036854775807L)", False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.775807'"}
 LATE: Final = {True: "timestamp_micros(9223372036794774807L)", False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.774807'"}
 EARLY: Final = {True: "timestamp_micros(-9223372036794775808L)", False: "TIMESTAMP_NTZ'-290308-12-21 20:00:05.224192'"}
-SETTLED: Final = {True: "TIMESTAMP'1972-01-08 00:00:00Z'", False: "TIMESTAMP_NTZ'1972-01-08 00:00:00'"}
+WHOLE_MINUTES: Final = {True: "TIMESTAMP'1972-01-08 00:00:00Z'", False: "TIMESTAMP_NTZ'1972-01-08 00:00:00'"}
 
 
 def delta_statistics(df_or_schema: DataFrame | StructType, schema: pa.Schema | StructType) -> Mapping[str, Column]:
@@ -202,7 +202,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
     def _widened(self, c: Column, zoned: bool, high: bool) -> Column:
         """A time that was cut to milliseconds, and before zones settled maybe to minutes."""
         F = self._F
-        early = c < F.expr(SETTLED[zoned])
+        early = c < F.expr(WHOLE_MINUTES[zoned])
         if high:
             more = F.when(early, c + F.expr("INTERVAL '60.001' SECOND")).otherwise(c + F.expr("INTERVAL '0.001' SECOND"))
             return F.when(c > F.expr(LATE[zoned]), F.expr(LAST[zoned])).otherwise(more)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
-SETTLED: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+WHOLE_MINUTES: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
 EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
@@ -208,7 +208,7 @@ def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
 def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
     """Bounds that were cut to milliseconds: an upper one may be exceeded by less than one more; an early one by a minute."""
     values = ticks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    early = np.where(values < SETTLED, MINUTE, 0)
+    early = np.where(values < WHOLE_MINUTES, MINUTE, 0)
     if high:
         more = early + MILLISECOND
         values = np.where(values > np.iinfo(np.int64).max - more, np.iinfo(np.int64).max, values + more)
@@ -312,7 +312,7 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
 def _instant(local: int, zone: dt.tzinfo) -> int | None:
     """The instant that Spark takes a clock's time for: when the clock shows it twice the first, when never that much later."""
     certain = to_instant(local, zone)
-    if certain is not None or local < SETTLED:
+    if certain is not None or local < WHOLE_MINUTES:
         return certain
     try:
         offset = (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local)).replace(tzinfo=zone).utcoffset()
