@@ -59,7 +59,6 @@ class ForeignBounds(Mapping[Path, Raw]):
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
         """A column whose bounds lie on the device, with the planes of one that has none."""
-
         from skipstone.kernels.adopted import lanes_there
 
         def made() -> Column:

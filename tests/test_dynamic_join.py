@@ -186,6 +186,7 @@ CASES = [
     ({"on": "x"}, ss.UnknownColumn, "names 'x'"),
     ({"on": []}, ss.PredicateError, "expected names of keys"),
     ({"on": 5}, ss.PredicateError, "on is 5"),
+    ({"on": "k", "how": "not in", "null_safe": True}, ss.PredicateError, "NOT IN compares by ="),
     ({"on": "k", "how": "cross"}, ss.DynamicFilterError, "the join is 'cross'"),
     ({"on": {"k": "s"}}, ss.UnsupportedForm, "Spark"),
 ]

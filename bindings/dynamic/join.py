@@ -143,6 +143,10 @@ def join_explained(
     """`join`, with the plan and the filters beside the rows."""
     session = Session(timezone, ansi, case_sensitive)
     steps = _steps(dim, on, how, where_dim, columns_dim)
+    if null_safe and any(step.how == "not in" for step in steps):
+        raise PredicateError(
+            "NOT IN compares by =, and null_safe=True asks for <=>; expected one of them: write how='anti' with null_safe=True, or leave null_safe out"
+        )
     wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(fact, DynamicTable)
     schema = fact.schema if isinstance(fact, DynamicTable) else table_of(fact).schema
     filters = tuple(f for step in steps if wanted and (f := step.expect(schema, session)) is not None)

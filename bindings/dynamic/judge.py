@@ -71,6 +71,8 @@ def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
     data, n = of.data, stats.num_containers
     if data.empty:
         return np.full(n, Verdict.ALWAYS, np.uint8)
+    if data.null_safe:  # NOT IN compares by `=`: nobody knows what was meant
+        return np.full(n, Verdict.MAYBE, np.uint8)
     if data.state.blank:
         return np.full(n, Verdict.NEVER, np.uint8)
     if not data.exact:
