@@ -15,7 +15,9 @@ from bench.results import FOLDER, LATEST, as_json, load, machine, save
 from bench.show import show
 from bench.workloads import USUAL, WORKLOADS
 
-ABOUT = "\n".join(f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items())
+ABOUT = "\n".join(
+    f"  {name:<12}{(run.__doc__ or '').splitlines()[0]}" for name, run in WORKLOADS.items()
+)
 COMMANDS = f"""workloads (those of a usual run: {", ".join(USUAL)}):
 {ABOUT}
 
@@ -34,14 +36,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])
-    options = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=COMMANDS, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("workload", nargs="*", help="what to measure; if none is named a usual run, and all with --full")
-    options.add_argument("--full", action="store_true", help="the large sizes, more rounds, more contestants")
+    options = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        epilog=COMMANDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument(
+        "workload",
+        nargs="*",
+        help="what to measure; if none is named a usual run, and all with --full",
+    )
+    options.add_argument(
+        "--full", action="store_true", help="the large sizes, more rounds, more contestants"
+    )
     options.add_argument("--rounds", type=int, help="rounds of each workload")
-    options.add_argument("--containers", type=int, default=Options.containers, help="containers at most (default: 10 million)")
+    options.add_argument(
+        "--containers",
+        type=int,
+        default=Options.containers,
+        help="containers at most (default: 10 million)",
+    )
     options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options.add_argument(
-        "--save", action="store_true", help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}"
+        "--save",
+        action="store_true",
+        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}",
     )
     asked = options.parse_args(given)
     for name in asked.workload:
@@ -52,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.rounds is not None and asked.rounds < 1:
         options.error(f"--rounds is {asked.rounds}; expected at least 1")
     names = asked.workload or (WORKLOADS if asked.full else USUAL)
-    return _measure(list(names), Options(asked.full, asked.rounds, asked.containers), asked.json, asked.save)
+    return _measure(
+        list(names), Options(asked.full, asked.rounds, asked.containers), asked.json, asked.save
+    )
 
 
 def _measure(names: list[str], options: Options, json: Path | None, keep: bool) -> int:
     where = machine()
-    print(f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, Python {where['python']}, load {where['load']}, {where['date']}")
+    print(
+        f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, Python {where['python']}, load {where['load']}, {where['date']}"
+    )
     measured, met = {}, True
     for name in names:
         report = WORKLOADS[name](options)
@@ -94,7 +118,9 @@ def _command(name: str, given: list[str]) -> int:
     else:
         options.add_argument("results", type=Path, nargs="?", default=LATEST)
     if name == "plot":
-        options.add_argument("--to", type=Path, metavar="FOLDER", help="where to (default: beside the results)")
+        options.add_argument(
+            "--to", type=Path, metavar="FOLDER", help="where to (default: beside the results)"
+        )
     asked = options.parse_args(given)
     try:
         if name == "compare":
@@ -107,7 +133,10 @@ def _command(name: str, given: list[str]) -> int:
     if name == "table":
         print(markdown(results))
     else:
-        print("written: " + ", ".join(path.name for path in draw(results, asked.to or asked.results.parent)))
+        print(
+            "written: "
+            + ", ".join(path.name for path in draw(results, asked.to or asked.results.parent))
+        )
     return 0
 
 

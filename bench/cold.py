@@ -73,7 +73,9 @@ def _process(environment: dict[str, str]) -> dict[str, float]:
 
 def _python(*arguments: str, environment: dict[str, str] | None = None) -> str:
     """What a fresh process prints."""
-    return subprocess.run([sys.executable, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def compiling(options: Options) -> Report:
@@ -82,15 +84,43 @@ def compiling(options: Options) -> Report:
     report = Report("milliseconds until a fresh process has a kernel")
     imports = Timing(tuple(float(_python("-c", IMPORT)) for _ in range(options.rounds or 9)))
     names = [name for name in compiled if name != YARDSTICK]
-    report.rows = [{"": "import skipstone, over numpy and pyarrow", "compiled": "", "from disk": imports.median * 1e3}]
-    report.rows += [{"": k, "compiled": statistics.median(compiled[k]) * 1e3, "from disk": statistics.median(loaded[k]) * 1e3} for k in names]
+    report.rows = [
+        {
+            "": "import skipstone, over numpy and pyarrow",
+            "compiled": "",
+            "from disk": imports.median * 1e3,
+        }
+    ]
+    report.rows += [
+        {
+            "": k,
+            "compiled": statistics.median(compiled[k]) * 1e3,
+            "from disk": statistics.median(loaded[k]) * 1e3,
+        }
+        for k in names
+    ]
     report.time("import skipstone", imports)
     for how, found in (("compiled", compiled), ("from disk", loaded)):
         for name in names:
-            report.time(f"{name}, {how}", Timing(tuple(found[name])), (YARDSTICK, Timing(tuple(found[YARDSTICK]))))
+            report.time(
+                f"{name}, {how}",
+                Timing(tuple(found[name])),
+                (YARDSTICK, Timing(tuple(found[YARDSTICK]))),
+            )
     worst = max(row["from disk"] for row in report.rows if row[""] in KINDS)
-    report.requirements.append(Requirement("import skipstone, over numpy and pyarrow, ms: median", imports.median * 1e3, 150, at_most=True))
-    report.requirements.append(Requirement("A kernel from disk, after the first, ms: the slowest", worst, 100, at_most=True))
+    report.requirements.append(
+        Requirement(
+            "import skipstone, over numpy and pyarrow, ms: median",
+            imports.median * 1e3,
+            150,
+            at_most=True,
+        )
+    )
+    report.requirements.append(
+        Requirement(
+            "A kernel from disk, after the first, ms: the slowest", worst, 100, at_most=True
+        )
+    )
     return report
 
 

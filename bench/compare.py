@@ -39,11 +39,19 @@ class Change:
     @property
     def slower(self) -> bool:
         """Whether each median lies beyond nine tenths of the other run's rounds, and beyond the tolerance."""
-        return self.new.median > self.old.q90 and self.new.q10 > self.old.median and self.times > 1 + TOLERANCE
+        return (
+            self.new.median > self.old.q90
+            and self.new.q10 > self.old.median
+            and self.times > 1 + TOLERANCE
+        )
 
     @property
     def faster(self) -> bool:
-        return self.new.median < self.old.q10 and self.new.q90 < self.old.median and self.times < 1 / (1 + TOLERANCE)
+        return (
+            self.new.median < self.old.q10
+            and self.new.q90 < self.old.median
+            and self.times < 1 / (1 + TOLERANCE)
+        )
 
 
 @dataclass
@@ -64,12 +72,19 @@ class Comparison:
 
     def __str__(self) -> str:
         out = []
-        for title, chosen in (("slower", self.slower), ("faster", [c for c in self.changes if c.faster])):
+        for title, chosen in (
+            ("slower", self.slower),
+            ("faster", [c for c in self.changes if c.faster]),
+        ):
             if chosen:
-                out.append(f"{title} by more than the spread:\n\n{table([_row(c) for c in sorted(chosen, key=lambda c: -abs(c.times - 1))])}\n")
+                out.append(
+                    f"{title} by more than the spread:\n\n{table([_row(c) for c in sorted(chosen, key=lambda c: -abs(c.times - 1))])}\n"
+                )
         slower, faster = len(self.slower), sum(c.faster for c in self.changes)
         same = len(self.changes) - slower - faster
-        out.append(f"{len(self.changes)} figures compared: {slower} slower, {faster} faster, {same} within the spread.")
+        out.append(
+            f"{len(self.changes)} figures compared: {slower} slower, {faster} faster, {same} within the spread."
+        )
         return "\n".join([*self.notes, *([""] if self.notes else []), *out])
 
 
@@ -86,23 +101,41 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
         differences = _differences(*ran)
         found.notes += [f"{name}: {d}" for d in differences]
         if a.get("containers") != b.get("containers"):
-            found.notes.append(f"{name}: not compared, {_size(a)} were measured and then {_size(b)}")
+            found.notes.append(
+                f"{name}: not compared, {_size(a)} were measured and then {_size(b)}"
+            )
             continue
         same_machine = bool(ran[0]) and all(ran[0].get(key) == ran[1].get(key) for key in SAME)
-        found.changes += _changes(name, a.get("timings", ()), b.get("timings", ()), same_machine, found.notes)
+        found.changes += _changes(
+            name, a.get("timings", ()), b.get("timings", ()), same_machine, found.notes
+        )
         found.notes += [f"{name}: no longer met: {text}" for text in _broken(a, b)]
     return found
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if not old or not new:
-        return ["the old results do not say where they ran" if not old else "the new results do not say where they ran"]
-    out = [f"{key} was {old.get(key)}, is {new.get(key)}" for key in SAME if old.get(key) != new.get(key)]
+        return [
+            "the old results do not say where they ran"
+            if not old
+            else "the new results do not say where they ran"
+        ]
+    out = [
+        f"{key} was {old.get(key)}, is {new.get(key)}"
+        for key in SAME
+        if old.get(key) != new.get(key)
+    ]
     for ran, which in ((old, "old"), (new, "new")):
         if (ran.get("load") or 0) > BUSY * (ran.get("cpus") or 1):
-            out.append(f"the {which} run shared its {ran['cpus']} CPUs with other work: load {ran['load']}")
+            out.append(
+                f"the {which} run shared its {ran['cpus']} CPUs with other work: load {ran['load']}"
+            )
     versions = old.get("versions", {}), new.get("versions", {})
-    return out + [f"{p} was {versions[0].get(p)}, is {v}" for p, v in versions[1].items() if versions[0].get(p) != v]
+    return out + [
+        f"{p} was {versions[0].get(p)}, is {v}"
+        for p, v in versions[1].items()
+        if versions[0].get(p) != v
+    ]
 
 
 def _size(workload: Mapping[str, Any]) -> str:
@@ -110,7 +143,13 @@ def _size(workload: Mapping[str, Any]) -> str:
     return "an unknown number of containers" if n is None else f"{n:,} containers"
 
 
-def _changes(workload: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], same_machine: bool, notes: list[str]) -> list[Change]:
+def _changes(
+    workload: str,
+    old: Sequence[Mapping[str, Any]],
+    new: Sequence[Mapping[str, Any]],
+    same_machine: bool,
+    notes: list[str],
+) -> list[Change]:
     before, after = ({t["name"]: t for t in timings} for timings in (old, new))
     out, without, few = [], [], []
     for name, b in after.items():
@@ -120,15 +159,39 @@ def _changes(workload: str, old: Sequence[Mapping[str, Any]], new: Sequence[Mapp
         if min(a["seconds"]["rounds"], b["seconds"]["rounds"]) < ROUNDS:
             few.append(name)
         elif a["to_reference"] and b["to_reference"] and a["reference"] == b["reference"]:
-            out.append(Change(workload, name, b["engine"], f"x {b['reference']}", Spread(**a["to_reference"]), Spread(**b["to_reference"])))
+            out.append(
+                Change(
+                    workload,
+                    name,
+                    b["engine"],
+                    f"x {b['reference']}",
+                    Spread(**a["to_reference"]),
+                    Spread(**b["to_reference"]),
+                )
+            )
         elif same_machine:
-            out.append(Change(workload, name, b["engine"], "seconds", Spread(**a["seconds"]), Spread(**b["seconds"])))
+            out.append(
+                Change(
+                    workload,
+                    name,
+                    b["engine"],
+                    "seconds",
+                    Spread(**a["seconds"]),
+                    Spread(**b["seconds"]),
+                )
+            )
         else:
             without.append(name)
-    for names, why in ((without, "for want of a common reference"), (few, f"fewer than {ROUNDS} rounds")):
+    for names, why in (
+        (without, "for want of a common reference"),
+        (few, f"fewer than {ROUNDS} rounds"),
+    ):
         if names:
             notes.append(f"{workload}: not compared, {why}: {', '.join(names)}")
-    for gone, which in ((before.keys() - after.keys(), "old"), (after.keys() - before.keys(), "new")):
+    for gone, which in (
+        (before.keys() - after.keys(), "old"),
+        (after.keys() - before.keys(), "new"),
+    ):
         if gone:
             notes.append(f"{workload}: only in the {which} results: {', '.join(sorted(gone))}")
     return out
@@ -146,7 +209,13 @@ def _subject(requirement: Mapping[str, Any]) -> str:
 
 
 def _row(c: Change) -> dict[str, Any]:
-    return {"": f"{c.workload}: {c.name}", "old": _spread(c.old, c.unit), "new": _spread(c.new, c.unit), "unit": _unit(c.unit), "times": c.times}
+    return {
+        "": f"{c.workload}: {c.name}",
+        "old": _spread(c.old, c.unit),
+        "new": _spread(c.new, c.unit),
+        "unit": _unit(c.unit),
+        "times": c.times,
+    }
 
 
 def _unit(unit: str) -> str:

@@ -60,7 +60,13 @@ def delta(options: Options) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("stats_parsed", "JSON"):
             write_log(Path(folder) / kind, n, parsed=kind == "stats_parsed")
-            _load(report, str(Path(folder) / kind), kind, n, options.rounds or (7 if options.full else 3))
+            _load(
+                report,
+                str(Path(folder) / kind),
+                kind,
+                n,
+                options.rounds or (7 if options.full else 3),
+            )
         _from_disk(report, Path(folder), n)
         _plans(report, str(Path(folder) / "stats_parsed"), n, options.rounds or 15)
         _refresh(report, Path(folder) / "stats_parsed", n)
@@ -94,7 +100,14 @@ def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
         report.rows.append(_row(f"{name}: load, {kind}", t))
     if PEER in timings:
         ratio = timings[OWN].times(timings[PEER])
-        report.requirements.append(Requirement(f"loading {kind}: times deltalake's open and get_add_actions", ratio, 1.3, at_most=True))
+        report.requirements.append(
+            Requirement(
+                f"loading {kind}: times deltalake's open and get_add_actions",
+                ratio,
+                1.3,
+                at_most=True,
+            )
+        )
 
 
 def _plans(report: Report, path: str, n: int, rounds: int) -> None:
@@ -109,7 +122,9 @@ def _plans(report: Report, path: str, n: int, rounds: int) -> None:
         slowest = max(slowest, t.median)
         report.time(f"plan: {what}", t)
         report.rows.append(_row(f"plan: {what}", t, files=len(found.kept)))
-    report.requirements.append(Requirement("the slowest plan, ms: median", slowest * 1e3, 20, at_most=True))
+    report.requirements.append(
+        Requirement("the slowest plan, ms: median", slowest * 1e3, 20, at_most=True)
+    )
 
 
 def _from_disk(report: Report, folder: Path, n: int) -> None:
@@ -123,14 +138,20 @@ def _from_disk(report: Report, folder: Path, n: int) -> None:
     size = sum(f.stat().st_size for f in (folder / "cache").rglob("*.stats"))
     for what, t in {
         "load and save, in a fresh process": Timing((saved[0],)),
-        f"open from disk, {size / n:.0f} bytes a file, in a fresh process": Timing(tuple(a[0] for a in again)),
+        f"open from disk, {size / n:.0f} bytes a file, in a fresh process": Timing(
+            tuple(a[0] for a in again)
+        ),
         "the first plan after that": Timing(tuple(a[1] for a in again)),
         "another plan": Timing(tuple(a[2] for a in again)),
     }.items():
         report.time(what, t)
         report.rows.append(_row(what, t))
     opening = Timing(tuple(a[0] for a in again)).median
-    report.requirements.append(Requirement("opening from disk in a fresh process, ms: median", opening * 1e3, 100, at_most=True))
+    report.requirements.append(
+        Requirement(
+            "opening from disk in a fresh process, ms: median", opening * 1e3, 100, at_most=True
+        )
+    )
     report.notes.append(
         f"Memory that the log and two plans took in a process: {plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, the mapped file aside."
     )
@@ -142,9 +163,15 @@ def _refresh(report: Report, folder: Path, n: int) -> None:
     append_commits(folder, n, COMMITS)
     seconds = clock(lambda: ss.scan_delta(str(folder)))
     newer = ss.scan_delta(str(folder))
-    equal("refreshed", (newer.version, newer.num_files, held.num_files), (CHECKPOINT + COMMITS, n + COMMITS, n))
+    equal(
+        "refreshed",
+        (newer.version, newer.num_files, held.num_files),
+        (CHECKPOINT + COMMITS, n + COMMITS, n),
+    )
     report.time(f"{COMMITS:,} new commits", Timing((seconds,)))
-    report.rows.append(_row(f"{COMMITS:,} new commits, added to a table that is held", Timing((seconds,))))
+    report.rows.append(
+        _row(f"{COMMITS:,} new commits, added to a table that is held", Timing((seconds,)))
+    )
 
 
 def _many(report: Report) -> None:
@@ -152,17 +179,31 @@ def _many(report: Report) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if shutil.disk_usage(folder).free < MANY * 900:
-            report.notes.append(f"{MANY:,} files are left out: {MANY * 900 / 1e9:.0f} GB of disk would be needed")
+            report.notes.append(
+                f"{MANY:,} files are left out: {MANY * 900 / 1e9:.0f} GB of disk would be needed"
+            )
             return
         write_log(folder / "t", MANY, parsed=True)
         first, second = _about(WHERE["three columns"][0], MANY), _about(WHERE["a date"][0], MANY)
         saved = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
         found = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
         equal("20 million", found[3:5], saved[3:5])
-        for what, seconds in {"load and save": saved[0], "open from disk": found[0], "the first plan": found[1], "another plan": found[2]}.items():
+        for what, seconds in {
+            "load and save": saved[0],
+            "open from disk": found[0],
+            "the first plan": found[1],
+            "another plan": found[2],
+        }.items():
             report.time(f"{MANY:,} files: {what}", Timing((seconds,)), n=MANY)
             report.rows.append(_row(f"{MANY:,} files: {what}", Timing((seconds,))))
-        report.requirements.append(Requirement(f"{MANY:,} files opened from disk and planned, seconds", found[0] + found[1], 3, at_most=True))
+        report.requirements.append(
+            Requirement(
+                f"{MANY:,} files opened from disk and planned, seconds",
+                found[0] + found[1],
+                3,
+                at_most=True,
+            )
+        )
 
 
 def _about(text: str, n: int) -> str:
@@ -170,10 +211,21 @@ def _about(text: str, n: int) -> str:
 
 
 def _fresh(path: str, folder: str, first: str, second: str) -> list[Any]:
-    out = subprocess.run([sys.executable, "-c", FRESH, path, folder, first, second], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", FRESH, path, folder, first, second],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     found: list[Any] = json.loads(out)
     return found
 
 
 def _row(name: str, t: Timing, files: int | None = None) -> dict[str, Any]:
-    return {"": name, "s": float(np.round(t.median, 4)), "best s": t.best, "worst s": max(t.seconds), "files kept": "" if files is None else f"{files:,}"}
+    return {
+        "": name,
+        "s": float(np.round(t.median, 4)),
+        "best s": t.best,
+        "worst s": max(t.seconds),
+        "files kept": "" if files is None else f"{files:,}",
+    }

@@ -52,7 +52,10 @@ def _keys(n: int, rounds: int, report: Report) -> None:
     r = np.random.default_rng(1)
     low = np.sort(r.integers(0, SPAN, n))
     high = low + r.integers(0, SPAN // KEYS // 2, n)
-    stats = ss.Statistics.from_dict({"k": {"min": pa.array(low), "max": pa.array(high), "null_count": np.zeros(n, np.int64)}}, LONG)
+    stats = ss.Statistics.from_dict(
+        {"k": {"min": pa.array(low), "max": pa.array(high), "null_count": np.zeros(n, np.int64)}},
+        LONG,
+    )
     keys = np.unique(r.integers(0, SPAN, min(KEYS, n)))
     data = _collected(LONG, pa.table({"k": keys}))
 
@@ -72,15 +75,30 @@ def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
     of = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     table = pa.table({name: r.integers(0, 1 << 20, keys) for name in of.names})
     columns = {name: (low, low + 1000) for name in of.names for low in [r.integers(0, 1 << 20, n)]}
-    given = {name: {"min": pa.array(a), "max": pa.array(b), "null_count": np.zeros(n, np.int64)} for name, (a, b) in columns.items()}
+    given = {
+        name: {"min": pa.array(a), "max": pa.array(b), "null_count": np.zeros(n, np.int64)}
+        for name, (a, b) in columns.items()
+    }
     stats, data = ss.Statistics.from_dict(given, of), _collected(of, table)
     kept = _verdicts(data, stats) > 0
     some = r.integers(0, n, 20)
     a, b = (table.column(name).to_numpy() for name in of.names)
-    inside = [bool(((a >= columns["a"][0][i]) & (a <= columns["a"][1][i]) & (b >= columns["b"][0][i]) & (b <= columns["b"][1][i])).any()) for i in some]
+    inside = [
+        bool(
+            (
+                (a >= columns["a"][0][i])
+                & (a <= columns["a"][1][i])
+                & (b >= columns["b"][0][i])
+                & (b <= columns["b"][1][i])
+            ).any()
+        )
+        for i in some
+    ]
     equal(OWN, kept[some], np.array(inside))
     times("tuples and containers", {OWN: lambda: _verdicts(data, stats)}, n, rounds, report)
-    report.notes.append(f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; by each column alone all are")
+    report.notes.append(
+        f"tuples: {keys:,} of two keys, {n:,} containers, {kept.mean():.0%} kept; by each column alone all are"
+    )
 
 
 def _collecting(n: int, rounds: int, report: Report) -> None:
@@ -96,7 +114,14 @@ def _collecting(n: int, rounds: int, report: Report) -> None:
             return len(table.column("k").unique())
 
         equal("pyarrow", by_arrow(), own())
-        found = times(f"collecting, {name}", {OWN: own, "pyarrow, unique": by_arrow}, n, rounds, report, "pyarrow")
+        found = times(
+            f"collecting, {name}",
+            {OWN: own, "pyarrow, unique": by_arrow},
+            n,
+            rounds,
+            report,
+            "pyarrow",
+        )
         report.notes.append(f"collector, {name}: {n / found[OWN].median:,.0f} rows a second")
 
 
@@ -131,16 +156,29 @@ def _late(folder: str, count: int, report: Report) -> None:
         read_splits[name] = sum(done)
     for name, s in seconds.items():
         text = f"{READERS} readers, {name}: {read_splits[name]:,} of {count:,} splits"
-        report.rows.append({"": text, "ms": s * 1e3, "best ms": s * 1e3, "times Skipstone": s / seconds["a late filter"]})
+        report.rows.append(
+            {
+                "": text,
+                "ms": s * 1e3,
+                "best ms": s * 1e3,
+                "times Skipstone": s / seconds["a late filter"],
+            }
+        )
     text = "splits that ten readers read without a filter, times those with one that comes late"
-    report.requirements.append(Requirement(text, read_splits["no filter"] / read_splits["a late filter"], 2))
+    report.requirements.append(
+        Requirement(text, read_splits["no filter"] / read_splits["a late filter"], 2)
+    )
 
 
 def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
     """store_returns and date_dim, where no file is partitioned and days are only clustered."""
     date_dim = star(folder, days, apart=False)
     table = ss.scan_parquet(str(folder))
-    options: dict[str, Any] = {"on": {"sr_returned_date_sk": "d_date_sk"}, "where_dim": "d_moy = 2", "columns_dim": ["d_date_id"]}
+    options: dict[str, Any] = {
+        "on": {"sr_returned_date_sk": "d_date_sk"},
+        "where_dim": "d_moy = 2",
+        "columns_dim": ["d_date_id"],
+    }
 
     def own() -> pa.Table:
         return ss.join(table, date_dim, **options)
@@ -149,9 +187,19 @@ def _query(folder: Path, days: int, rounds: int, report: Report) -> None:
         return ss.join(table, date_dim, **options, dynamic_filtering=False)
 
     equal("the plain join", plain().equals(own()), True)
-    found = times("the document's query, from files", {OWN: own, "without dynamic filtering": plain}, days, rounds, report)
+    found = times(
+        "the document's query, from files",
+        {OWN: own, "without dynamic filtering": plain},
+        days,
+        rounds,
+        report,
+    )
     report.requirements.append(
-        Requirement("the document's query without dynamic filtering, times with it", found["without dynamic filtering"].times(found[OWN]), 2)
+        Requirement(
+            "the document's query without dynamic filtering, times with it",
+            found["without dynamic filtering"].times(found[OWN]),
+            2,
+        )
     )
 
 
@@ -160,16 +208,27 @@ def star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.
     r = np.random.default_rng(4)
     for i in range(days if apart else days // 10):
         rows = per_day // 10 if apart else per_day
-        table = pa.table({"sr_item_sk": r.integers(0, 18_000, rows), "sr_return_amt": r.random(rows)})
+        table = pa.table(
+            {"sr_item_sk": r.integers(0, 18_000, rows), "sr_return_amt": r.random(rows)}
+        )
         if apart:
             target = folder / f"sr_returned_date_sk={i + FIRST}" / "0.parquet"
         else:
             day = np.sort(r.integers(10 * i, 10 * i + 10, rows)).astype(np.int32) + FIRST
-            table, target = table.add_column(0, "sr_returned_date_sk", pa.array(day, pa.int32())), folder / f"{i:04}.parquet"
+            table, target = (
+                table.add_column(0, "sr_returned_date_sk", pa.array(day, pa.int32())),
+                folder / f"{i:04}.parquet",
+            )
         target.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, target, row_group_size=per_day // 4)
     dates = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(days)]
-    return pa.table({"d_date_sk": pa.array(np.arange(days) + FIRST), "d_date_id": [str(d) for d in dates], "d_moy": [d.month for d in dates]})
+    return pa.table(
+        {
+            "d_date_sk": pa.array(np.arange(days) + FIRST),
+            "d_date_id": [str(d) for d in dates],
+            "d_moy": [d.month for d in dates],
+        }
+    )
 
 
 def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
@@ -181,13 +240,32 @@ def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
 
 def _verdicts(data: ss.DynamicFilterData, stats: ss.Statistics) -> npt.NDArray[np.uint8]:
     everything = np.full(stats.num_containers, ss.Verdict.ALWAYS, np.uint8)
-    return DynamicFilters((ss.DynamicFilter(data),), stats.schema, Session()).judged(stats, everything)
+    return DynamicFilters((ss.DynamicFilter(data),), stats.schema, Session()).judged(
+        stats, everything
+    )
 
 
-def times(group: str, ways: dict[str, Run], n: int, rounds: int, report: Report, engine: str = OWN) -> dict[str, Timing]:
+def times(
+    group: str, ways: dict[str, Run], n: int, rounds: int, report: Report, engine: str = OWN
+) -> dict[str, Timing]:
     timings = interleave({YARDSTICK: yardstick, **ways}, rounds)
     for name in ways:
         t = timings[name]
-        report.time(f"{group}: {name}", t, (YARDSTICK, timings[YARDSTICK]), own=timings[OWN], engine=OWN if name == OWN else engine, group=group, n=n)
-        report.rows.append({"": f"{group}: {name}", "ms": t.median * 1e3, "best ms": t.best * 1e3, "times Skipstone": t.times(timings[OWN])})
+        report.time(
+            f"{group}: {name}",
+            t,
+            (YARDSTICK, timings[YARDSTICK]),
+            own=timings[OWN],
+            engine=OWN if name == OWN else engine,
+            group=group,
+            n=n,
+        )
+        report.rows.append(
+            {
+                "": f"{group}: {name}",
+                "ms": t.median * 1e3,
+                "best ms": t.best * 1e3,
+                "times Skipstone": t.times(timings[OWN]),
+            }
+        )
     return timings

@@ -30,7 +30,9 @@ WIDTHS: Final = (1, 2, 4)  # columns of 16 bytes
 SHARE: Final = 0.8  # of the copy bandwidth, at the largest size
 CHECKED: Final = 1_000_000  # containers that every shape is compared over
 BURST: Final = 20  # launches in a row, of which the last is waited for
-SMALL: Final = tuple(10**k for k in range(2, 8))  # containers between which the device begins to pay
+SMALL: Final = tuple(
+    10**k for k in range(2, 8)
+)  # containers between which the device begins to pay
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,12 @@ def _fused(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
 
     text = " && ".join(f"h{i} >= first && l{i} < stop" for i in range(len(columns)))
     arguments = ", ".join(f"int64 l{i}, int64 h{i}" for i in range(len(columns)))
-    kernel = cupy.ElementwiseKernel(f"{arguments}, int64 first, int64 stop", "bool out", f"out = {text}", f"ranges{len(columns)}")
+    kernel = cupy.ElementwiseKernel(
+        f"{arguments}, int64 first, int64 stop",
+        "bool out",
+        f"out = {text}",
+        f"ranges{len(columns)}",
+    )
     flat = [a for pair in columns for a in pair]
     return lambda: kernel(*flat, first, stop)
 
@@ -81,7 +88,13 @@ def _torch(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
 def _cudf(columns: Sequence[tuple[Any, Any]], first: int, stop: int) -> Run:
     import cudf
 
-    frame = cudf.DataFrame({f"{side}{i}": a for i, pair in enumerate(columns) for side, a in zip("lh", pair, strict=True)})
+    frame = cudf.DataFrame(
+        {
+            f"{side}{i}": a
+            for i, pair in enumerate(columns)
+            for side, a in zip("lh", pair, strict=True)
+        }
+    )
     text = " and ".join(f"h{i} >= {first} and l{i} < {stop}" for i in range(len(columns)))
     return lambda: frame.eval(text)
 
@@ -106,7 +119,13 @@ def gpu(options: Options) -> Report:
     return measured(device, _copying, PEERS, SIZES, options)
 
 
-def measured(device: Device, copying: Callable[[Device, int], Run], peers: Sequence[Peer], sizes: Sequence[int], options: Options) -> Report:
+def measured(
+    device: Device,
+    copying: Callable[[Device, int], Run],
+    peers: Sequence[Peer],
+    sizes: Sequence[int],
+    options: Options,
+) -> Report:
     """The workload on a device.
 
     Args:
@@ -116,9 +135,15 @@ def measured(device: Device, copying: Callable[[Device, int], Run], peers: Seque
         sizes: Containers.
         options: As for every workload.
     """
-    report = Report(f"statistics on {device.name}; bounds of 8 bytes in no order, packed results, which stay there")
-    report.notes.append(f"Answers on the device equal the CPU's in {checked(device, min(CHECKED, max(sizes)))} calls, before anything was timed.")
-    report.notes.append("Of copy: bytes read and written in the time of a kernel, beside those of a copy within the device, in the same rounds.")
+    report = Report(
+        f"statistics on {device.name}; bounds of 8 bytes in no order, packed results, which stay there"
+    )
+    report.notes.append(
+        f"Answers on the device equal the CPU's in {checked(device, min(CHECKED, max(sizes)))} calls, before anything was timed."
+    )
+    report.notes.append(
+        "Of copy: bytes read and written in the time of a kernel, beside those of a copy within the device, in the same rounds."
+    )
     for peer in peers:
         if peer.missing:
             report.leave_out(peer.name, peer.missing)
@@ -143,10 +168,23 @@ def checked(device: Device, n: int) -> int:
         equal(shape.name, p.evaluate(flat, "cupy"), expected)
         equal(f"{shape.name}, index", p.evaluate(indexed, "cupy"), expected)
         equal(f"{shape.name}, survivors", p.survivors(flat, "cupy"), np.flatnonzero(expected))
-        equal(f"{shape.name}, kept there", device.download(p.evaluate(flat, out="device")), expected)
-        equal(f"{shape.name}, survivors kept there", device.download(p.survivors(flat, out="device")), np.flatnonzero(expected))
-    alike = [ss.PruningPredicate(within("a", at, at + 50_000), host.schema) for at in range(0, 900_000, 100_000)]
-    equal("many", ss.prune_many([*alike, *predicates], flat, "cupy"), ss.prune_many([*alike, *predicates], host, "numpy"))
+        equal(
+            f"{shape.name}, kept there", device.download(p.evaluate(flat, out="device")), expected
+        )
+        equal(
+            f"{shape.name}, survivors kept there",
+            device.download(p.survivors(flat, out="device")),
+            np.flatnonzero(expected),
+        )
+    alike = [
+        ss.PruningPredicate(within("a", at, at + 50_000), host.schema)
+        for at in range(0, 900_000, 100_000)
+    ]
+    equal(
+        "many",
+        ss.prune_many([*alike, *predicates], flat, "cupy"),
+        ss.prune_many([*alike, *predicates], host, "numpy"),
+    )
     return 5 * len(SHAPES) + 1
 
 
@@ -160,10 +198,23 @@ def ranges(n: int, columns: int) -> tuple[ss.Statistics, ss.PruningPredicate, in
         given[name] = {"min": low, "max": low + r.integers(0, 2000, n) * STEP}
     schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in names])
     first, stop = BASE + 300_000 * STEP, BASE + 700_000 * STEP
-    return ss.Statistics.from_dict(given, schema), ss.PruningPredicate(" AND ".join(within(name) for name in names), schema), first, stop
+    return (
+        ss.Statistics.from_dict(given, schema),
+        ss.PruningPredicate(" AND ".join(within(name) for name in names), schema),
+        first,
+        stop,
+    )
 
 
-def _at(n: int, columns: int, device: Device, copying: Callable[[Device, int], Run], peers: Sequence[Peer], options: Options, report: Report) -> None:
+def _at(
+    n: int,
+    columns: int,
+    device: Device,
+    copying: Callable[[Device, int], Run],
+    peers: Sequence[Peer],
+    options: Options,
+    report: Report,
+) -> None:
     host, p, first, stop = ranges(n, columns)
     launch, on = host.launch(Program(p.program.can_match)), Resident(device)
     upload = clock(lambda: on.inputs(launch))
@@ -172,17 +223,37 @@ def _at(n: int, columns: int, device: Device, copying: Callable[[Device, int], R
     equal(f"{n:,} x {columns}", unpack(packed, n), expected)
     moved = launch.nbytes + n // 8
     there = dict(zip(map(id, launch.arrays), on.inputs(launch)[0], strict=True))
-    pairs = [(there[id(c.low)], there[id(c.high)]) for c in (host.column((name,), INT64) for name in host.columns)]
-    runs: dict[str, Run] = {OWN: lambda: backend.packed(launch, on), COPY: copying(device, moved // 2)}
+    pairs = [
+        (there[id(c.low)], there[id(c.high)])
+        for c in (host.column((name,), INT64) for name in host.columns)
+    ]
+    runs: dict[str, Run] = {
+        OWN: lambda: backend.packed(launch, on),
+        COPY: copying(device, moved // 2),
+    }
     for peer in peers:
         runs[peer.name] = peer.prepare(pairs, first, stop)
         equal(peer.name, device.download(_array(runs[peer.name]())), expected)
-    timings = {name: _each(t) for name, t in interleave({name: _burst(run, device, BURST) for name, run in runs.items()}, options.rounds or 11).items()}
+    timings = {
+        name: _each(t)
+        for name, t in interleave(
+            {name: _burst(run, device, BURST) for name, run in runs.items()}, options.rounds or 11
+        ).items()
+    }
     cpu = interleave({"": lambda: run(launch, "numba")}, 3)[""]
     own, limit, group = timings[OWN], timings[COPY], f"{n:,} x {columns * 16}"
     share = limit.times(own)
     for name, t in timings.items():
-        report.time(f"{name}, {group}", t, (COPY, limit), own=own, engine=name, group=group, share=limit.times(t), n=n)
+        report.time(
+            f"{name}, {group}",
+            t,
+            (COPY, limit),
+            own=own,
+            engine=name,
+            group=group,
+            share=limit.times(t),
+            n=n,
+        )
     report.rows.append(
         {
             "containers x bytes": group,
@@ -195,7 +266,9 @@ def _at(n: int, columns: int, device: Device, copying: Callable[[Device, int], R
         }
     )
     if n == max(SIZES):
-        report.requirements.append(Requirement(f"{group} bytes: share of the device's copy bandwidth", share, SHARE))
+        report.requirements.append(
+            Requirement(f"{group} bytes: share of the device's copy bandwidth", share, SHARE)
+        )
 
 
 def _array(found: Any) -> Any:
@@ -247,10 +320,21 @@ def _break_even(device: Device, sizes: Sequence[int], options: Options, report: 
             seconds[name].append(t.median)
     if not sizes:
         return
-    wins = [n for n, there, here in zip(sizes, seconds["mask"], seconds["Numba, mask"], strict=True) if there < here]
-    told = [f"{n:,}: {', '.join(f'{name} {figure(s[i] * 1e6)} us' for name, s in seconds.items())}" for i, n in enumerate(sizes)]
+    wins = [
+        n
+        for n, there, here in zip(sizes, seconds["mask"], seconds["Numba, mask"], strict=True)
+        if there < here
+    ]
+    told = [
+        f"{n:,}: {', '.join(f'{name} {figure(s[i] * 1e6)} us' for name, s in seconds.items())}"
+        for i, n in enumerate(sizes)
+    ]
     report.notes.append("Answers in host memory, 16 bytes a container. " + "; ".join(told) + ".")
-    report.notes.append(f"The device is sooner from {min(wins):,} containers on." if wins else f"Up to {max(sizes):,} containers the CPU is sooner.")
+    report.notes.append(
+        f"The device is sooner from {min(wins):,} containers on."
+        if wins
+        else f"Up to {max(sizes):,} containers the CPU is sooner."
+    )
     report.notes.append(f"A launch and its wait take {figure(_floor(device) * 1e6)} us.")
 
 

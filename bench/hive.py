@@ -39,12 +39,28 @@ def hive(options: Options) -> Report:
         times = {}
         for group, where, arrow in (
             ("in all folders", one, ds.field("id") == file * ROWS + 3),
-            ("in one folder", f"day = {day} AND {one}", (ds.field("day") == day) & (ds.field("id") == file * ROWS + 3)),
+            (
+                "in one folder",
+                f"day = {day} AND {one}",
+                (ds.field("day") == day) & (ds.field("id") == file * ROWS + 3),
+            ),
         ):
-            times[group] = _compare(group, _ways(root, stats, where, arrow), options.rounds or 3, report)
+            times[group] = _compare(
+                group, _ways(root, stats, where, arrow), options.rounds or 3, report
+            )
     whole = times["in all folders"]
-    report.requirements.append(Requirement("planning from footers, times planning from a snapshot, in all folders", whole[FOOTERS], 5))
-    report.requirements.append(Requirement("pyarrow's dataset, times planning from a snapshot, in all folders", whole[PEER], 3))
+    report.requirements.append(
+        Requirement(
+            "planning from footers, times planning from a snapshot, in all folders",
+            whole[FOOTERS],
+            5,
+        )
+    )
+    report.requirements.append(
+        Requirement(
+            "pyarrow's dataset, times planning from a snapshot, in all folders", whole[PEER], 3
+        )
+    )
     return report
 
 
@@ -55,7 +71,17 @@ def _make(root: Path, files: int, folders: int) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = np.arange(f * ROWS, (f + 1) * ROWS)
         words = [f"word {i}" for i in r.integers(0, 1000, ROWS)]
-        pq.write_table(pa.table({"id": ids, "price": r.random(ROWS), "amount": r.integers(0, 100, ROWS), "name": words}), path)
+        pq.write_table(
+            pa.table(
+                {
+                    "id": ids,
+                    "price": r.random(ROWS),
+                    "amount": r.integers(0, 100, ROWS),
+                    "name": words,
+                }
+            ),
+            path,
+        )
         os.utime(path, (1_600_000_000, 1_600_000_000))  # snapshots leave out what has just changed
     return str(root)
 
@@ -63,19 +89,31 @@ def _make(root: Path, files: int, folders: int) -> str:
 def _ways(root: str, stats: str, where: str, arrow: Any) -> dict[str, Callable[[], list[str]]]:
     """What each contestant does from nothing to the paths that it keeps."""
     return {
-        SNAPSHOT: lambda: list(ss.scan_hive(root, partition_schema=TYPES, stats=stats).plan(where).files),
-        FOOTERS: lambda: list(ss.scan_hive(root, partition_schema=TYPES, stats=False).plan(where).files),
-        "scan_parquet with a snapshot": lambda: list(ss.scan_parquet(root, stats=stats).plan(where).files),
+        SNAPSHOT: lambda: list(
+            ss.scan_hive(root, partition_schema=TYPES, stats=stats).plan(where).files
+        ),
+        FOOTERS: lambda: list(
+            ss.scan_hive(root, partition_schema=TYPES, stats=False).plan(where).files
+        ),
+        "scan_parquet with a snapshot": lambda: list(
+            ss.scan_parquet(root, stats=stats).plan(where).files
+        ),
         PEER: lambda: _fragments(root, arrow),
     }
 
 
 def _fragments(root: str, condition: Any) -> list[str]:
     data = ds.dataset(root, partitioning="hive")
-    return [f.path for f in data.get_fragments(condition) if f.split_by_row_group(condition, data.schema)]
+    return [
+        f.path
+        for f in data.get_fragments(condition)
+        if f.split_by_row_group(condition, data.schema)
+    ]
 
 
-def _compare(group: str, ways: dict[str, Callable[[], list[str]]], rounds: int, report: Report) -> dict[str, float]:
+def _compare(
+    group: str, ways: dict[str, Callable[[], list[str]]], rounds: int, report: Report
+) -> dict[str, float]:
     """Times of the contestants of one group, in units of planning from the snapshot."""
     expected = [os.path.basename(p) for p in ways[FOOTERS]()]
     for name, run in ways.items():
@@ -86,6 +124,20 @@ def _compare(group: str, ways: dict[str, Callable[[], list[str]]], rounds: int, 
     for name in ways:
         t = timings[name]
         engine = "pyarrow" if name == PEER else OWN
-        report.time(f"{group}: {name}", t, (YARDSTICK, timings[YARDSTICK]), own=own, engine=engine, group=group)
-        report.rows.append({"": f"{group}: {engine}, {name}", "ms": t.median * 1e3, "best ms": t.best * 1e3, "times the snapshot": t.times(own)})
+        report.time(
+            f"{group}: {name}",
+            t,
+            (YARDSTICK, timings[YARDSTICK]),
+            own=own,
+            engine=engine,
+            group=group,
+        )
+        report.rows.append(
+            {
+                "": f"{group}: {engine}, {name}",
+                "ms": t.median * 1e3,
+                "best ms": t.best * 1e3,
+                "times the snapshot": t.times(own),
+            }
+        )
     return {name: timings[name].times(own) for name in ways}

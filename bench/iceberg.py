@@ -23,16 +23,28 @@ DAYS: Final = 19_358  # 2023-01-01
 PEER: Final = "pyiceberg"
 # What is asked; no manifest is pruned by the first two, and all but one by the last.
 QUESTIONS: Final = {
-    "three tests, by bounds": ("id >= 50000000 AND id < 50400000 AND kind = 7", "id >= 50000000 and id < 50400000 and kind = 7"),
-    "a string, by bounds": ("name >= 'n0100000' AND name < 'n0100100'", "name >= 'n0100000' and name < 'n0100100'"),
-    "one day, by partition": ("day = DATE '2023-01-05' AND id > 0", "day = '2023-01-05' and id > 0"),
+    "three tests, by bounds": (
+        "id >= 50000000 AND id < 50400000 AND kind = 7",
+        "id >= 50000000 and id < 50400000 and kind = 7",
+    ),
+    "a string, by bounds": (
+        "name >= 'n0100000' AND name < 'n0100100'",
+        "name >= 'n0100000' and name < 'n0100100'",
+    ),
+    "one day, by partition": (
+        "day = DATE '2023-01-05' AND id > 0",
+        "day = '2023-01-05' and id > 0",
+    ),
 }
 
 
 def iceberg(options: Options) -> Report:
     """Files to read of an Iceberg table, from nothing in memory: manifest list, manifests, decoding, verdicts."""
     n = FILES if options.containers >= 10_000_000 else options.containers
-    report = Report(f"{n:,} files of 8 columns in manifests of {PER_MANIFEST:,}: paths to read, nothing in memory", n)
+    report = Report(
+        f"{n:,} files of 8 columns in manifests of {PER_MANIFEST:,}: paths to read, nothing in memory",
+        n,
+    )
     try:
         import pyiceberg.table  # noqa: F401
     except ModuleNotFoundError:
@@ -44,12 +56,20 @@ def iceberg(options: Options) -> Report:
             runs = {OWN: partial(own, metadata, text), PEER: partial(peer, metadata, theirs)}
             found, expected = runs[OWN](), runs[PEER]()
             if sorted(found) != sorted(expected):
-                raise WrongAnswer(f"{name}: Skipstone keeps {len(found)} files, pyiceberg {len(expected)}")
+                raise WrongAnswer(
+                    f"{name}: Skipstone keeps {len(found)} files, pyiceberg {len(expected)}"
+                )
             timings = interleave(runs, options.rounds or (7 if options.full else 3))
             for engine, t in timings.items():
                 report.time(f"{engine}, {name}", t, own=timings[OWN], engine=engine, group=name)
                 report.rows.append(_row(engine, name, t, timings[OWN], n, len(found)))
-            report.requirements.append(Requirement(f"Iceberg, {name}: times as fast as pyiceberg's plan_files", timings[PEER].times(timings[OWN]), 5))
+            report.requirements.append(
+                Requirement(
+                    f"Iceberg, {name}: times as fast as pyiceberg's plan_files",
+                    timings[PEER].times(timings[OWN]),
+                    5,
+                )
+            )
     report.notes.append(
         f"Manifests are deflated, in blocks of {PER_BLOCK} entries as Java's writers make them. Both contestants read files from the page cache."
     )
@@ -66,7 +86,10 @@ def peer(metadata: str, text: str) -> tuple[str, ...]:
     """The files that pyiceberg keeps."""
     from pyiceberg.table import StaticTable
 
-    return tuple(task.file.file_path for task in StaticTable.from_metadata(metadata).scan(row_filter=text).plan_files())
+    return tuple(
+        task.file.file_path
+        for task in StaticTable.from_metadata(metadata).scan(row_filter=text).plan_files()
+    )
 
 
 def _row(engine: str, name: str, t: Timing, own: Timing, n: int, kept: int) -> dict[str, Any]:
@@ -89,25 +112,67 @@ def make_table(folder: Path, n: int) -> str:
     from pyiceberg.table.metadata import new_table_metadata
     from pyiceberg.table.snapshots import Operation, Snapshot, Summary
     from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-    from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
+    from pyiceberg.table.update import (
+        AddSnapshotUpdate,
+        SetSnapshotRefUpdate,
+        update_table_metadata,
+    )
     from pyiceberg.transforms import DayTransform
-    from pyiceberg.types import BooleanType, DateType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
+    from pyiceberg.types import (
+        BooleanType,
+        DateType,
+        DecimalType,
+        DoubleType,
+        IntegerType,
+        LongType,
+        NestedField,
+        StringType,
+        TimestampType,
+    )
 
     (folder / "metadata").mkdir(parents=True)
-    kinds = (LongType(), IntegerType(), StringType(), DateType(), TimestampType(), DoubleType(), DecimalType(12, 2), BooleanType())
+    kinds = (
+        LongType(),
+        IntegerType(),
+        StringType(),
+        DateType(),
+        TimestampType(),
+        DoubleType(),
+        DecimalType(12, 2),
+        BooleanType(),
+    )
     names = ("id", "kind", "name", "day", "at", "share", "price", "open")
-    schema = Schema(*(NestedField(i + 1, name, kind) for i, (name, kind) in enumerate(zip(names, kinds, strict=True))))
+    schema = Schema(
+        *(
+            NestedField(i + 1, name, kind)
+            for i, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        )
+    )
     spec = PartitionSpec(PartitionField(4, 1000, DayTransform(), "day_day"))
     io, number = PyArrowFileIO(), 1
-    metadata = new_table_metadata(schema, spec, UNSORTED_SORT_ORDER, str(folder), {"format-version": "2"})
-    manifests = [_manifest(folder, io, schema, metadata.spec(), first, min(first + PER_MANIFEST, n)) for first in range(0, n, PER_MANIFEST)]
+    metadata = new_table_metadata(
+        schema, spec, UNSORTED_SORT_ORDER, str(folder), {"format-version": "2"}
+    )
+    manifests = [
+        _manifest(folder, io, schema, metadata.spec(), first, min(first + PER_MANIFEST, n))
+        for first in range(0, n, PER_MANIFEST)
+    ]
     listed = str(folder / "metadata" / "snap.avro")
     with write_manifest_list(2, io.new_output(listed), number, None, number, "deflate") as writer:
         writer.add_manifests(manifests)
-    snapshot = Snapshot(snapshot_id=number, sequence_number=number, manifest_list=listed, schema_id=0, summary=Summary(operation=Operation.APPEND))
+    snapshot = Snapshot(
+        snapshot_id=number,
+        sequence_number=number,
+        manifest_list=listed,
+        schema_id=0,
+        summary=Summary(operation=Operation.APPEND),
+    )
     ref = SetSnapshotRefUpdate(snapshot_id=number, ref_name="main", type="branch")
     path = str(folder / "metadata" / "00001.metadata.json")
-    ToOutputFile.table_metadata(update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), ref)), io.new_output(path))
+    ToOutputFile.table_metadata(
+        update_table_metadata(metadata, (AddSnapshotUpdate(snapshot=snapshot), ref)),
+        io.new_output(path),
+    )
     return path
 
 
@@ -129,9 +194,15 @@ def _manifest(folder: Path, io: Any, schema: Any, spec: Any, first: int, stop: i
             writer.write_block = write_block
             return writer
 
-    with Writer(spec, schema, io.new_output(str(folder / "metadata" / f"m{first:08}.avro")), 1, "deflate") as writer:
+    with Writer(
+        spec, schema, io.new_output(str(folder / "metadata" / f"m{first:08}.avro")), 1, "deflate"
+    ) as writer:
         for file in itertools.islice(_files(folder, first), stop - first):
-            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=1, data_file=file))
+            writer.add_entry(
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED, snapshot_id=1, data_file=file
+                )
+            )
     return writer.to_manifest_file()
 
 
@@ -140,15 +211,57 @@ def _files(folder: Path, first: int) -> Iterator[Any]:
     from pyiceberg.conversions import to_bytes
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
-    from pyiceberg.types import BooleanType, DateType, DecimalType, DoubleType, IntegerType, LongType, StringType, TimestampType
+    from pyiceberg.types import (
+        BooleanType,
+        DateType,
+        DecimalType,
+        DoubleType,
+        IntegerType,
+        LongType,
+        StringType,
+        TimestampType,
+    )
 
-    kinds = (LongType(), IntegerType(), StringType(), DateType(), TimestampType(), DoubleType(), DecimalType(12, 2), BooleanType())
+    kinds = (
+        LongType(),
+        IntegerType(),
+        StringType(),
+        DateType(),
+        TimestampType(),
+        DoubleType(),
+        DecimalType(12, 2),
+        BooleanType(),
+    )
     for i in itertools.count(first):
         day = DAYS + i // 1000
         midnight = dt.datetime(2023, 1, 1) + dt.timedelta(days=day - DAYS)
-        low = (i * 500, i % 50, f"n{i:07}a", day, midnight, i / 7, decimal.Decimal(i * 100 + 1).scaleb(-2), False)
-        high = (i * 500 + 499, i % 50 + 3, f"n{i:07}z", day, midnight + dt.timedelta(hours=23), i / 7 + 1, decimal.Decimal(i * 100 + 99).scaleb(-2), True)
-        bounds = [{c + 1: to_bytes(kind, v) for c, (kind, v) in enumerate(zip(kinds, values, strict=True))} for values in (low, high)]
+        low = (
+            i * 500,
+            i % 50,
+            f"n{i:07}a",
+            day,
+            midnight,
+            i / 7,
+            decimal.Decimal(i * 100 + 1).scaleb(-2),
+            False,
+        )
+        high = (
+            i * 500 + 499,
+            i % 50 + 3,
+            f"n{i:07}z",
+            day,
+            midnight + dt.timedelta(hours=23),
+            i / 7 + 1,
+            decimal.Decimal(i * 100 + 99).scaleb(-2),
+            True,
+        )
+        bounds = [
+            {
+                c + 1: to_bytes(kind, v)
+                for c, (kind, v) in enumerate(zip(kinds, values, strict=True))
+            }
+            for values in (low, high)
+        ]
         yield DataFile.from_args(
             content=DataFileContent.DATA, file_path=f"{folder}/data/day_day={day}/00000-{i}-0d0c4f5e-9a3b-4a57-9f3e-2a1f6b7c8d9e.parquet",
             file_format=FileFormat.PARQUET, partition=Record(day), record_count=500, file_size_in_bytes=20_000 + i % 977,

@@ -17,7 +17,10 @@ from skipstone.ir.types import INT64
 
 Arrays = dict[str, npt.NDArray[np.int64]]
 SCHEMA: Final = pa.schema([("x", pa.int64())])
-CASES: Final = {"values of 8 bytes": 1_700_000_000_000_000, "values of 4 bytes": 0}  # the least of them
+CASES: Final = {
+    "values of 8 bytes": 1_700_000_000_000_000,
+    "values of 4 bytes": 0,
+}  # the least of them
 SCRATCH: Final = 1_300_000_000  # bytes, more than caches hold
 COPY: Final = "NumPy, copies of the arrays"
 
@@ -37,13 +40,17 @@ def packed(arrays: Arrays) -> ss.Statistics:
     return stats
 
 
-def interleaved(runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: int) -> tuple[dict[str, Timing], dict[str, Timing]]:
+def interleaved(
+    runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: int
+) -> tuple[dict[str, Timing], dict[str, Timing]]:
     """Seconds of each run, and of the read of the arrays that was timed next to it; none of them finds its data in caches."""
     scratch, few = np.ones(size // 8), arrays_of(1000, 0)
 
     def cold(run: Run) -> float:
         scratch.sum()
-        packed(few)  # the code, which the scratch array drives out of the caches too, is in them again
+        packed(
+            few
+        )  # the code, which the scratch array drives out of the caches too, is in them again
         return clock(run)
 
     for run in (*runs.values(), *reads.values()):
@@ -57,30 +64,56 @@ def interleaved(runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: 
             before, own, after = cold(read), cold(run), cold(read)
             seconds[name].append(own)
             beside[name].append((before + after) / 2)
-    timings, limits = ({name: Timing(tuple(s)) for name, s in kept.items()} for kept in (seconds, beside))
+    timings, limits = (
+        {name: Timing(tuple(s)) for name, s in kept.items()} for kept in (seconds, beside)
+    )
     return timings, limits
 
 
 def ingest(options: Options) -> Report:
     """Packing 10 million containers' min, max, null count and row count."""
     n = options.containers
-    report = Report(f"{n:,} containers: min, max, null_count, row_count of a bigint column, from fresh Statistics to what kernels read", n)
+    report = Report(
+        f"{n:,} containers: min, max, null_count, row_count of a bigint column, from fresh Statistics to what kernels read",
+        n,
+    )
     bandwidth = Bandwidth(n)
     for case, base in CASES.items():
         arrays = arrays_of(n, base)
         raw = sum(a.nbytes for a in arrays.values())
         share = _checked(arrays) / raw
         runs: dict[str, Run] = {OWN: partial(packed, arrays), COPY: partial(_copies, arrays)}
-        timings, reads = interleaved(runs, bandwidth.runs, options.rounds or (25 if options.full else 9), min(SCRATCH, 40 * n * 8))
+        timings, reads = interleaved(
+            runs,
+            bandwidth.runs,
+            options.rounds or (25 if options.full else 9),
+            min(SCRATCH, 40 * n * 8),
+        )
         for name, t in timings.items():
             read, own = reads[name], name == OWN
-            report.time(f"{name}, {case}", t, (BANDWIDTH, read), own=timings[OWN], engine=OWN if own else "NumPy", group=case)
+            report.time(
+                f"{name}, {case}",
+                t,
+                (BANDWIDTH, read),
+                own=timings[OWN],
+                engine=OWN if own else "NumPy",
+                group=case,
+            )
             report.rows.append(_row(f"{name}, {case}", t, read, share if own else None))
         report.requirements += [
-            Requirement(f"Ingest, {case}: times one read of the arrays", timings[OWN].times(reads[OWN]), 3, at_most=True),
-            Requirement(f"Ingest, {case}: share of the bytes that is left", share, 0.6, at_most=True),
+            Requirement(
+                f"Ingest, {case}: times one read of the arrays",
+                timings[OWN].times(reads[OWN]),
+                3,
+                at_most=True,
+            ),
+            Requirement(
+                f"Ingest, {case}: share of the bytes that is left", share, 0.6, at_most=True
+            ),
         ]
-    report.notes.append("A read of the four arrays, by the best loop, is timed before and after each run; caches are cold for all of them.")
+    report.notes.append(
+        "A read of the four arrays, by the best loop, is timed before and after each run; caches are cold for all of them."
+    )
     return report
 
 
@@ -88,7 +121,11 @@ def _checked(arrays: Arrays) -> int:
     """The bytes of the packed column, once it answers right."""
     stats = packed(arrays)
     at = int(np.median(arrays["min"]))
-    expected = (arrays["min"] <= at) & (arrays["max"] >= at) & (arrays["null_count"] != arrays["row_count"])
+    expected = (
+        (arrays["min"] <= at)
+        & (arrays["max"] >= at)
+        & (arrays["null_count"] != arrays["row_count"])
+    )
     equal(OWN, ss.PruningPredicate(f"x = {at}", SCHEMA).prune(stats, "numpy"), expected)
     return stats.nbytes
 

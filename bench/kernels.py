@@ -35,7 +35,9 @@ def point(column: str) -> str:
 
 def members(count: int) -> str:
     """An IN list over the whole range."""
-    return f"a IN ({', '.join(str(BASE + (k * 1_000_000 // count + 7) * STEP) for k in range(count))})"
+    return (
+        f"a IN ({', '.join(str(BASE + (k * 1_000_000 // count + 7) * STEP) for k in range(count))})"
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,12 @@ SHAPES: Final = (
     Shape("range, 8 columns", " AND ".join(map(within, COLUMNS)), 0.8),
     Shape("three outcomes, range, 1 column", within("a"), 0.75, both=True),
     Shape("three outcomes, range, 2 columns", f"{within('a')} AND {within('b')}", 0.75, both=True),
-    Shape("three outcomes, OR of three columns", f"{within('a')} OR {point('b')} OR {within('c')}", 0.75, both=True),
+    Shape(
+        "three outcomes, OR of three columns",
+        f"{within('a')} OR {point('b')} OR {within('c')}",
+        0.75,
+        both=True,
+    ),
     Shape("text range", "s >= '000300000' AND s < '000700000'", 0.75),
     Shape("arithmetic, a + b", f"a + b = {2 * BASE + 1_000_000 * STEP}", 0.75),
     Shape("IN of 3", members(3), 0.75),
@@ -74,10 +81,17 @@ def statistics(n: int) -> ss.Statistics:
     for name in COLUMNS:
         low = BASE + r.integers(0, 1_000_000, n) * STEP
         nulls = np.where(r.random(n) < 0.01, 100, r.integers(0, 2, n))
-        columns[name] = {"min": low, "max": low + r.integers(0, 2000, n) * STEP, "null_count": nulls}
+        columns[name] = {
+            "min": low,
+            "max": low + r.integers(0, 2000, n) * STEP,
+            "null_count": nulls,
+        }
     texts = pa.array([f"{i:09}" for i in range(TEXTS)])
     at = r.integers(0, TEXTS - 2000, n)
-    columns["s"] = {"min": texts.take(pa.array(at)), "max": texts.take(pa.array(at + r.integers(0, 2000, n)))}
+    columns["s"] = {
+        "min": texts.take(pa.array(at)),
+        "max": texts.take(pa.array(at + r.integers(0, 2000, n))),
+    }
     schema = pa.schema([*((name, pa.int64()) for name in COLUMNS), ("s", pa.string())])
     return ss.Statistics.from_dict(columns, schema, row_count=np.full(n, 100))
 
@@ -86,11 +100,18 @@ def kernels(options: Options) -> Report:
     """Shares of the read bandwidth: 1 to 8 columns, null tests, OR, three outcomes, text, arithmetic and IN."""
     n = options.containers
     stats = statistics(n)
-    report = Report(f"{n:,} containers, bounds of 8 bytes in no order, packed results; beside each run its arrays are read by a plain loop", n)
-    report.notes.append("Of bandwidth: bytes read and written in the time of a run, beside bytes read in that of the loop, which writes none.")
+    report = Report(
+        f"{n:,} containers, bounds of 8 bytes in no order, packed results; beside each run its arrays are read by a plain loop",
+        n,
+    )
+    report.notes.append(
+        "Of bandwidth: bytes read and written in the time of a run, beside bytes read in that of the loop, which writes none."
+    )
     limit = Bandwidth(n)
     launches = {shape.name: _launch(shape, stats) for shape in SHAPES}
-    runs: dict[str, Run] = {name: lambda launch=launch: run(launch, "numba") for name, launch in launches.items()}  # type: ignore[misc]
+    runs: dict[str, Run] = {
+        name: lambda launch=launch: run(launch, "numba") for name, launch in launches.items()
+    }  # type: ignore[misc]
     arrays = {name: [*launch.arrays, *launch.planes] for name, launch in launches.items()}
     timings = beside(runs, arrays, limit, options.rounds or (25 if options.full else 11))
     for shape in SHAPES:
@@ -100,10 +121,14 @@ def kernels(options: Options) -> Report:
         share = before.times(t) * (1 + written / launch.nbytes)
         report.time(shape.name, t, (BANDWIDTH, before), share=share)
         report.rows.append(_row(shape.name, t, launch, written, share, before.median))
-        report.requirements.append(Requirement(f"{shape.name}: share of the read bandwidth", share, shape.bound))
+        report.requirements.append(
+            Requirement(f"{shape.name}: share of the read bandwidth", share, shape.bound)
+        )
     by_name = {name: t for name, (t, _) in timings.items()}
     times = by_name["text range"].times(by_name["range, 1 column"])
-    report.requirements.append(Requirement("a range of text beside one of bigint: times as long", times, 2, at_most=True))
+    report.requirements.append(
+        Requirement("a range of text beside one of bigint: times as long", times, 2, at_most=True)
+    )
     return report
 
 
@@ -118,10 +143,16 @@ def _launch(shape: Shape, stats: ss.Statistics) -> Launch:
     if launch.arrays:
         return launch
     # A bit or two for each container: of ten million nothing but the start of threads would be timed.
-    return Launch(launch.n // 64 * 64 * PLANES, launch.roots, planes=[np.tile(plane[: launch.n // 64], PLANES) for plane in launch.planes])
+    return Launch(
+        launch.n // 64 * 64 * PLANES,
+        launch.roots,
+        planes=[np.tile(plane[: launch.n // 64], PLANES) for plane in launch.planes],
+    )
 
 
-def _row(name: str, t: Timing, launch: Launch, written: int, share: float, read: float) -> dict[str, Any]:
+def _row(
+    name: str, t: Timing, launch: Launch, written: int, share: float, read: float
+) -> dict[str, Any]:
     return {
         "": name,
         "ms": t.median * 1e3,
@@ -139,7 +170,9 @@ def many(options: Options) -> Report:
     n = options.containers
     stats = statistics(n)
     report = Report(f"100 predicates over {n:,} containers, a bool mask for each", n)
-    report.notes.append("Both find their pages mapped, from a run before: a gigabyte of fresh ones costs each of them 0.1 s and more.")
+    report.notes.append(
+        "Both find their pages mapped, from a run before: a gigabyte of fresh ones costs each of them 0.1 s and more."
+    )
     cases = {"one shape": list(_alike(stats.schema)), "ten shapes": list(_mixed(stats.schema))}
     for name, predicates in cases.items():
         runs: dict[str, Run] = {
@@ -152,9 +185,22 @@ def many(options: Options) -> Report:
         apart, together = timings["one by one"], timings["together"]
         for label, t in timings.items():
             report.time(f"{name}, {label}", t, own=together, group=name)
-        report.rows.append({"": name, "one by one ms": apart.median * 1e3, "together ms": together.median * 1e3, "times faster": apart.times(together)})
+        report.rows.append(
+            {
+                "": name,
+                "one by one ms": apart.median * 1e3,
+                "together ms": together.median * 1e3,
+                "times faster": apart.times(together),
+            }
+        )
         bound = 4 if name == "one shape" else 1
-        report.requirements.append(Requirement(f"100 predicates, {name}: times faster than one by one", apart.times(together), bound))
+        report.requirements.append(
+            Requirement(
+                f"100 predicates, {name}: times faster than one by one",
+                apart.times(together),
+                bound,
+            )
+        )
     return report
 
 
@@ -162,11 +208,28 @@ def _alike(schema: pa.Schema) -> Iterator[ss.PruningPredicate]:
     r = np.random.default_rng(2)
     for _ in range(100):
         first = int(r.integers(0, 900_000))
-        yield ss.PruningPredicate(f"{within('a', first, first + int(r.integers(1, 100_000)))} AND b = {BASE + int(r.integers(0, 1_000_000)) * STEP}", schema)
+        yield ss.PruningPredicate(
+            f"{within('a', first, first + int(r.integers(1, 100_000)))} AND b = {BASE + int(r.integers(0, 1_000_000)) * STEP}",
+            schema,
+        )
 
 
 def _mixed(schema: pa.Schema) -> Iterator[ss.PruningPredicate]:
-    shapes = [within("a"), point("b"), f"{within('a')} AND {point('c')}", within("d"), "e IS NULL", members(5), f"{point('a')} OR {point('f')}"]
-    shapes += [" AND ".join(map(within, "abc")), f"NOT ({within('g')})", f"h <> {BASE} AND {within('h')}"]
+    shapes = [
+        within("a"),
+        point("b"),
+        f"{within('a')} AND {point('c')}",
+        within("d"),
+        "e IS NULL",
+        members(5),
+        f"{point('a')} OR {point('f')}",
+    ]
+    shapes += [
+        " AND ".join(map(within, "abc")),
+        f"NOT ({within('g')})",
+        f"h <> {BASE} AND {within('h')}",
+    ]
     for i in range(100):
-        yield ss.PruningPredicate(f"{shapes[i % 10]} OR a = {BASE + i * STEP}" if i % 20 < 10 else shapes[i % 10], schema)
+        yield ss.PruningPredicate(
+            f"{shapes[i % 10]} OR a = {BASE + i * STEP}" if i % 20 < 10 else shapes[i % 10], schema
+        )

@@ -23,7 +23,14 @@ from bench.report import OWN, Options, Report, Requirement
 FILES: Final = 256
 ROWS: Final = 50  # in each
 SCHEMA: Final = pa.schema(
-    [("g", pa.int32()), ("id", pa.int64()), ("ts", pa.timestamp("us")), ("price", pa.float64()), ("name", pa.string()), ("note", pa.int32())]
+    [
+        ("g", pa.int32()),
+        ("id", pa.int64()),
+        ("ts", pa.timestamp("us")),
+        ("price", pa.float64()),
+        ("name", pa.string()),
+        ("note", pa.int32()),
+    ]
 )
 LAST: Final = FILES * ROWS
 
@@ -52,8 +59,17 @@ QUESTIONS: Final = (
     Question("name >= 'k25' AND note IS NULL"),
     Question("note IS NULL"),
     Question("note IS NOT NULL AND id < 1000"),
-    Question("ts < TIMESTAMP '2024-01-01 12:00:00'", (("pyiceberg", "ts < '2024-01-01T12:00:00'"), ("Polars", "pl.col('ts') < datetime(2024, 1, 1, 12)"))),
-    Question("CAST(ts AS DATE) = DATE '2024-01-03'", (("pyiceberg", None), ("Polars", "pl.col('ts').dt.date() == date(2024, 1, 3)"))),
+    Question(
+        "ts < TIMESTAMP '2024-01-01 12:00:00'",
+        (
+            ("pyiceberg", "ts < '2024-01-01T12:00:00'"),
+            ("Polars", "pl.col('ts') < datetime(2024, 1, 1, 12)"),
+        ),
+    ),
+    Question(
+        "CAST(ts AS DATE) = DATE '2024-01-03'",
+        (("pyiceberg", None), ("Polars", "pl.col('ts').dt.date() == date(2024, 1, 3)")),
+    ),
     Question("id + 10 < 100", (("pyiceberg", None),)),
     Question("abs(id - 6400) < 60", (("pyiceberg", None),)),
     Question(f"id IN ({', '.join(str(v) for v in range(0, LAST, 50))}) AND name < 'k002'"),
@@ -72,9 +88,16 @@ def make(folder: Path) -> list[Path]:
                 "g": np.full(ROWS, g),
                 "id": ids,
                 "ts": pa.array(1_704_067_200_000_000 + ids * 30_000_000).cast(pa.timestamp("us")),
-                "price": np.where((g == 7) & (np.arange(ROWS) == 3), np.nan, low / FILES * 90 + r.random(ROWS) * 10),
+                "price": np.where(
+                    (g == 7) & (np.arange(ROWS) == 3),
+                    np.nan,
+                    low / FILES * 90 + r.random(ROWS) * 10,
+                ),
                 "name": [f"k{low:03}-{v:04}" for v in r.integers(0, 10_000, ROWS)],
-                "note": pa.array(r.integers(0, 100, ROWS), mask=(np.full(ROWS, g % 10 == 0)) | (r.random(ROWS) < 0.02 * (g % 3))),
+                "note": pa.array(
+                    r.integers(0, 100, ROWS),
+                    mask=(np.full(ROWS, g % 10 == 0)) | (r.random(ROWS) < 0.02 * (g % 3)),
+                ),
             }
         ).cast(SCHEMA)
         paths.append(folder / f"part-{g:05}.parquet")
@@ -87,7 +110,9 @@ Answers = Sequence[int | str]  # files, or why there is no answer
 
 def lakes(options: Options) -> Report:
     """Files that each engine would read of the same data."""
-    report = Report(f"{FILES} files as a Delta table, an Iceberg table and a folder: files that an engine would read")
+    report = Report(
+        f"{FILES} files as a Delta table, an Iceberg table and a folder: files that an engine would read"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "data"
         folder.mkdir()
@@ -114,22 +139,46 @@ def lakes(options: Options) -> Report:
                 report.leave_out(engine, f"not installed ({e.name})")
     for i, q in enumerate(QUESTIONS):
         text = q.sql if len(q.sql) < 60 else q.sql[:50] + "..."
-        report.rows.append({"": text, "needed": len(needed[i]), **{engine: answers[i] for engine, answers in found.items()}})
+        report.rows.append(
+            {
+                "": text,
+                "needed": len(needed[i]),
+                **{engine: answers[i] for engine, answers in found.items()},
+            }
+        )
     more = sum(_behind(i, found) for i in range(len(QUESTIONS)))
-    lost = sum(str(a).startswith("LOST") for engine, answers in found.items() if engine.startswith(OWN) for a in answers)
+    lost = sum(
+        str(a).startswith("LOST")
+        for engine, answers in found.items()
+        if engine.startswith(OWN)
+        for a in answers
+    )
     report.requirements += [
-        Requirement("questions where an engine that loses no row reads fewer files of a Delta or Iceberg table", more, 0, at_most=True),
+        Requirement(
+            "questions where an engine that loses no row reads fewer files of a Delta or Iceberg table",
+            more,
+            0,
+            at_most=True,
+        ),
         Requirement("files with a match that Skipstone leaves out", lost, 0, at_most=True),
     ]
-    report.notes.append("DuckDB has no reader of Delta or Iceberg without its extensions, which are downloaded: it is asked over the files, and opens each.")
+    report.notes.append(
+        "DuckDB has no reader of Delta or Iceberg without its extensions, which are downloaded: it is asked over the files, and opens each."
+    )
     return report
 
 
 def _behind(i: int, found: dict[str, Answers]) -> bool:
     """Whether an engine reads fewer files than Skipstone, of the same kind of table."""
-    for kind, others in {"Delta": ("deltalake", "Polars, Delta"), "Iceberg": ("pyiceberg", "Polars, Iceberg"), "Parquet": ("DuckDB, Parquet",)}.items():
+    for kind, others in {
+        "Delta": ("deltalake", "Polars, Delta"),
+        "Iceberg": ("pyiceberg", "Polars, Iceberg"),
+        "Parquet": ("DuckDB, Parquet",),
+    }.items():
         own = found[f"{OWN}, {kind}"][i]
-        theirs = [a for name in others if isinstance(a := found.get(name, [""] * len(QUESTIONS))[i], int)]
+        theirs = [
+            a for name in others if isinstance(a := found.get(name, [""] * len(QUESTIONS))[i], int)
+        ]
         if not isinstance(own, int) or any(a < own for a in theirs):
             return True
     return False
@@ -140,7 +189,11 @@ def _matching(q: Question, whole: pa.Table) -> set[int]:
     from skipstone.ir.rows import matching_rows
 
     node = ss.PruningPredicate(q.sql, whole.schema).node
-    return {g for batch in whole.to_batches() for g in matching_rows(node, batch).column("g").to_pylist()}
+    return {
+        g
+        for batch in whole.to_batches()
+        for g in matching_rows(node, batch).column("g").to_pylist()
+    }
 
 
 def _said(kept: set[int], needed: frozenset[int]) -> int | str:
@@ -166,7 +219,9 @@ def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
     from pyiceberg.catalog.sql import SqlCatalog
 
     folder.mkdir()
-    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog = SqlCatalog(
+        "bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
+    )
     catalog.create_namespace("bench")
     table = catalog.create_table("bench.t", SCHEMA)
     table.add_files([str(p) for p in paths])
@@ -174,7 +229,10 @@ def as_iceberg(folder: Path, paths: Sequence[Path]) -> Path:
 
 
 def _own(table: Any, needed: Sequence[frozenset[int]]) -> Answers:
-    return [_said({_number(f) for f in table.plan(q.sql).files}, n) for q, n in zip(QUESTIONS, needed, strict=True)]
+    return [
+        _said({_number(f) for f in table.plan(q.sql).files}, n)
+        for q, n in zip(QUESTIONS, needed, strict=True)
+    ]
 
 
 def _deltalake(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
@@ -220,8 +278,15 @@ def _duckdb(folder: Path, needed: Sequence[frozenset[int]]) -> Answers:
     con.execute("SET enable_profiling = 'no_output'; SET TimeZone = 'UTC'; SET threads = 1")
     out: list[int | str] = []
     for q, n in zip(QUESTIONS, needed, strict=True):
-        rows = {r[0] for r in con.execute(f"SELECT DISTINCT g FROM read_parquet('{folder}/*.parquet') WHERE {q.text('DuckDB')}").fetchall()}
-        scanned = int(json.loads(con.get_profiling_information())["query"]["total_row_groups_scanned"])
+        rows = {
+            r[0]
+            for r in con.execute(
+                f"SELECT DISTINCT g FROM read_parquet('{folder}/*.parquet') WHERE {q.text('DuckDB')}"
+            ).fetchall()
+        }
+        scanned = int(
+            json.loads(con.get_profiling_information())["query"]["total_row_groups_scanned"]
+        )
         out.append(f"LOST {len(n - rows)}" if n - rows else scanned)
     return out
 
@@ -234,11 +299,25 @@ def _polars(kind: str, table: str, needed: Sequence[frozenset[int]]) -> Answers:
     import polars as _  # noqa: F401
 
     environment = {**os.environ, "POLARS_VERBOSE": "1"}
-    done = subprocess.run([sys.executable, "-m", "bench.lakes", kind, table], env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.lakes", kind, table],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     out: list[int | str] = []
-    for found, printed, n in zip(json.loads(done.stdout), done.stderr.split(MARK)[1:], needed, strict=True):
+    for found, printed, n in zip(
+        json.loads(done.stdout), done.stderr.split(MARK)[1:], needed, strict=True
+    ):
         read = printed.count("[ParquetFileReader]: project: ")
-        out.append(found if isinstance(found, str) else f"LOST {len(n - set(found))}" if n - set(found) else read)
+        out.append(
+            found
+            if isinstance(found, str)
+            else f"LOST {len(n - set(found))}"
+            if n - set(found)
+            else read
+        )
     return out
 
 
@@ -255,7 +334,16 @@ def _polars_child(kind: str, table: str) -> None:
         try:
             condition = eval(text, names) if text.startswith("pl.") else pl.sql_expr(text)
             frame = pl.scan_delta(table) if kind == "delta" else pl.scan_iceberg(table)
-            out.append(sorted(set(frame.filter(condition).select("g").collect(engine="streaming")["g"].to_list())))
+            out.append(
+                sorted(
+                    set(
+                        frame.filter(condition)
+                        .select("g")
+                        .collect(engine="streaming")["g"]
+                        .to_list()
+                    )
+                )
+            )
         except BaseException as e:  # PanicException is none of Exception
             out.append(f"refused: {type(e).__name__}")
     json.dump(out, sys.stdout)

@@ -27,7 +27,14 @@ COLUMNS: Final = {
     "e": pa.string(),
     "f": pa.timestamp("us"),
 }
-LITERALS: Final = {"a": "500", "b": "77", "c": "12.5", "d": "DATE '2001-05-06'", "e": "'k500'", "f": "TIMESTAMP '2001-05-06 07:08:09'"}
+LITERALS: Final = {
+    "a": "500",
+    "b": "77",
+    "c": "12.5",
+    "d": "DATE '2001-05-06'",
+    "e": "'k500'",
+    "f": "TIMESTAMP '2001-05-06 07:08:09'",
+}
 
 
 def small_statistics() -> ss.Statistics:
@@ -40,27 +47,51 @@ def small_statistics() -> ss.Statistics:
         if dtype == pa.string():
             low_high = [pa.array([f"k{v:03}" for v in end]) for end in ends]
         else:
-            low_high = [pa.array(end.astype(np.int32 if dtype.bit_width == 32 else np.int64)).cast(dtype) for end in ends]
+            low_high = [
+                pa.array(end.astype(np.int32 if dtype.bit_width == 32 else np.int64)).cast(dtype)
+                for end in ends
+            ]
         nulls = np.where(r.random(SMALL) < 0.05, 100, r.integers(0, 5, SMALL))
         columns[name] = {"min": low_high[0], "max": low_high[1], "null_count": nulls}
-    return ss.Statistics.from_dict(columns, pa.schema(list(COLUMNS.items())), row_count=np.full(SMALL, 100))
+    return ss.Statistics.from_dict(
+        columns, pa.schema(list(COLUMNS.items())), row_count=np.full(SMALL, 100)
+    )
 
 
 def new_shapes() -> Iterator[str]:
     """Predicates of which no two lower to one shape: four tests, over every choice of columns and operators."""
-    tests = ("{0} < {1}", "{0} >= {1}", "{0} = {1}", "{0} IN ({1}, {1})", "{0} <> {1}", "{0} IS NULL OR {0} <= {1}")
+    tests = (
+        "{0} < {1}",
+        "{0} >= {1}",
+        "{0} = {1}",
+        "{0} IN ({1}, {1})",
+        "{0} <> {1}",
+        "{0} IS NULL OR {0} <= {1}",
+    )
     for picked in itertools.permutations(COLUMNS, 4):
         for forms in itertools.combinations(tests, 4):
-            yield " AND ".join(f"({form.format(c, LITERALS[c])})" for form, c in zip(forms, picked, strict=True))
+            yield " AND ".join(
+                f"({form.format(c, LITERALS[c])})" for form, c in zip(forms, picked, strict=True)
+            )
 
 
 def latency(options: Options) -> Report:
     """First verdicts of a new shape over 1,000 containers, and warm ones."""
-    report = Report(f"{SMALL:,} containers, six columns; a new shape each time, nothing compiled, columns not yet packed")
+    report = Report(
+        f"{SMALL:,} containers, six columns; a new shape each time, nothing compiled, columns not yet packed"
+    )
     rounds = options.rounds or (200 if options.full else 60)
     schema = small_statistics().schema
     ss.PruningPredicate("a = 1", schema)  # sqlglot's import and first parse
-    phases: dict[str, list[float]] = {"parse": [], "make": [], "first prune": [], "second prune": [], "parsed": [], "all": [], YARDSTICK: []}
+    phases: dict[str, list[float]] = {
+        "parse": [],
+        "make": [],
+        "first prune": [],
+        "second prune": [],
+        "parsed": [],
+        "all": [],
+        YARDSTICK: [],
+    }
     shapes = new_shapes()
     while len(phases["all"]) < rounds:
         _first(next(shapes), phases)
@@ -92,8 +123,15 @@ def latency(options: Options) -> Report:
         _add(report, f"warm: {name}", t, steady)
     worst = Timing(tuple(phases["all"]))
     report.requirements += [
-        Requirement("First verdicts, from the text, ms: 95 of 100", worst.quantile(0.95) * 1e3, 10, at_most=True),
-        Requirement("Warm p.prune(stats), us: median", timed["prune, NumPy"].median * 1e6, 15, at_most=True),
+        Requirement(
+            "First verdicts, from the text, ms: 95 of 100",
+            worst.quantile(0.95) * 1e3,
+            10,
+            at_most=True,
+        ),
+        Requirement(
+            "Warm p.prune(stats), us: median", timed["prune, NumPy"].median * 1e6, 15, at_most=True
+        ),
     ]
     return report
 
@@ -111,7 +149,13 @@ def _first(text: str, phases: dict[str, list[float]]) -> None:
     if numpy_cpu.compile_shape.cache_info().misses == known:
         return  # the shape was there already
     second = clock(lambda: made[0].prune(stats))
-    for key, value in (("parse", parsing), ("make", making), ("first prune", first), ("second prune", second), (YARDSTICK, reference)):
+    for key, value in (
+        ("parse", parsing),
+        ("make", making),
+        ("first prune", first),
+        ("second prune", second),
+        (YARDSTICK, reference),
+    ):
         phases[key].append(value)
     phases["parsed"].append(making + first)
     phases["all"].append(parsing + making + first)
@@ -119,5 +163,11 @@ def _first(text: str, phases: dict[str, list[float]]) -> None:
 
 def _add(report: Report, label: str, t: Timing, reference: Timing) -> None:
     report.time(label, t, (YARDSTICK, reference))
-    row: dict[str, Any] = {"": label, "us": t.median * 1e6, "best us": t.best * 1e6, "95 of 100": t.quantile(0.95) * 1e6, "worst us": max(t.seconds) * 1e6}
+    row: dict[str, Any] = {
+        "": label,
+        "us": t.median * 1e6,
+        "best us": t.best * 1e6,
+        "95 of 100": t.quantile(0.95) * 1e6,
+        "worst us": max(t.seconds) * 1e6,
+    }
     report.rows.append(row)

@@ -26,8 +26,13 @@ def statistics(n: int, *, clustered: bool) -> ss.Statistics:
     r = np.random.default_rng(3)
     x = np.arange(n) if clustered else r.permutation(n)
     low, other = BASE + x * STEP, BASE + r.integers(0, n, n) * STEP
-    columns = {"x": {"min": low, "max": low + 2 * STEP}, "y": {"min": other, "max": other + 2 * STEP}}
-    return ss.Statistics.from_dict({name: {**c, "null_count": np.zeros(n, np.int8)} for name, c in columns.items()}, SCHEMA)
+    columns = {
+        "x": {"min": low, "max": low + 2 * STEP},
+        "y": {"min": other, "max": other + 2 * STEP},
+    }
+    return ss.Statistics.from_dict(
+        {name: {**c, "null_count": np.zeros(n, np.int8)} for name, c in columns.items()}, SCHEMA
+    )
 
 
 def within(column: str, first: int, stop: int) -> str:
@@ -39,7 +44,10 @@ def levels(options: Options) -> Report:
     """An index over 100 million containers: what it saves where they are clustered, ordered by it, or neither."""
     n = _affordable(USUAL if options.containers >= 10_000_000 else options.containers)
     few = max(n // FOUND, 10)
-    report = Report(f"{n:,} containers; a range that {few:,} survive, `survivors`, compiled; times are of one run", n)
+    report = Report(
+        f"{n:,} containers; a range that {few:,} survive, `survivors`, compiled; times are of one run",
+        n,
+    )
     rounds = options.rounds or (25 if options.full else 9)
     start = n // 3
     narrow, wide = within("x", start, start + few - 2), within("x", start, start + n // 3)
@@ -48,7 +56,9 @@ def levels(options: Options) -> Report:
     indexed = flat.index()
     p = ss.PruningPredicate(narrow, SCHEMA)
     t = _case(report, "clustered", p, flat, indexed, rounds)
-    report.requirements.append(Requirement("clustered: the flat kernel takes times as long", t, 100))
+    report.requirements.append(
+        Requirement("clustered: the flat kernel takes times as long", t, 100)
+    )
     for name, where in {
         "clustered, AND of a column in no order": f"{narrow} AND {within('y', 0, n // 2)}",
         "clustered, OR of two ranges": f"({narrow}) OR ({within('x', 2 * start, 2 * start + few)})",
@@ -60,28 +70,74 @@ def levels(options: Options) -> Report:
     flat = statistics(n, clustered=False)
     indexed = flat.index()
     p = ss.PruningPredicate(wide, SCHEMA)
-    t = _case(report, "in no order, a third survives, prune", p, flat, indexed, 3 * rounds, masks=True)
-    report.requirements.append(Requirement("in no order, a third survives: times as long as the flat kernel", 1 / t, 1.05, at_most=True))
-    t = _case(report, "in no order, two-byte codes first", ss.PruningPredicate(narrow, SCHEMA), flat, indexed, rounds)
-    report.requirements.append(Requirement("in no order, codes first: the flat kernel takes times as long", t, 3))
+    t = _case(
+        report, "in no order, a third survives, prune", p, flat, indexed, 3 * rounds, masks=True
+    )
+    report.requirements.append(
+        Requirement(
+            "in no order, a third survives: times as long as the flat kernel",
+            1 / t,
+            1.05,
+            at_most=True,
+        )
+    )
+    t = _case(
+        report,
+        "in no order, two-byte codes first",
+        ss.PruningPredicate(narrow, SCHEMA),
+        flat,
+        indexed,
+        rounds,
+    )
+    report.requirements.append(
+        Requirement("in no order, codes first: the flat kernel takes times as long", t, 3)
+    )
     indexed = flat.index(order_by="x")
-    t = _case(report, "in no order, index ordered by x", ss.PruningPredicate(narrow, SCHEMA), flat, indexed, rounds)
-    report.requirements.append(Requirement("in no order, index ordered by x: the flat kernel takes times as long", t, 30))
+    t = _case(
+        report,
+        "in no order, index ordered by x",
+        ss.PruningPredicate(narrow, SCHEMA),
+        flat,
+        indexed,
+        rounds,
+    )
+    report.requirements.append(
+        Requirement("in no order, index ordered by x: the flat kernel takes times as long", t, 30)
+    )
     if options.full:
         indexed = flat.index(order_by=("x", "y"))
-        p = ss.PruningPredicate(f"{within('x', start, start + n // 100)} AND {within('y', start, start + n // 100)}", SCHEMA)
+        p = ss.PruningPredicate(
+            f"{within('x', start, start + n // 100)} AND {within('y', start, start + n // 100)}",
+            SCHEMA,
+        )
         _case(report, "in no order, index along a curve of x and y", p, flat, indexed, rounds)
-    report.notes.append(f"Means of {BURST} runs in a row, after one that does not count: the flat kernel reads more than caches hold all the same.")
-    report.notes.append(f"Codes judge first where they promise less than {descend.WORTH:g} of the bytes; levels of blocks of 512.")
+    report.notes.append(
+        f"Means of {BURST} runs in a row, after one that does not count: the flat kernel reads more than caches hold all the same."
+    )
+    report.notes.append(
+        f"Codes judge first where they promise less than {descend.WORTH:g} of the bytes; levels of blocks of 512."
+    )
     return report
 
 
-def _case(report: Report, name: str, p: ss.PruningPredicate, flat: ss.Statistics, indexed: ss.Statistics, rounds: int, *, masks: bool = False) -> float:
+def _case(
+    report: Report,
+    name: str,
+    p: ss.PruningPredicate,
+    flat: ss.Statistics,
+    indexed: ss.Statistics,
+    rounds: int,
+    *,
+    masks: bool = False,
+) -> float:
     """Time the survivors, or the masks, with and without the index; how many times as long the flat kernel takes."""
     found = p.survivors(flat, "numba")
     equal(name, p.survivors(indexed, "numba"), found)
     ask = p.prune if masks else p.survivors
-    runs: dict[str, Run] = {"flat": lambda: ask(flat, "numba"), "indexed": lambda: ask(indexed, "numba")}
+    runs: dict[str, Run] = {
+        "flat": lambda: ask(flat, "numba"),
+        "indexed": lambda: ask(indexed, "numba"),
+    }
     timings = interleave(runs, rounds, BURST)
     t, own = timings["flat"], timings["indexed"]
     report.time(f"{name}, flat", t, group=name, own=own)
@@ -103,7 +159,9 @@ def _row(name: str, found: int, flat: Timing, own: Timing) -> dict[str, Any]:
 
 def growth(options: Options) -> Report:
     """A range that finds 1,000 containers among 1 million to 100 million; `stored --full` has a billion."""
-    report = Report("a range that finds 1,000 clustered containers, by levels; the flat kernel beside it")
+    report = Report(
+        "a range that finds 1,000 clustered containers, by levels; the flat kernel beside it"
+    )
     runs: dict[str, Run] = {}
     sizes = [10**k for k in range(4, 9) if 10**k <= max(options.containers * 10, 10**5)]
     predicates = {}
@@ -123,10 +181,24 @@ def growth(options: Options) -> Report:
         own, flat_time = timings[f"{n:,}"], timings[f"{n:,}, flat"]
         report.time(f"levels, {n:,}", own, group=f"{n:,}", own=own, n=n)
         report.time(f"flat, {n:,}", flat_time, group=f"{n:,}", own=own, n=n)
-        report.rows.append({"containers": f"{n:,}", "by levels us": own.median * 1e6, "flat us": flat_time.median * 1e6, "times faster": flat_time.times(own)})
-    most, least = max(predicates), min(n for n in predicates if n >= 1_000_000 or n == max(predicates))
+        report.rows.append(
+            {
+                "containers": f"{n:,}",
+                "by levels us": own.median * 1e6,
+                "flat us": flat_time.median * 1e6,
+                "times faster": flat_time.times(own),
+            }
+        )
+    most, least = (
+        max(predicates),
+        min(n for n in predicates if n >= 1_000_000 or n == max(predicates)),
+    )
     grown = timings[f"{most:,}"].times(timings[f"{least:,}"])
-    report.requirements.append(Requirement(f"by levels, {most:,} containers: times as long as {least:,}", grown, 3, at_most=True))
+    report.requirements.append(
+        Requirement(
+            f"by levels, {most:,} containers: times as long as {least:,}", grown, 3, at_most=True
+        )
+    )
     return report
 
 

@@ -27,9 +27,20 @@ def _requirements(workloads: Mapping[str, Any]) -> str:
         (f"`{name}`", q["text"], figure(float(q["value"])), f"{'≤' if q['at_most'] else '≥'} {q['bound']:g}", "yes" if q["met"] else "**no**")
         for name, q in asked
     ]  # fmt: skip
-    missed = [f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in asked if not q["met"]]
-    summary = f"{len(asked) - len(missed)} of {len(asked)} requirements are met" + "".join(f"; not {m}" for m in missed)
-    inside = "\n\n".join(b for b in (_table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"), _ran(workloads)) if b)
+    missed = [
+        f"{name}: {q['text']}, {figure(float(q['value']))}" for name, q in asked if not q["met"]
+    ]
+    summary = f"{len(asked) - len(missed)} of {len(asked)} requirements are met" + "".join(
+        f"; not {m}" for m in missed
+    )
+    inside = "\n\n".join(
+        b
+        for b in (
+            _table(("workload", "requirement", "figure", "bar", "met"), rows, "llrrl"),
+            _ran(workloads),
+        )
+        if b
+    )
     return f"<details>\n<summary>{summary}</summary>\n\n{inside}\n\n</details>" if rows else ""
 
 
@@ -42,8 +53,19 @@ def _peers(workloads: Mapping[str, Any]) -> str:
                 row = found.setdefault((name, t["group"]), {})
                 row[t["engine"]] = min(t["to_own"]["median"], row.get(t["engine"], float("inf")))
     engines = list(dict.fromkeys(engine for row in found.values() for engine in row))
-    rows = [(f"`{name}`{': ' + group if group else ''}", *(figure(row[e]) if e in row else "–" for e in engines)) for (name, group), row in found.items()]
-    return "Times Skipstone's time, median over rounds:\n\n" + _table(("", *engines), rows, "l" + "r" * len(engines)) if rows else ""
+    rows = [
+        (
+            f"`{name}`{': ' + group if group else ''}",
+            *(figure(row[e]) if e in row else "–" for e in engines),
+        )
+        for (name, group), row in found.items()
+    ]
+    return (
+        "Times Skipstone's time, median over rounds:\n\n"
+        + _table(("", *engines), rows, "l" + "r" * len(engines))
+        if rows
+        else ""
+    )
 
 
 def _ran(workloads: Mapping[str, Any]) -> str:
@@ -60,7 +82,9 @@ def _ran(workloads: Mapping[str, Any]) -> str:
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> str:
     rule = {"l": ":--", "r": "--:"}
     lines = [head, [rule[a] for a in aligned], *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 def put(path: Path, text: str) -> bool:

@@ -91,7 +91,9 @@ def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
 
 
-def beside(runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: Bandwidth, rounds: int) -> dict[str, tuple[Timing, Timing]]:
+def beside(
+    runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: Bandwidth, rounds: int
+) -> dict[str, tuple[Timing, Timing]]:
     """Time each run next to the limit: per run its timing, and that of reading its own arrays once, just before or after.
 
     Before each of both a scratch array is read that fills the caches: what was read a moment ago may
@@ -108,7 +110,10 @@ def beside(runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: 
                 limit.scratch()
                 taken[own] = clock(run if own else reads[name])
             seconds[name].append((taken[True], taken[False]))
-    return {name: (Timing(tuple(s for s, _ in both)), Timing(tuple(r for _, r in both))) for name, both in seconds.items()}
+    return {
+        name: (Timing(tuple(s for s, _ in both)), Timing(tuple(r for _, r in both)))
+        for name, both in seconds.items()
+    }
 
 
 def _burst(run: Run, times: int) -> float:
@@ -192,7 +197,11 @@ class Bandwidth:
         """A run that reads other arrays once, in halves for each thread, by the loop that ORs."""
         either = _loops()[1]
         whole = [a[: a.nbytes // 8 * 8 // a.itemsize].view(np.int64) for a in arrays]
-        parts = [a[s : s + -(-len(a) // threads())] for a in whole for s in range(0, len(a), max(-(-len(a) // threads()), 1))]
+        parts = [
+            a[s : s + -(-len(a) // threads())]
+            for a in whole
+            for s in range(0, len(a), max(-(-len(a) // threads()), 1))
+        ]
         return lambda: list(self._pool.map(either, parts))
 
     def scratch(self) -> None:
@@ -200,14 +209,26 @@ class Bandwidth:
         if self._scratch is None:
             self._scratch = np.ones(SCRATCH // 8, np.int64)
         step = len(self._scratch) // (4 * threads())
-        list(self._pool.map(np.sum, [self._scratch[i : i + step] for i in range(0, len(self._scratch), step)]))
+        list(
+            self._pool.map(
+                np.sum, [self._scratch[i : i + step] for i in range(0, len(self._scratch), step)]
+            )
+        )
 
     def _each(self, loop: Read, piece: int) -> None:
-        list(self._pool.map(loop, [a[s : s + piece] for a in self.arrays for s in range(0, len(a), piece)]))
+        list(
+            self._pool.map(
+                loop, [a[s : s + piece] for a in self.arrays for s in range(0, len(a), piece)]
+            )
+        )
 
     def _all(self, loop: Read, piece: int) -> None:
         size = len(self.arrays[0])
-        list(self._pool.map(loop, *([a[s : s + piece] for s in range(0, size, piece)] for a in self.arrays)))
+        list(
+            self._pool.map(
+                loop, *([a[s : s + piece] for s in range(0, size, piece)] for a in self.arrays)
+            )
+        )
 
 
 @cache

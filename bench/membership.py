@@ -42,7 +42,9 @@ def by_arrow(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
     import pyarrow.compute as pc
 
     k, a, b = (pa.array(v) for v in (keys, low, high))
-    return lambda: pc.less(pc.search_sorted(k, a, side="left"), pc.search_sorted(k, b, side="right"))
+    return lambda: pc.less(
+        pc.search_sorted(k, a, side="left"), pc.search_sorted(k, b, side="right")
+    )
 
 
 def by_polars(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
@@ -52,38 +54,68 @@ def by_polars(keys: Bounds, low: Bounds, high: Bounds) -> Callable[[], Any]:
     return lambda: k.search_sorted(a, side="left") < k.search_sorted(b, side="right")
 
 
-PEERS: Final[Mapping[str, Peer]] = {"NumPy by hand": by_numpy, "pyarrow.compute": by_arrow, "Polars": by_polars}
+PEERS: Final[Mapping[str, Peer]] = {
+    "NumPy by hand": by_numpy,
+    "pyarrow.compute": by_arrow,
+    "Polars": by_polars,
+}
 ENGINES: Final = {"NumPy by hand": "NumPy", "pyarrow.compute": "pyarrow", "Polars": "Polars"}
 
 
 def membership(options: Options) -> Report:
     """IN lists of any length, in units of `x = v`."""
     n = options.containers
-    report = Report(f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data", n)
+    report = Report(
+        f"{n:,} containers, x IN (...) over bigint values of 8 bytes, prune; times one literal on the same data",
+        n,
+    )
     r = np.random.default_rng(11)
     sets = {size: np.unique(BASE + r.integers(0, SPAN, size)) for size in SIZES}
     schema = pa.schema([("x", pa.int64())])
     bandwidth = Bandwidth(n)
     for order, (low, high) in containers(n).items():
         counts = np.zeros(n, np.int64)
-        stats = ss.Statistics.from_dict({"x": {"min": pa.array(low), "max": pa.array(high), "null_count": counts}}, schema)
+        stats = ss.Statistics.from_dict(
+            {"x": {"min": pa.array(low), "max": pa.array(high), "null_count": counts}}, schema
+        )
         runs = {f"one literal, {order}": _prune(ss.col("x") == int(low[n // 3]), stats)}
         for size, keys in sets.items():
-            runs[_name("IN", size, order)] = _checked(ss.col("x").isin(keys), stats, by_numpy(keys, low, high)())
+            runs[_name("IN", size, order)] = _checked(
+                ss.col("x").isin(keys), stats, by_numpy(keys, low, high)()
+            )
             runs[_name("NOT IN", size, order)] = _prune(~ss.col("x").isin(keys), stats)
-        timings = interleave({**bandwidth.runs, **runs}, options.rounds or (20 if options.full else 9))
+        timings = interleave(
+            {**bandwidth.runs, **runs}, options.rounds or (20 if options.full else 9)
+        )
         one, limit = timings[f"one literal, {order}"], bandwidth.best(timings)
         report.rows += [_row(name, timings[name], timings[name].times(one)) for name in runs]
         for name in runs:
             report.time(name, timings[name], (BANDWIDTH, limit), group=order)
         ratio = timings[_name("IN", SIZES[-1], order)].times(one)
-        report.requirements.append(Requirement(f"IN with {SIZES[-1]:,} values, {order}: times one literal", ratio, BOUNDS[order], at_most=True))
+        report.requirements.append(
+            Requirement(
+                f"IN with {SIZES[-1]:,} values, {order}: times one literal",
+                ratio,
+                BOUNDS[order],
+                at_most=True,
+            )
+        )
         _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
-    report.notes.append(f"Peers and Skipstone on NumPy: {ROUNDS} rounds of their own, against the median of one literal.")
+    report.notes.append(
+        f"Peers and Skipstone on NumPy: {ROUNDS} rounds of their own, against the median of one literal."
+    )
     return report
 
 
-def _slow(keys: Bounds, low: Bounds, high: Bounds, stats: ss.Statistics, order: str, one: Timing, report: Report) -> None:
+def _slow(
+    keys: Bounds,
+    low: Bounds,
+    high: Bounds,
+    stats: ss.Statistics,
+    order: str,
+    one: Timing,
+    report: Report,
+) -> None:
     """What takes seconds: engines without a directory of keys."""
     expected = by_numpy(keys, low, high)()
     condition = ss.col("x").isin(keys)
@@ -93,13 +125,23 @@ def _slow(keys: Bounds, low: Bounds, high: Bounds, stats: ss.Statistics, order: 
             run = prepare(keys, low, high)
             equal(name, run(), expected)
             runs[name] = run
-        except (ImportError, AttributeError) as e:  # not installed, or without a search for many values
+        except (
+            ImportError,
+            AttributeError,
+        ) as e:  # not installed, or without a search for many values
             report.leave_out(name, str(e), order)
     timings = interleave({YARDSTICK: yardstick, **runs}, ROUNDS)
     group = f"{SIZES[-1]:,} values, {order}"
     for name in runs:
         t, engine = timings[name], ENGINES.get(name, OWN)
-        report.time(f"{name}: {group}", t, (YARDSTICK, timings[YARDSTICK]), own=timings[OWN], engine=engine, group=group)
+        report.time(
+            f"{name}: {group}",
+            t,
+            (YARDSTICK, timings[YARDSTICK]),
+            own=timings[OWN],
+            engine=engine,
+            group=group,
+        )
         if name != OWN:
             report.rows.append(_row(f"{name}: {group}", t, t.median / one.median))
 

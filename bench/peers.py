@@ -24,9 +24,21 @@ Mask = npt.NDArray[np.bool_]
 Prepared = tuple[Callable[[], Any], Callable[[Any], Mask | int]]
 Op = Literal["<", "<=", ">=", "<>"]
 Test = tuple[str, Op, str | int]  # a column beside another one or a literal
-PYTHON: Final[dict[Op, Callable[[Any, Any], Any]]] = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, "<>": operator.ne}
+PYTHON: Final[dict[Op, Callable[[Any, Any], Any]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<>": operator.ne,
+}
 MORSEL: Final = 1 << 16  # rows that engines with batches get at a time; more and fewer did worse
-ENGINES: Final = {"pyarrow": "pyarrow", "polars": "Polars", "duckdb": "DuckDB", "datafusion": "DataFusion", "numpy": "NumPy", "numexpr": "numexpr"}
+ENGINES: Final = {
+    "pyarrow": "pyarrow",
+    "polars": "Polars",
+    "duckdb": "DuckDB",
+    "datafusion": "DataFusion",
+    "numpy": "NumPy",
+    "numexpr": "numexpr",
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,13 @@ class Ranges:
 
     def expression(self, column: Callable[[str], Any]) -> Any:
         """The tests under AND, in an engine's own expressions."""
-        return reduce(operator.and_, (PYTHON[op](column(left), column(right) if isinstance(right, str) else right) for left, op, right in self.tests))
+        return reduce(
+            operator.and_,
+            (
+                PYTHON[op](column(left), column(right) if isinstance(right, str) else right)
+                for left, op, right in self.tests
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,10 @@ class Peer:
 
 def numpy_plain(r: Ranges) -> Prepared:
     a = r.arrays()
-    tests = [(PYTHON[op], a[left], a[right] if isinstance(right, str) else right) for left, op, right in r.tests]
+    tests = [
+        (PYTHON[op], a[left], a[right] if isinstance(right, str) else right)
+        for left, op, right in r.tests
+    ]
 
     def run() -> Mask:
         (test, left, right), *others = tests
@@ -103,8 +124,13 @@ def pyarrow_compute(r: Ranges) -> Prepared:
 
     functions = {"<": pc.less, "<=": pc.less_equal, ">=": pc.greater_equal, "<>": pc.not_equal}
     a = {name: r.table[name].chunk(0) for name in r.table.column_names}
-    tests = [(functions[op], a[left], a[right] if isinstance(right, str) else right) for left, op, right in r.tests]
-    return lambda: reduce(pc.and_, [test(left, right) for test, left, right in tests]), lambda mask: mask.to_numpy(zero_copy_only=False)
+    tests = [
+        (functions[op], a[left], a[right] if isinstance(right, str) else right)
+        for left, op, right in r.tests
+    ]
+    return lambda: reduce(
+        pc.and_, [test(left, right) for test, left, right in tests]
+    ), lambda mask: mask.to_numpy(zero_copy_only=False)
 
 
 def pyarrow_scanner(r: Ranges) -> Prepared:
@@ -125,7 +151,9 @@ def polars(r: Ranges) -> Prepared:
     whole = pl.DataFrame(pl.from_arrow(r.table))
     step = max(len(whole) // 20, MORSEL)
     frame = pl.concat([whole[i : i + step] for i in range(0, len(whole), step)], rechunk=False)
-    return lambda: frame.lazy().select(keep=keep).collect(engine="streaming"), lambda t: t["keep"].to_numpy()
+    return lambda: frame.lazy().select(keep=keep).collect(engine="streaming"), lambda t: t[
+        "keep"
+    ].to_numpy()
 
 
 def _duckdb(r: Ranges) -> Any:
@@ -146,7 +174,9 @@ def duckdb_count(r: Ranges) -> Prepared:
 
 def duckdb_column(r: Ranges) -> Prepared:
     con = _duckdb(r)
-    return lambda: con.execute(f"SELECT {r.sql} AS keep FROM s").fetchnumpy(), lambda t: np.asarray(t["keep"])
+    return lambda: con.execute(f"SELECT {r.sql} AS keep FROM s").fetchnumpy(), lambda t: np.asarray(
+        t["keep"]
+    )
 
 
 def datafusion(r: Ranges) -> Prepared:
@@ -161,7 +191,9 @@ def datafusion(r: Ranges) -> Prepared:
     context.register_record_batches("s", parts)
 
     def read(collected: Any) -> Mask:
-        return np.concatenate([b.column(0).to_numpy(zero_copy_only=False) for part in collected for b in part])
+        return np.concatenate(
+            [b.column(0).to_numpy(zero_copy_only=False) for part in collected for b in part]
+        )
 
     return lambda: context.sql(f"SELECT {r.sql} AS keep FROM s").collect_partitioned(), read
 
@@ -172,9 +204,24 @@ def numexpr(r: Ranges) -> Prepared:
     ne.set_num_threads(threads())
     arrays = r.arrays()
     # Literals by name and with the column's type: in the text they would be 32-bit integers.
-    literals = {f"v{i}": arrays[left].dtype.type(right) for i, (left, _, right) in enumerate(r.tests) if isinstance(right, int)}
-    names = {**{name: arrays[name] for left, _, right in r.tests for name in (left, right) if isinstance(name, str)}, **literals}
-    text = " & ".join(f"({left} {'!=' if op == '<>' else op} {right if isinstance(right, str) else f'v{i}'})" for i, (left, op, right) in enumerate(r.tests))
+    literals = {
+        f"v{i}": arrays[left].dtype.type(right)
+        for i, (left, _, right) in enumerate(r.tests)
+        if isinstance(right, int)
+    }
+    names = {
+        **{
+            name: arrays[name]
+            for left, _, right in r.tests
+            for name in (left, right)
+            if isinstance(name, str)
+        },
+        **literals,
+    }
+    text = " & ".join(
+        f"({left} {'!=' if op == '<>' else op} {right if isinstance(right, str) else f'v{i}'})"
+        for i, (left, op, right) in enumerate(r.tests)
+    )
     return lambda: ne.evaluate(text, local_dict=names), lambda mask: mask
 
 

@@ -57,7 +57,9 @@ def _write(drawn: Figure, path: Path) -> None:
         image.convert("RGB").quantize(160, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def _figure(width: float, height: float, panels: int = 1, ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+def _figure(
+    width: float, height: float, panels: int = 1, ratios: Sequence[float] = (1,)
+) -> tuple[Figure, list[Axes]]:
     """A figure of panels, one above the other, without the state of pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -78,19 +80,44 @@ def scaling(workloads: Results) -> Figure | None:
         return None
     made, (axes,) = _figure(7.2, 4.4)
     axes.set(
-        xscale="log", yscale="log", xlabel="containers", ylabel="time", title="One range on one bigint column: median time, and 10 % to 90 % of the rounds"
+        xscale="log",
+        yscale="log",
+        xlabel="containers",
+        ylabel="time",
+        title="One range on one bigint column: median time, and 10 % to 90 % of the rounds",
     )
     axes.yaxis.set_major_formatter(lambda seconds, _: _duration(seconds))
     axes.grid(which="major", color="#E6E6E6", linewidth=0.8)
     axes.set_axisbelow(True)
-    dashed = {name: DASHES[i % len(DASHES)] for group in _by_engine(lines).values() for i, name in enumerate(group)}
+    dashed = {
+        name: DASHES[i % len(DASHES)]
+        for group in _by_engine(lines).values()
+        for i, name in enumerate(group)
+    }
     for name, points in sorted(lines.items(), key=lambda line: -line[1][-1]["seconds"]["median"]):
         engine = points[0]["engine"]
         n, seconds = [p["n"] for p in points], [p["seconds"] for p in points]
         colour, bold = COLOURS.get(engine, OTHER), engine in (OWN, BANDWIDTH)
         width = 2.4 if name == OWN else 1.4
-        axes.plot(n, [s["median"] for s in seconds], dashed[name], color=colour, linewidth=width, label=name, zorder=4 if bold else 3, marker="o", markersize=3)
-        axes.fill_between(n, [s["q10"] for s in seconds], [s["q90"] for s in seconds], color=colour, alpha=0.12, linewidth=0)
+        axes.plot(
+            n,
+            [s["median"] for s in seconds],
+            dashed[name],
+            color=colour,
+            linewidth=width,
+            label=name,
+            zorder=4 if bold else 3,
+            marker="o",
+            markersize=3,
+        )
+        axes.fill_between(
+            n,
+            [s["q10"] for s in seconds],
+            [s["q90"] for s in seconds],
+            color=colour,
+            alpha=0.12,
+            linewidth=0,
+        )
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, title="slowest first")
     return made
 
@@ -113,12 +140,20 @@ def limit(workloads: Results) -> Figure | None:
         return None
     made, (axes,) = _figure(7.2, 0.9 + 0.24 * len(rows))
     names, shares = zip(*reversed(rows), strict=True)
-    axes.barh(names, shares, color=[OTHER if "NumPy" in name else COLOURS[OWN] for name in names], height=0.65)
+    axes.barh(
+        names,
+        shares,
+        color=[OTHER if "NumPy" in name else COLOURS[OWN] for name in names],
+        height=0.65,
+    )
     for i, share in enumerate(shares):
         axes.text(share + 0.01, i, f"{share:.0%}", va="center", fontsize=8)
     axes.axvline(1, color=INK, linewidth=1)
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set(xlim=(0, max(1.1, *shares) + 0.05), title="Share of what the read bandwidth allows (grey: on NumPy, without compiled kernels)")
+    axes.set(
+        xlim=(0, max(1.1, *shares) + 0.05),
+        title="Share of what the read bandwidth allows (grey: on NumPy, without compiled kernels)",
+    )
     axes.tick_params(axis="y", length=0)
     return made
 
@@ -140,10 +175,24 @@ def peers(workloads: Results) -> Figure | None:
         rows = sorted(rows, key=lambda t: -t["to_own"]["median"])
         for i, t in enumerate(rows):
             times = t["to_own"]
-            axes.barh(i, times["median"] - 1, left=1, color=COLOURS.get(t["engine"], OTHER), height=0.65)
+            axes.barh(
+                i, times["median"] - 1, left=1, color=COLOURS.get(t["engine"], OTHER), height=0.65
+            )
             axes.plot((times["q10"], times["q90"]), (i, i), color=INK, linewidth=0.8)
-            axes.annotate(f"{figure(times['median'])} ×", (max(times["q90"], 1), i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
-        axes.set(xscale="log", xlim=(min(least, 0.9) * 0.9, most * 2), yticks=range(len(rows)), ylim=(-0.6, len(rows) - 0.4))
+            axes.annotate(
+                f"{figure(times['median'])} ×",
+                (max(times["q90"], 1), i),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7.5,
+            )
+        axes.set(
+            xscale="log",
+            xlim=(min(least, 0.9) * 0.9, most * 2),
+            yticks=range(len(rows)),
+            ylim=(-0.6, len(rows) - 0.4),
+        )
         axes.set_yticklabels([_label(t) for t in rows], fontsize=7.5)
         axes.set_title(title, fontsize=8.5, fontweight="bold")
         axes.axvline(1, color=COLOURS[OWN], linewidth=1.6)
@@ -154,7 +203,9 @@ def peers(workloads: Results) -> Figure | None:
             axes.spines["bottom"].set_visible(False)
         else:
             axes.xaxis.set_major_formatter(lambda times, _: f"{times:g} ×")
-            axes.set_xlabel("times Skipstone's time (blue line); thin lines: 10 % to 90 % of rounds")
+            axes.set_xlabel(
+                "times Skipstone's time (blue line); thin lines: 10 % to 90 % of rounds"
+            )
     return made
 
 
@@ -166,7 +217,9 @@ def _panels(workloads: Results) -> Iterator[tuple[str, list[Any]]]:
                 groups.setdefault(t["group"], []).append(t)
         if name == "scaling":  # which has its own plot
             continue
-        yield from ((f"{name}{': ' + group if group else ''}", rows) for group, rows in groups.items())
+        yield from (
+            (f"{name}{': ' + group if group else ''}", rows) for group, rows in groups.items()
+        )
 
 
 def _label(t: Results) -> str:
@@ -182,4 +235,8 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 1e-9:g} ns"
 
 
-PLOTS: Final[dict[str, Callable[[Results], Figure | None]]] = {"scaling": scaling, "limit": limit, "peers": peers}
+PLOTS: Final[dict[str, Callable[[Results], Figure | None]]] = {
+    "scaling": scaling,
+    "limit": limit,
+    "peers": peers,
+}

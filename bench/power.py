@@ -58,31 +58,59 @@ class Cell:
 def power(options: Options) -> Report:
     """Which row groups engines leave out: a row for each form of predicate, a column for each engine."""
     spark, why = _spark()
-    report = Report("row groups left out, of those without a matching row; and, of those that match whole, found to (ALWAYS)")
+    report = Report(
+        "row groups left out, of those without a matching row; and, of those that match whole, found to (ALWAYS)"
+    )
     try:
         with tempfile.TemporaryDirectory() as folder:
             tables = make(Path(folder), spark)
             forms = [f for f in FORMS if f.table in tables]
             truths = _by_rows(forms, tables) if spark is None else _by_spark(forms, tables, spark)
             own, always = _own(forms, tables, truths)
-            cells = {OWN: own, **{name: found for name, found in _others(forms, tables, truths, spark, report).items() if found}}
+            cells = {
+                OWN: own,
+                **{
+                    name: found
+                    for name, found in _others(forms, tables, truths, spark, report).items()
+                    if found
+                },
+            }
     finally:
         if spark is not None:
             spark.stop()
     for form, truth in zip(forms, truths, strict=True):
-        figures = {name: str(found[form.name]) if form.name in found else "-" for name, found in cells.items()}
-        row: dict[str, Any] = {"": form.name, "empty": GROUPS - len(truth.some), OWN: figures.pop(OWN), "ALWAYS": always[form.name], **figures}
+        figures = {
+            name: str(found[form.name]) if form.name in found else "-"
+            for name, found in cells.items()
+        }
+        row: dict[str, Any] = {
+            "": form.name,
+            "empty": GROUPS - len(truth.some),
+            OWN: figures.pop(OWN),
+            "ALWAYS": always[form.name],
+            **figures,
+        }
         report.rows.append(row)
     behind = [f.name for f in forms if _behind(f, forms, cells)]
     report.requirements += [
         Requirement(
-            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no row: {', '.join(behind) or 'none'}", len(behind), 0, True
+            f"{len(forms)} forms, those where an engine leaves out more by a rule that loses no row: {', '.join(behind) or 'none'}",
+            len(behind),
+            0,
+            True,
         ),
-        Requirement("Row groups that Skipstone lost", sum(c.lost for c in own.values()), 0, at_most=True),
+        Requirement(
+            "Row groups that Skipstone lost", sum(c.lost for c in own.values()), 0, at_most=True
+        ),
     ]
     report.notes += [_total(name, found, len(forms)) for name, found in cells.items()]
     report.notes += [
-        "Right answers are " + ("Spark's own." if spark is not None else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"),
+        "Right answers are "
+        + (
+            "Spark's own."
+            if spark is not None
+            else f"those of Skipstone's row evaluator, and Spark wrote no files: {why}"
+        ),
         "pyarrow: split_by_row_group. pyiceberg: its inclusive metrics evaluator, a data file for each row group. DuckDB: row groups scanned, of the",
         "query's profile. Polars: what its reader prints. DataFusion: metrics of EXPLAIN ANALYZE. Spark: rows its scan gave, without filters by",
         "dictionary, which are no statistics. '-': no answer, and a note says why. LOST: left out, and held a match.",
@@ -120,27 +148,49 @@ def _by_rows(forms: list[Form], tables: Mapping[str, Table]) -> list[Truth]:
     out = []
     for form in forms:
         table = tables[form.table]
-        rows = pq.read_table(table.path, partitioning="hive" if table.partitioned else None).combine_chunks()
+        rows = pq.read_table(
+            table.path, partitioning="hive" if table.partitioned else None
+        ).combine_chunks()
         node = ss.PruningPredicate(form.sql, rows.schema).node
-        hits = np.asarray(evaluate_rows(node, rows.to_batches()[0]).fill_null(False).to_numpy(zero_copy_only=False))
+        hits = np.asarray(
+            evaluate_rows(node, rows.to_batches()[0])
+            .fill_null(False)
+            .to_numpy(zero_copy_only=False)
+        )
         group = rows["g"].to_numpy()
-        matched, whole = np.bincount(group[hits], minlength=GROUPS), np.bincount(group, minlength=GROUPS)
-        out.append(Truth(frozenset(np.flatnonzero(matched).tolist()), frozenset(np.flatnonzero(matched == whole).tolist())))
+        matched, whole = (
+            np.bincount(group[hits], minlength=GROUPS),
+            np.bincount(group, minlength=GROUPS),
+        )
+        out.append(
+            Truth(
+                frozenset(np.flatnonzero(matched).tolist()),
+                frozenset(np.flatnonzero(matched == whole).tolist()),
+            )
+        )
     return out
 
 
-def _own(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth]) -> tuple[dict[str, Cell], dict[str, str]]:
+def _own(
+    forms: list[Form], tables: Mapping[str, Table], truths: list[Truth]
+) -> tuple[dict[str, Cell], dict[str, str]]:
     """Skipstone's cells, and of the row groups that match whole the share found to."""
-    scanned = {name: (found := ss.scan_parquet(t.path), _order(found, t)) for name, t in tables.items()}
+    scanned = {
+        name: (found := ss.scan_parquet(t.path), _order(found, t)) for name, t in tables.items()
+    }
     cells, always = {}, {}
     for form, truth in zip(forms, truths, strict=True):
         table, order = scanned[form.table]
         plan = table.plan(where=form.sql)
         verdicts = {g: int(v) for g, v in zip(order, plan.verdicts, strict=True)}
-        cells[form.name] = _cell(Answer(0, frozenset(g for g, v in verdicts.items() if v), True), truth)
+        cells[form.name] = _cell(
+            Answer(0, frozenset(g for g, v in verdicts.items() if v), True), truth
+        )
         wrong = sum(v == ss.Verdict.ALWAYS and g not in truth.every for g, v in verdicts.items())
         right = sum(verdicts[g] == ss.Verdict.ALWAYS for g in truth.every)
-        always[form.name] = (f"{right / len(truth.every):.0%}" if truth.every else "") + (f" WRONG {wrong}" if wrong else "")
+        always[form.name] = (f"{right / len(truth.every):.0%}" if truth.every else "") + (
+            f" WRONG {wrong}" if wrong else ""
+        )
     return cells, always
 
 
@@ -152,7 +202,9 @@ def _order(scanned: ss.ParquetTable, table: Table) -> list[int]:
     return [numbers[path] for path in scanned.files]
 
 
-def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], spark: Any, report: Report) -> dict[str, dict[str, Cell]]:
+def _others(
+    forms: list[Form], tables: Mapping[str, Table], truths: list[Truth], spark: Any, report: Report
+) -> dict[str, dict[str, Cell]]:
     out: dict[str, dict[str, Cell]] = {}
     engines = ENGINES | ({} if spark is None else {"Spark": by_spark(spark)})
     for name, ask in engines.items():
@@ -171,7 +223,9 @@ def _others(forms: list[Form], tables: Mapping[str, Table], truths: list[Truth],
         report.notes += _unanswered(name, [*questions, *doubts], [*answers, *alone])
         unread: dict[str, int] = {}
         for (form, _, _), answer in zip(doubts, alone, strict=True):
-            unread[form.name] = unread.get(form.name, 0) + (isinstance(answer, Answer) and answer.read == 0)
+            unread[form.name] = unread.get(form.name, 0) + (
+                isinstance(answer, Answer) and answer.read == 0
+            )
         out[name] = {
             f.name: _cell(a, t, unread.get(f.name, 0)) for f, a, t in zip(forms, answers, truths, strict=True) if isinstance(a, Answer)
         }  # fmt: skip
@@ -190,21 +244,33 @@ def _unanswered(name: str, asked: Asked, answers: Sequence[Answer | str]) -> lis
 def _cell(answer: Answer, truth: Truth, unread: int = 0) -> Cell:
     empty = GROUPS - len(truth.some)
     if answer.exact:
-        return Cell(GROUPS - len(truth.some | answer.groups), len(truth.some - answer.groups), empty)
-    lost = min(unread, GROUPS - answer.read)  # alone a group may be left out that is read among others
+        return Cell(
+            GROUPS - len(truth.some | answer.groups), len(truth.some - answer.groups), empty
+        )
+    lost = min(
+        unread, GROUPS - answer.read
+    )  # alone a group may be left out that is read among others
     return Cell(GROUPS - answer.read - lost, lost, empty)
 
 
 def _behind(form: Form, forms: list[Form], cells: Mapping[str, Mapping[str, Cell]]) -> bool:
     """Whether an engine leaves out more by a rule that loses no row, neither here nor in another file."""
     same = [f.name for f in forms if (f.rule or f.sql) == (form.rule or form.sql)]
-    others = [found for name, found in cells.items() if name != OWN and form.name in found and not any(found[s].lost for s in same if s in found)]
+    others = [
+        found
+        for name, found in cells.items()
+        if name != OWN and form.name in found and not any(found[s].lost for s in same if s in found)
+    ]
     return any(found[form.name].share > cells[OWN][form.name].share for found in others)
 
 
 def _total(name: str, found: Mapping[str, Cell], forms: int) -> str:
     lost = sum(c.lost > 0 for c in found.values())
     whole = sum(c.share == 1 and not c.lost for c in found.values())
-    version = "" if name == OWN else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
+    version = (
+        ""
+        if name == OWN
+        else " " + metadata.version("pyspark" if name == "Spark" else name.lower())
+    )
     mean = sum(0.0 if c.lost else c.share for c in found.values()) / forms
     return f"{name}{version}: {mean:.0%} on average over {forms} forms, everything in {whole}, wrong answers in {lost} (counted as nothing left out)."

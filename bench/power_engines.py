@@ -94,7 +94,11 @@ def pyarrow(asked: Asked) -> list[Answer | str]:
                 row_group = part.row_groups[0].id
                 key = (Path(part.path), row_group)
                 if key not in number:
-                    number[key] = pq.ParquetFile(part.path).read_row_group(row_group, columns=["g"])["g"][0].as_py()
+                    number[key] = (
+                        pq.ParquetFile(part.path)
+                        .read_row_group(row_group, columns=["g"])["g"][0]
+                        .as_py()
+                    )
                 found.append(number[key])
         return _named(found)
 
@@ -111,9 +115,13 @@ def duckdb(asked: Asked) -> list[Answer | str]:
     def ask(form: Form, table: Table, group: int | None) -> Answer:
         path = _path(table, group)
         source = f"{path}/**/*.parquet" if path.is_dir() else str(path)
-        rows = con.execute(f"SELECT DISTINCT g FROM read_parquet('{source}') WHERE {_text(form, 'duckdb')}").fetchall()
+        rows = con.execute(
+            f"SELECT DISTINCT g FROM read_parquet('{source}') WHERE {_text(form, 'duckdb')}"
+        ).fetchall()
         profile = json.loads(con.get_profiling_information())
-        return Answer(int(profile["query"]["total_row_groups_scanned"]), frozenset(r[0] for r in rows), False)
+        return Answer(
+            int(profile["query"]["total_row_groups_scanned"]), frozenset(r[0] for r in rows), False
+        )
 
     return _each(asked, ask)
 
@@ -131,8 +139,14 @@ def datafusion(asked: Asked) -> list[Answer | str]:
 
     @cache
     def context(path: Path, partitioned: bool) -> Any:
-        made = SessionContext(SessionConfig().with_target_partitions(1).set("datafusion.execution.collect_statistics", "true"))
-        partitions = [("p", pa.int64()), ("q", pa.string())] if partitioned and path.is_dir() else []
+        made = SessionContext(
+            SessionConfig()
+            .with_target_partitions(1)
+            .set("datafusion.execution.collect_statistics", "true")
+        )
+        partitions = (
+            [("p", pa.int64()), ("q", pa.string())] if partitioned and path.is_dir() else []
+        )
         made.register_parquet("t", str(path), table_partition_cols=partitions)
         return made
 
@@ -141,7 +155,11 @@ def datafusion(asked: Asked) -> list[Answer | str]:
         query = f"SELECT g FROM t WHERE {_text(form, 'datafusion')}"
         found = made.sql(query).select(col("g")).distinct().to_pydict()["g"]
         plan = "\n".join(made.sql(f"EXPLAIN ANALYZE {query}").to_pydict()["plan"])
-        return Answer(_matched(plan, GROUPS if table.path.is_file() and group is None else 1), frozenset(found), False)
+        return Answer(
+            _matched(plan, GROUPS if table.path.is_file() and group is None else 1),
+            frozenset(found),
+            False,
+        )
 
     return _each(asked, ask)
 
@@ -151,12 +169,21 @@ def _matched(plan: str, groups_of_a_file: int) -> int:
     if "DataSourceExec" not in plan or "file_type=parquet" not in plan:
         return 0  # folded to an empty relation
     counted = {
-        name: [(int(a), int(b)) for a, b in re.findall(rf"{name}=(\d+) total → (\d+) matched", plan)]
+        name: [
+            (int(a), int(b)) for a, b in re.findall(rf"{name}=(\d+) total → (\d+) matched", plan)
+        ]
         for name in ("row_groups_pruned_statistics", "row_groups_pruned_bloom_filter")
     }
-    bounds, blooms = (tuple(map(sum, zip(*pairs, strict=True))) if pairs else (0, 0) for pairs in counted.values())
+    bounds, blooms = (
+        tuple(map(sum, zip(*pairs, strict=True))) if pairs else (0, 0) for pairs in counted.values()
+    )
     if bounds[0] == 0:  # nothing was pushed down to row groups
-        pruned = sum(int(n) - int(m) for n, m in re.findall(r"files_ranges_pruned_statistics=(\d+) total → (\d+) matched", plan))
+        pruned = sum(
+            int(n) - int(m)
+            for n, m in re.findall(
+                r"files_ranges_pruned_statistics=(\d+) total → (\d+) matched", plan
+            )
+        )
         opened = sum(map(int, re.findall(r"files_opened=(\d+)", plan)))
         return max(opened - pruned, 0) * groups_of_a_file
     return blooms[1] if blooms[0] == bounds[1] else bounds[1]
@@ -167,7 +194,10 @@ MARK: Final = "====== question "
 
 def polars(asked: Asked) -> list[Answer | str]:
     """What its Parquet reader prints with POLARS_VERBOSE, which it looks at once: so in a process of its own."""
-    todo = [(form.text("polars"), str(_path(table, group)), table.partitioned) for form, table, group in asked]
+    todo = [
+        (form.text("polars"), str(_path(table, group)), table.partitioned)
+        for form, table, group in asked
+    ]
     environment = {**os.environ, "POLARS_VERBOSE": "1", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "bench.power_engines"], input=json.dumps(todo), env=environment, check=True, capture_output=True, text=True
@@ -176,7 +206,11 @@ def polars(asked: Asked) -> list[Answer | str]:
     out: list[Answer | str] = []
     for (_, table, group), found, text in zip(asked, json.loads(done.stdout), printed, strict=True):
         groups = GROUPS if table.path.is_file() and group is None else 1
-        out.append(found if isinstance(found, str) else Answer(_read(text, groups), frozenset(found), False))
+        out.append(
+            found
+            if isinstance(found, str)
+            else Answer(_read(text, groups), frozenset(found), False)
+        )
     return out
 
 
@@ -194,10 +228,20 @@ def _polars_child() -> None:
     def ask(text: str, path: str, partitioned: bool) -> list[int]:
         if not text:
             raise CannotSay
-        names = {"pl": pl, "date": dt.date, "datetime": dt.datetime, "UTC": dt.UTC, "Decimal": Decimal}
+        names = {
+            "pl": pl,
+            "date": dt.date,
+            "datetime": dt.datetime,
+            "UTC": dt.UTC,
+            "Decimal": Decimal,
+        }
         condition = eval(text, names) if "pl." in text else pl.sql_expr(text)
         source = f"{path}/**/*.parquet" if os.path.isdir(path) else path
-        rows = pl.scan_parquet(source, hive_partitioning=partitioned).filter(condition).collect(engine="streaming")
+        rows = (
+            pl.scan_parquet(source, hive_partitioning=partitioned)
+            .filter(condition)
+            .collect(engine="streaming")
+        )
         return sorted(set(rows["g"].to_list()))
 
     out: list[list[int] | str] = []
@@ -221,11 +265,20 @@ def pyiceberg(asked: Asked) -> list[Answer | str]:
     @cache
     def files(groups: tuple[Path, ...]) -> Any:
         metadata = [pq.read_metadata(path) for path in groups]
-        schema = assign_fresh_schema_ids(made_by._pyarrow_to_schema_without_ids(metadata[0].schema.to_arrow_schema()))
+        schema = assign_fresh_schema_ids(
+            made_by._pyarrow_to_schema_without_ids(metadata[0].schema.to_arrow_schema())
+        )
         # Full bounds, as the other engines have them; by default texts are cut to 16 characters.
-        collectors = made_by.compute_statistics_plan(schema, {"write.metadata.metrics.default": "full"})
+        collectors = made_by.compute_statistics_plan(
+            schema, {"write.metadata.metrics.default": "full"}
+        )
         names = made_by.parquet_path_to_id_mapping(schema)
-        metrics = [made_by.data_file_statistics_from_parquet_metadata(m, collectors, names).to_serialized_dict() for m in metadata]
+        metrics = [
+            made_by.data_file_statistics_from_parquet_metadata(
+                m, collectors, names
+            ).to_serialized_dict()
+            for m in metadata
+        ]
         return schema, [DataFile.from_args(**m) for m in metrics]
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
@@ -244,18 +297,28 @@ def by_spark(session: Any) -> Callable[[Asked], list[Answer | str]]:
     session.conf.set("spark.sql.adaptive.enabled", "false")
 
     def ask(form: Form, table: Table, group: int | None) -> Answer:
-        frame = session.read.option("parquet.filter.dictionary.enabled", "false").parquet(str(_path(table, group)))
+        frame = session.read.option("parquet.filter.dictionary.enabled", "false").parquet(
+            str(_path(table, group))
+        )
         query = frame.where(form.sql).select("g")
         found = frozenset(r[0] for r in query.collect())
         leaf = query._jdf.queryExecution().executedPlan().collectLeaves().apply(0)
         metric = leaf.metrics().get("numOutputRows")
-        scanned = metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0  # else it was folded to nothing
+        scanned = (
+            metric.get().value() if "scan parquet" in leaf.nodeName().lower() else 0
+        )  # else it was folded to nothing
         return Answer(-(-scanned // ROWS), found, False)
 
     return lambda asked: _each(asked, ask)
 
 
-ENGINES: Final = {"pyarrow": pyarrow, "DuckDB": duckdb, "Polars": polars, "DataFusion": datafusion, "pyiceberg": pyiceberg}
+ENGINES: Final = {
+    "pyarrow": pyarrow,
+    "DuckDB": duckdb,
+    "Polars": polars,
+    "DataFusion": datafusion,
+    "pyiceberg": pyiceberg,
+}
 
 if __name__ == "__main__":
     _polars_child()

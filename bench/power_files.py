@@ -20,7 +20,18 @@ import pyarrow.parquet as pq
 
 GROUPS: Final = 40
 ROWS: Final = 50  # in each row group
-WORDS: Final = ("alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet")
+WORDS: Final = (
+    "alpha",
+    "bravo",
+    "charlie",
+    "delta",
+    "echo",
+    "foxtrot",
+    "golf",
+    "hotel",
+    "india",
+    "juliet",
+)
 ZERO: Final = dt.datetime(2020, 1, 1)
 
 
@@ -49,7 +60,9 @@ def make(folder: Path, spark: Any = None) -> dict[str, Table]:
         "floats by DuckDB": _by_writer(folder / "duckdb", _duckdb),
     }
     if spark is not None:
-        tables["floats by Spark"] = _by_writer(folder / "spark", lambda table, path: _spark(spark, table, path))
+        tables["floats by Spark"] = _by_writer(
+            folder / "spark", lambda table, path: _spark(spark, table, path)
+        )
     return tables
 
 
@@ -63,7 +76,10 @@ def rows() -> pa.Table:
     some = (r.random(n) < 0.1) & (g % 4 == 1)  # a few NULLs in every fourth group
     gone = some | (g >= 38)  # the last two groups are all NULL
     words = [f"{WORDS[k // 4]}-{r.integers(1000):03d}" for k in g]
-    instants = [ZERO + dt.timedelta(days=int(k) * 30, minutes=int(m)) for k, m in zip(g, r.integers(0, 43_000, n), strict=True)]
+    instants = [
+        ZERO + dt.timedelta(days=int(k) * 30, minutes=int(m))
+        for k, m in zip(g, r.integers(0, 43_000, n), strict=True)
+    ]
     codes = [f"{'Kk'[k % 2]}{k % 5}x{k % 10}" for k in g]
     columns: dict[str, pa.Array] = {
         "g": pa.array(g, pa.int32()),
@@ -80,8 +96,16 @@ def rows() -> pa.Table:
         "n": pa.array(instants, pa.timestamp("us")),
         "m": pa.array([Decimal(int(v)).scaleb(-2) for v in x * 7 - 9000], pa.decimal128(12, 2)),
         "w": pa.array([Decimal(int(v)) * 10**18 for v in x], pa.decimal128(38, 4)),
-        "b": pa.array([None if k % 4 == 3 and j % 9 == 0 else k % 4 == 0 or (k % 4 == 1 and j % 2 == 0) for j, k in enumerate(g.tolist())]),
-        "a": pa.array([{"b": {"c": int(v)}} if j % 11 or g[j] % 4 != 2 else None for j, v in enumerate(x)], pa.struct([("b", pa.struct([("c", pa.int32())]))])),
+        "b": pa.array(
+            [
+                None if k % 4 == 3 and j % 9 == 0 else k % 4 == 0 or (k % 4 == 1 and j % 2 == 0)
+                for j, k in enumerate(g.tolist())
+            ]
+        ),
+        "a": pa.array(
+            [{"b": {"c": int(v)}} if j % 11 or g[j] % 4 != 2 else None for j, v in enumerate(x)],
+            pa.struct([("b", pa.struct([("c", pa.int32())]))]),
+        ),
         "h": pa.array(r.integers(0, 2**40, n), pa.int64()),
         "u": pa.array([f"{v:013x}" for v in r.integers(0, 2**50, n)]),
     }
@@ -101,7 +125,11 @@ def floats() -> pa.Table:
 
 
 def _write(table: pa.Table, path: Path, options: dict[str, Any] | None = None) -> None:
-    blooms = {"bloom_filter_options": {c: {"ndv": ROWS, "fpp": 0.001} for c in ("h", "u")}} if "h" in table.column_names else {}
+    blooms = (
+        {"bloom_filter_options": {c: {"ndv": ROWS, "fpp": 0.001} for c in ("h", "u")}}
+        if "h" in table.column_names
+        else {}
+    )
     try:
         pq.write_table(table, path, row_group_size=ROWS, **blooms)
     except TypeError:  # a pyarrow that writes no bloom filters
@@ -156,6 +184,8 @@ def _duckdb(table: pa.Table, path: Path) -> None:
 
 def _spark(spark: Any, table: pa.Table, path: Path) -> None:
     written = path.with_suffix(".written")
-    spark.createDataFrame(table, schema="g int, f double, one double").coalesce(1).write.parquet(str(written))
+    spark.createDataFrame(table, schema="g int, f double, one double").coalesce(1).write.parquet(
+        str(written)
+    )
     next(written.glob("part-*.parquet")).rename(path)
     shutil.rmtree(written)

@@ -284,10 +284,25 @@ def _floats(table: str) -> tuple[Form, ...]:
     isnan = {"polars": "pl.col('f').is_nan()", "iceberg": "f IS NAN"}
     return (
         Form(f"f <, NaN present ({by})", "f < 100", lambda f, c: f("f") < 100, table=table),
-        Form(f"f >, NaN present ({by})", "f > 350", lambda f, c: f("f") > 350, table=table, rule="float >"),
+        Form(
+            f"f >, NaN present ({by})",
+            "f > 350",
+            lambda f, c: f("f") > 350,
+            table=table,
+            rule="float >",
+        ),
         Form(f"f <>, NaN present ({by})", "one <> 1", lambda f, c: f("one") != 1, table=table),
-        Form(f"NOT <, NaN present ({by})", "NOT (f < 350)", lambda f, c: ~(f("f") < 350), table=table),
-        Form(f"isnan ({by})", "isnan(f)", lambda f, c: c.is_nan(f("f")), table=table, rule="isnan", **isnan),
+        Form(
+            f"NOT <, NaN present ({by})", "NOT (f < 350)", lambda f, c: ~(f("f") < 350), table=table
+        ),
+        Form(
+            f"isnan ({by})",
+            "isnan(f)",
+            lambda f, c: c.is_nan(f("f")),
+            table=table,
+            rule="isnan",
+            **isnan,
+        ),
     )
 
 

@@ -33,12 +33,20 @@ class Values:
     @property
     def literals(self) -> tuple[int, int, int]:
         """lo, hi and v of the condition."""
-        return self.base + 300_000 * self.x_step, self.base + 700_000 * self.x_step, 50_000 * self.y_step
+        return (
+            self.base + 300_000 * self.x_step,
+            self.base + 700_000 * self.x_step,
+            50_000 * self.y_step,
+        )
 
 
 DAY: Final = 1_700_000_000_000_000  # microseconds since 1970
-MIXED: Final = Values("bigint columns, x of microseconds, y of ids below 2^31", np.int64, DAY, 1_000_000, 20_000)
-WIDE: Final = Values("bigint columns whose values need 8 bytes", np.int64, DAY, 1_000_000, 1_000_000)
+MIXED: Final = Values(
+    "bigint columns, x of microseconds, y of ids below 2^31", np.int64, DAY, 1_000_000, 20_000
+)
+WIDE: Final = Values(
+    "bigint columns whose values need 8 bytes", np.int64, DAY, 1_000_000, 1_000_000
+)
 NARROW: Final = Values("int columns", np.int32, 0, 1, 1)
 
 
@@ -47,21 +55,36 @@ def zone_map(n: int, values: Values) -> Ranges:
     r = np.random.default_rng(7)
     rows = r.integers(900, 1100, n)
     columns: dict[str, Any] = {"row_count": rows}
-    for name, base, step, distinct, width in (("x", values.base, values.x_step, 1_000_000, 2000.0), ("y", 0, values.y_step, 100_000, 500.0)):
+    for name, base, step, distinct, width in (
+        ("x", values.base, values.x_step, 1_000_000, 2000.0),
+        ("y", 0, values.y_step, 100_000, 500.0),
+    ):
         low = base + r.integers(0, distinct, n) * step
         columns[f"{name}_min"] = low
         columns[f"{name}_max"] = low + r.exponential(width, n).astype(np.int64) * step
         columns[f"{name}_null_count"] = np.where(r.random(n) < 0.01, rows, r.integers(0, 10, n))
     lo, hi, v = values.literals
-    x: tuple[Test, ...] = (("x_null_count", "<>", "row_count"), ("x_max", ">=", lo), ("x_min", "<", hi))
-    y: tuple[Test, ...] = (("y_null_count", "<>", "row_count"), ("y_min", "<=", v), ("y_max", ">=", v))
-    return Ranges(pa.table({k: c.astype(values.dtype, copy=False) for k, c in columns.items()}), (*x, *y))
+    x: tuple[Test, ...] = (
+        ("x_null_count", "<>", "row_count"),
+        ("x_max", ">=", lo),
+        ("x_min", "<", hi),
+    )
+    y: tuple[Test, ...] = (
+        ("y_null_count", "<>", "row_count"),
+        ("y_min", "<=", v),
+        ("y_max", ">=", v),
+    )
+    return Ranges(
+        pa.table({k: c.astype(values.dtype, copy=False) for k, c in columns.items()}), (*x, *y)
+    )
 
 
 def statistics_of(r: Ranges) -> ss.Statistics:
     """The same as `Statistics`; columns are packed when they are first asked."""
     schema = pa.schema([(c, r.table[f"{c}_min"].type) for c in ("x", "y")])
-    columns = {c: {k: r.table[f"{c}_{k}"] for k in ("min", "max", "null_count")} for c in ("x", "y")}
+    columns = {
+        c: {k: r.table[f"{c}_{k}"] for k in ("min", "max", "null_count")} for c in ("x", "y")
+    }
     return ss.Statistics.from_dict(columns, schema, row_count=r.table["row_count"])
 
 
@@ -86,7 +109,9 @@ class Own:
     def __init__(self, given: Ranges, values: Values) -> None:
         lo, hi, v = values.literals
         self.stats = statistics_of(given)
-        self.predicate = ss.PruningPredicate(f"x >= {lo} AND x < {hi} AND y = {v}", self.stats.schema)
+        self.predicate = ss.PruningPredicate(
+            f"x >= {lo} AND x < {hi} AND y = {v}", self.stats.schema
+        )
         self.launch = self.stats.launch(Program(self.predicate.program.can_match))
         self.both = self.stats.launch(self.predicate.program)
 
@@ -97,7 +122,9 @@ class Own:
         equal("Skipstone on NumPy", p.prune(stats, "numpy"), kept)
         packed = run(self.launch, "numba").planes[0]
         assert not isinstance(packed, bool)
-        equal(PACKED, np.unpackbits(packed.view(np.uint8), count=len(kept), bitorder="little"), kept)
+        equal(
+            PACKED, np.unpackbits(packed.view(np.uint8), count=len(kept), bitorder="little"), kept
+        )
         equal("evaluate", p.evaluate(stats, "numba") > 0, kept)
         equal("evaluate on NumPy", p.evaluate(stats, "numpy"), p.evaluate(stats, "numba"))
         return kept
@@ -122,43 +149,76 @@ def _ranges(options: Options, values: Values) -> Report:
     given = zone_map(n, values)
     own = Own(given, values)
     expected = own.answer()
-    report = Report(f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept", n)
+    report = Report(
+        f"{n:,} containers, {own.predicate.expr}, null counts; {values.about}; {int(expected.sum()):,} kept",
+        n,
+    )
     taking_part = []
     for peer in PEERS:
         if peer.missing:
             report.leave_out(peer.name, peer.missing)
         else:
             taking_part.append(peer)
-    runs = own.runs(options.full) | {peer.name: (_prepared(peer, given, expected), given.table.nbytes) for peer in taking_part}
+    runs = own.runs(options.full) | {
+        peer.name: (_prepared(peer, given, expected), given.table.nbytes) for peer in taking_part
+    }
 
     bandwidth = Bandwidth(n)
-    timings = interleave({**bandwidth.runs, **{name: r for name, (r, _) in runs.items()}}, options.rounds or (40 if options.full else 15))
+    timings = interleave(
+        {**bandwidth.runs, **{name: r for name, (r, _) in runs.items()}},
+        options.rounds or (40 if options.full else 15),
+    )
     limit, ours = bandwidth.best(timings), timings[PRUNE]
     report.rows.append(_row(BANDWIDTH, limit, n, bandwidth.nbytes, 1.0, ours))
-    shares = {name: limit.times(timings[name]) * nbytes / bandwidth.nbytes for name, (_, nbytes) in runs.items()}
-    report.rows += [_row(name, timings[name], n, nbytes, shares[name], ours) for name, (_, nbytes) in runs.items()]
+    shares = {
+        name: limit.times(timings[name]) * nbytes / bandwidth.nbytes
+        for name, (_, nbytes) in runs.items()
+    }
+    report.rows += [
+        _row(name, timings[name], n, nbytes, shares[name], ours)
+        for name, (_, nbytes) in runs.items()
+    ]
     engines = {peer.name: peer.engine for peer in taking_part}
     report.time(BANDWIDTH, limit, engine=BANDWIDTH)
     for name in runs:
-        report.time(name, timings[name], (BANDWIDTH, limit), own=ours, engine=engines.get(name, OWN), share=shares[name])
+        report.time(
+            name,
+            timings[name],
+            (BANDWIDTH, limit),
+            own=ours,
+            engine=engines.get(name, OWN),
+            share=shares[name],
+        )
     report.notes += [
         f"Read bandwidth {bandwidth.nbytes / limit.median / 1e9:.1f} GB/s: the best of {len(bandwidth.runs)} loops over {len(bandwidth.arrays)} arrays.",
         "Ratios are medians over rounds, each against the same round. Peers read columns and counts as they came;",
         f"Skipstone reads what it made of them at ingest: bounds as {', '.join(str(a.dtype) for a in own.launch.arrays)}, "
         f"and {len(own.launch.planes)} planes of bits.",
     ]
-    report.requirements += _required(shares, {peer: timings[peer.name].times(ours) for peer in taking_part})
+    report.requirements += _required(
+        shares, {peer: timings[peer.name].times(ours) for peer in taking_part}
+    )
     return report
 
 
 def _required(shares: dict[str, float], slower: dict[Peer, float]) -> list[Requirement]:
     """What must hold. Peers that took no part prove nothing: nan meets no bound."""
-    best, times = min(((peer.name, t) for peer, t in slower.items() if peer.column), key=lambda found: found[1], default=("none", math.nan))
-    datafusion = min((t for peer, t in slower.items() if peer.package == "datafusion"), default=math.nan)
+    best, times = min(
+        ((peer.name, t) for peer, t in slower.items() if peer.column),
+        key=lambda found: found[1],
+        default=("none", math.nan),
+    )
+    datafusion = min(
+        (t for peer, t in slower.items() if peer.package == "datafusion"), default=math.nan
+    )
     return [
-        Requirement("Numba, prune to a bool column: share of what the bandwidth allows", shares[PRUNE], 0.8),
+        Requirement(
+            "Numba, prune to a bool column: share of what the bandwidth allows", shares[PRUNE], 0.8
+        ),
         Requirement("Numba, packed bits: share of what the bandwidth allows", shares[PACKED], 0.8),
-        Requirement(f"Numba against the best peer that returns a column ({best}): times faster", times, 2),
+        Requirement(
+            f"Numba against the best peer that returns a column ({best}): times faster", times, 2
+        ),
         Requirement("Numba against DataFusion: times faster", datafusion, 4),
     ]
 

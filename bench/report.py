@@ -99,8 +99,23 @@ class Report:
         n: int | None = None,
     ) -> None:
         """Keep one contestant's spread; reference and `own` had the same rounds."""
-        to_reference, to_own = (None if other is None else spread(t.ratios(other)) for other in (reference and reference[1], own))
-        self.timings.append(Timed(name, engine, group, spread(t.seconds), reference and reference[0], to_reference, to_own, share, n))
+        to_reference, to_own = (
+            None if other is None else spread(t.ratios(other))
+            for other in (reference and reference[1], own)
+        )
+        self.timings.append(
+            Timed(
+                name,
+                engine,
+                group,
+                spread(t.seconds),
+                reference and reference[0],
+                to_reference,
+                to_own,
+                share,
+                n,
+            )
+        )
 
     def leave_out(self, engine: str, why: str, group: str = "") -> None:
         """Say that a peer took no part."""
@@ -114,4 +129,6 @@ class WrongAnswer(Exception):
 def equal(name: str, answer: Any, expected: Any) -> None:
     """Refuse an answer that is not the expected one."""
     if not np.array_equal(np.asarray(answer), np.asarray(expected)):
-        raise WrongAnswer(f"{name} answers otherwise: {np.sum(answer)} kept, expected {np.sum(expected)}")
+        raise WrongAnswer(
+            f"{name} answers otherwise: {np.sum(answer)} kept, expected {np.sum(expected)}"
+        )

@@ -27,7 +27,11 @@ PACKAGES: Final = (
 def as_json(report: Report, options: Options, where: Mapping[str, Any]) -> dict[str, Any]:
     """One workload's entry. `ran` is its own: an entry outlives the run that saved it."""
     requirements = [{**asdict(q), "met": q.met} for q in report.requirements]
-    return {"ran": {**where, "options": asdict(options)}, **asdict(report), "requirements": requirements}
+    return {
+        "ran": {**where, "options": asdict(options)},
+        **asdict(report),
+        "requirements": requirements,
+    }
 
 
 def save(path: Path, where: Mapping[str, Any], workloads: Mapping[str, Any]) -> None:

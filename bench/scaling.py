@@ -42,15 +42,21 @@ def containers(n: int) -> Ranges:
     r = np.random.default_rng(7)
     low = np.sort(BASE + r.integers(0, SPAN, n))
     high = low + r.exponential(2 * SPAN / n, n).astype(np.int64)
-    return Ranges(pa.table({"x_min": low, "x_max": high}), (("x_max", ">=", LOW), ("x_min", "<", HIGH)))
+    return Ranges(
+        pa.table({"x_min": low, "x_max": high}), (("x_max", ">=", LOW), ("x_min", "<", HIGH))
+    )
 
 
 def scaling(options: Options) -> Report:
     """Time over the number of containers, from 1,000 to 10 million (100 million with --full), beside other engines."""
-    report = Report(f"bigint x >= {LOW} AND x < {HIGH}, clustered containers, no counts; times Skipstone's time")
+    report = Report(
+        f"bigint x >= {LOW} AND x < {HIGH}, clustered containers, no counts; times Skipstone's time"
+    )
     for n in _sizes(options, report):
         _at(n, options, report)
-    report.notes.append(f"From {BANDWIDTH_FROM:,} containers on, the read bandwidth is what reading both bounds takes at least.")
+    report.notes.append(
+        f"From {BANDWIDTH_FROM:,} containers on, the read bandwidth is what reading both bounds takes at least."
+    )
     return report
 
 
@@ -59,7 +65,9 @@ def _sizes(options: Options, report: Report) -> Iterator[int]:
     for power in range(3, int(math.log10(most) + 1e-9) + 1):
         n = 10**power
         if (free := _free()) is not None and n * BYTES > free:
-            report.notes.append(f"{n:,} containers are left out: {n * BYTES / 1e9:.0f} GB of memory would be needed, {free / 1e9:.0f} GB are free")
+            report.notes.append(
+                f"{n:,} containers are left out: {n * BYTES / 1e9:.0f} GB of memory would be needed, {free / 1e9:.0f} GB are free"
+            )
             return
         yield n
 
@@ -75,7 +83,9 @@ def _free() -> int | None:
 def _at(n: int, options: Options, report: Report) -> None:
     given = containers(n)
     schema = pa.schema([("x", pa.int64())])
-    stats = ss.Statistics.from_dict({"x": {"min": given.table["x_min"], "max": given.table["x_max"]}}, schema)
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": given.table["x_min"], "max": given.table["x_max"]}}, schema
+    )
     p = ss.PruningPredicate(f"x >= {LOW} AND x < {HIGH}", schema)
     expected = p.prune(stats, "numpy")
     runs = {name: make(p, stats) for name, make in OWN_RUNS.items()}
@@ -89,9 +99,13 @@ def _at(n: int, options: Options, report: Report) -> None:
             run, read = peer.prepare(given)
             equal(peer.name, read(run()), expected)
             runs[peer.name], engines[peer.name] = run, peer.engine
-    bandwidth = Bandwidth(n // 2) if n >= BANDWIDTH_FROM else None  # four arrays of half the length: as many bytes
+    bandwidth = (
+        Bandwidth(n // 2) if n >= BANDWIDTH_FROM else None
+    )  # four arrays of half the length: as many bytes
     beside = bandwidth.runs if bandwidth else {YARDSTICK: yardstick}
-    rounds = options.rounds or max(5, min(MOST_ROUNDS, 100_000_000 // n // (1 if options.full else 3)))
+    rounds = options.rounds or max(
+        5, min(MOST_ROUNDS, 100_000_000 // n // (1 if options.full else 3))
+    )
     timings = interleave({**beside, **runs}, rounds, BURST.get(n, 1))
     limit = bandwidth.best(timings) if bandwidth else None
     reference = (BANDWIDTH, limit) if limit else (YARDSTICK, timings[YARDSTICK])
@@ -102,11 +116,22 @@ def _at(n: int, options: Options, report: Report) -> None:
         t = timings[name]
         # An index does not read both bounds, so it has no share of what that takes.
         share = limit.times(t) if limit and name != INDEXED else None
-        report.time(f"{name}, {group}", t, reference, own=own, engine=engines[name], group=group, share=share, n=n)
+        report.time(
+            f"{name}, {group}",
+            t,
+            reference,
+            own=own,
+            engine=engines[name],
+            group=group,
+            share=share,
+            n=n,
+        )
     report.rows.append(_row(n, timings, limit, list(runs)))
 
 
-def _row(n: int, timings: dict[str, Timing], limit: Timing | None, names: list[str]) -> dict[str, Any]:
+def _row(
+    n: int, timings: dict[str, Timing], limit: Timing | None, names: list[str]
+) -> dict[str, Any]:
     own = timings[OWN]
     return {
         "containers": f"{n:,}",

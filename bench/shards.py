@@ -31,16 +31,28 @@ UDF: Final = "UDF in Spark"
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 FOUND: Final = 10_000  # one container in 10,000 survives
 KEYS: Final = 10_000
-IN_CONTAINERS: Final = (100_000, 1_000_000)  # usually, and with --full: Spark compares each of them with each key
+IN_CONTAINERS: Final = (
+    100_000,
+    1_000_000,
+)  # usually, and with --full: Spark compares each of them with each key
 IN: Final = f"IN with {KEYS:,} keys"
 SHARD: Final = 1 << 20
 PARTS: Final = 16  # Parquet files
 SCHEMA: Final = pa.schema([("x", pa.int64())])
 ORDERS: Final = ("in no order", "clustered")
-CONFIG: Final = {"spark.driver.memory": "6g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF"}
+CONFIG: Final = {
+    "spark.driver.memory": "6g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+}
 BYTES: Final = 60  # of disk for each container, meanwhile
 NATIVE: Final = "native expression"
-STRATEGIES: Final[dict[str, Any]] = {"pandas UDF": "pandas_udf", "Arrow UDF": "arrow_udf", "mapInArrow": "map_in_arrow"}
+STRATEGIES: Final[dict[str, Any]] = {
+    "pandas UDF": "pandas_udf",
+    "Arrow UDF": "arrow_udf",
+    "mapInArrow": "map_in_arrow",
+}
 SLOW: Final = 10_000_000  # containers beyond which UDFs run once
 
 
@@ -48,31 +60,78 @@ def shards(options: Options) -> Report:
     """Statistics in shards, judged by Spark's executors and by its driver, beside Spark's own expression and UDFs; with --full 100 million."""
     most = 100_000_000 if options.full else options.containers
     sizes = [n for n in (1_000_000, 10_000_000, 100_000_000) if n <= most] or [most]
-    report = Report("one bigint column's bounds; a range that 1 container in 10,000 survives, and IN with 10,000 keys; counts of survivors; seconds", sizes[-1])
+    report = Report(
+        "one bigint column's bounds; a range that 1 container in 10,000 survives, and IN with 10,000 keys; counts of survivors; seconds",
+        sizes[-1],
+    )
     with tempfile.TemporaryDirectory() as folder:
         while len(sizes) > 1 and shutil.disk_usage(folder).free < sizes[-1] * BYTES:
             report.notes.append(f"{sizes.pop():,} containers are left out: their disk is not free")
-        found = _session({"folder": folder, "sizes": sizes, "keyed": IN_CONTAINERS[options.full], "rounds": options.rounds or 5})
+        found = _session(
+            {
+                "folder": folder,
+                "sizes": sizes,
+                "keyed": IN_CONTAINERS[options.full],
+                "rounds": options.rounds or 5,
+            }
+        )
     groups = list(dict.fromkeys((one["n"], one["what"]) for one in found))
     for n, what in groups:
         rows = {one["who"]: one for one in found if (one["n"], one["what"]) == (n, what)}
         own = Timing(tuple(rows["prune_shards"]["seconds"]))
         group = f"{n:,} {what}"
         for who, one in rows.items():
-            t, engine = Timing(tuple(one["seconds"])), SPARK if NATIVE in who else UDF if "UDF" in who or "InArrow" in who else OWN
-            report.time(f"{group}: {who}", t, own=own if len(own.seconds) == len(t.seconds) else None, engine=engine, group=group, n=n)
-            report.rows.append({"containers": f"{n:,}", "": what, "by": who, "s": t.median, "best s": t.best, "times prune_shards": t.median / own.median})
-        best = min(Timing(tuple(one["seconds"])).median for who, one in rows.items() if NATIVE in who)
+            t, engine = (
+                Timing(tuple(one["seconds"])),
+                SPARK if NATIVE in who else UDF if "UDF" in who or "InArrow" in who else OWN,
+            )
+            report.time(
+                f"{group}: {who}",
+                t,
+                own=own if len(own.seconds) == len(t.seconds) else None,
+                engine=engine,
+                group=group,
+                n=n,
+            )
+            report.rows.append(
+                {
+                    "containers": f"{n:,}",
+                    "": what,
+                    "by": who,
+                    "s": t.median,
+                    "best s": t.best,
+                    "times prune_shards": t.median / own.median,
+                }
+            )
+        best = min(
+            Timing(tuple(one["seconds"])).median for who, one in rows.items() if NATIVE in who
+        )
         bound = {"in no order": 3.0, "clustered": 10.0}.get(what, 10.0)
         if n == sizes[-1] or what == IN:
-            report.requirements.append(Requirement(f"{group}: Spark's own expression takes times as long as prune_shards", best / own.median, bound))
-    report.notes.append("Spark's own expression, as `to_column` makes it and written by hand, reads a cached DataFrame and Parquet files; the fastest counts.")
-    report.notes.append("prune_shards leaves few containers to the driver, and many to the executors; both are measured by themselves as well.")
+            report.requirements.append(
+                Requirement(
+                    f"{group}: Spark's own expression takes times as long as prune_shards",
+                    best / own.median,
+                    bound,
+                )
+            )
+    report.notes.append(
+        "Spark's own expression, as `to_column` makes it and written by hand, reads a cached DataFrame and Parquet files; the fastest counts."
+    )
+    report.notes.append(
+        "prune_shards leaves few containers to the driver, and many to the executors; both are measured by themselves as well."
+    )
     return report
 
 
 def _session(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    run = subprocess.run([sys.executable, "-m", "bench.shards"], input=json.dumps(asked), capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.shards"],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if run.returncode:
         raise RuntimeError(f"the Spark session failed: {run.stderr[-3000:]}")
     return [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"n"')]
@@ -85,16 +144,30 @@ def measure(folder: Path, sizes: list[int], keyed: int, rounds: int) -> Iterator
     """Everything, one size after the other; each answer is compared before it is timed."""
     from skipstone.spark import session
 
-    spark = session(CONFIG, master=f"local[{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}]")
+    spark = session(
+        CONFIG,
+        master=f"local[{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()}]",
+    )
     try:
         for n, order in [(keyed, IN), *((n, order) for n in sizes for order in ORDERS)]:
             place = folder / f"{n}-{order.replace(' ', '-')}"
             low = _write(place, n, clustered=order == "clustered")
             start = BASE + n // 3 * STEP
             where = f"x >= {start} AND x < {start + max(n // FOUND, 10) * STEP}"
-            keys = sorted((np.random.default_rng(5).choice(low, KEYS, replace=False) + STEP // 3).tolist()) if order == IN else None
+            keys = (
+                sorted(
+                    (np.random.default_rng(5).choice(low, KEYS, replace=False) + STEP // 3).tolist()
+                )
+                if order == IN
+                else None
+            )
             del low
-            yield from ({"n": n, "what": order, **one} for one in _contestants(spark, place, where if keys is None else _in(keys), keys, n, rounds))
+            yield from (
+                {"n": n, "what": order, **one}
+                for one in _contestants(
+                    spark, place, where if keys is None else _in(keys), keys, n, rounds
+                )
+            )
             shutil.rmtree(place)
     finally:
         spark.stop()
@@ -110,16 +183,25 @@ def _write(place: Path, n: int, *, clustered: bool) -> npt.NDArray[np.int64]:
     low *= STEP
     low += BASE
     high = low + 2 * STEP
-    ss.Statistics.from_dict({"x": {"min": low, "max": high}}, SCHEMA).save_shards(place / "shards", rows=SHARD)
+    ss.Statistics.from_dict({"x": {"min": low, "max": high}}, SCHEMA).save_shards(
+        place / "shards", rows=SHARD
+    )
     (place / "parquet").mkdir()
     edges = np.linspace(0, n, PARTS + 1).astype(int)
     for i, (first, stop) in enumerate(itertools.pairwise(edges)):
         table = pa.table({"x.min": low[first:stop], "x.max": high[first:stop]})
-        pq.write_table(table, place / "parquet" / f"part-{i:02}.parquet", compression="none", use_dictionary=False)
+        pq.write_table(
+            table,
+            place / "parquet" / f"part-{i:02}.parquet",
+            compression="none",
+            use_dictionary=False,
+        )
     return low
 
 
-def _contestants(spark: Any, place: Path, where: str, keys: list[int] | None, n: int, rounds: int) -> Iterator[dict[str, Any]]:
+def _contestants(
+    spark: Any, place: Path, where: str, keys: list[int] | None, n: int, rounds: int
+) -> Iterator[dict[str, Any]]:
     from skipstone.spark import prune_shards, to_column, with_verdict
 
     p = ss.PruningPredicate(where, SCHEMA)
@@ -129,15 +211,30 @@ def _contestants(spark: Any, place: Path, where: str, keys: list[int] | None, n:
     cached.count()
     runs: dict[str, Callable[[], int]] = {
         "prune_shards": lambda: prune_shards(spark, opened, p).kept,
-        "prune_shards, by executors": lambda: prune_shards(spark, opened, p, where="executors").kept,
+        "prune_shards, by executors": lambda: (
+            prune_shards(spark, opened, p, where="executors").kept
+        ),
         "prune_shards, by the driver": lambda: prune_shards(spark, opened, p, where="driver").kept,
     }
     # Spark needs minutes to analyse a native expression of 10,000 keys.
     frames = {"cached": cached} if keys else {"cached": cached, "Parquet": files}
-    quick = {f"{NATIVE} by hand, {name}": (lambda df=df: by_hand(df, where, keys).count()) for name, df in frames.items()}
+    quick = {
+        f"{NATIVE} by hand, {name}": (lambda df=df: by_hand(df, where, keys).count())
+        for name, df in frames.items()
+    }
     if not keys:
-        quick |= {f"{NATIVE}, {name}": (lambda df=df: df.where(to_column(p, answer="keep", df=df)).count()) for name, df in frames.items()}
-    slow = {f"{who}, cached": (lambda s=s: with_verdict(cached, p, strategy=s).where("verdict > 0").count()) for who, s in STRATEGIES.items()}
+        quick |= {
+            f"{NATIVE}, {name}": (
+                lambda df=df: df.where(to_column(p, answer="keep", df=df)).count()
+            )
+            for name, df in frames.items()
+        }
+    slow = {
+        f"{who}, cached": (
+            lambda s=s: with_verdict(cached, p, strategy=s).where("verdict > 0").count()
+        )
+        for who, s in STRATEGIES.items()
+    }
     # What takes long, or is no close race, runs less often: of many containers UDFs only once, the first time counting.
     few = {**slow, **(quick if keys else {})}
     once = slow if n > SLOW else {}
@@ -168,7 +265,11 @@ def by_hand(df: Any, where: str, keys: list[int] | None) -> Any:
     from pyspark.sql import functions as F
 
     if keys is not None:
-        return df.where(F.expr(f"exists(array({', '.join(f'{k}L' for k in keys)}), k -> k >= `x.min` AND k <= `x.max`)"))
+        return df.where(
+            F.expr(
+                f"exists(array({', '.join(f'{k}L' for k in keys)}), k -> k >= `x.min` AND k <= `x.max`)"
+            )
+        )
     first, stop = (int(text.split()[2]) for text in where.split(" AND "))
     return df.where(f"`x.max` >= {first}L AND `x.min` < {stop}L")
 

@@ -16,7 +16,9 @@ def show(name: str, report: Report) -> None:
         print("\n" + "\n".join(notes))
     print()
     for q in report.requirements:
-        print(f"{'met   ' if q.met else 'FAILED'}  {q.text}: {figure(q.value)} ({'at most' if q.at_most else 'at least'} {q.bound:g})")
+        print(
+            f"{'met   ' if q.met else 'FAILED'}  {q.text}: {figure(q.value)} ({'at most' if q.at_most else 'at least'} {q.bound:g})"
+        )
 
 
 def _absent(report: Report) -> list[str]:
@@ -27,7 +29,10 @@ def _absent(report: Report) -> list[str]:
         engines.setdefault(a.why, {})[a.engine] = None
         groups.setdefault(a.why, {})[a.group] = None
     places = {why: ", ".join(f"`{g}`" for g in found if g) for why, found in groups.items()}
-    return [f"{', '.join(found)} took no part{' in ' + places[why] if places[why] else ''}: {why}" for why, found in engines.items()]
+    return [
+        f"{', '.join(found)} took no part{' in ' + places[why] if places[why] else ''}: {why}"
+        for why, found in engines.items()
+    ]
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -38,7 +43,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         raise ValueError(f"rows have different columns: {sorted({tuple(row) for row in rows})}")
     cells = [list(rows[0]), *([figure(v) for v in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ([text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(line, widths, strict=True))] for line in cells)
+    lines = (
+        [
+            text.ljust(w) if i == 0 else text.rjust(w)
+            for i, (text, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in cells
+    )
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
@@ -46,4 +57,10 @@ def figure(value: object) -> str:
     """A number with about three digits."""
     if not isinstance(value, float):
         return str(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    return (
+        f"{value:,.0f}"
+        if abs(value) >= 100
+        else f"{value:.1f}"
+        if abs(value) >= 10
+        else f"{value:.2f}"
+    )

@@ -22,12 +22,20 @@ LARGER: Final = 10 * PER_DAY  # rows of a file, for Spark takes a while for anyt
 def spark_joins(options: Options) -> Report:
     """store_returns and date_dim in Spark: clustered by date, of which its own pruning has no use, and partitioned by it."""
     days = min(DAYS, max(options.containers // 1000, 50))
-    report = Report(f"store_returns of {days:,} days joined with the days of a month in twelve, in Spark")
+    report = Report(
+        f"store_returns of {days:,} days joined with the days of a month in twelve, in Spark"
+    )
     with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
         for name, apart in (("clustered by date", False), ("partitioned by date", True)):
             root = Path(folder) / name.split()[0]
-            pq.write_table(star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER), Path(folder) / "date_dim.parquet")
-            returns, dates = spark.read.parquet(str(root)), spark.read.parquet(f"{folder}/date_dim.parquet").where("d_moy = 2")
+            pq.write_table(
+                star(root, days, apart=apart, per_day=PER_DAY if apart else LARGER),
+                Path(folder) / "date_dim.parquet",
+            )
+            returns, dates = (
+                spark.read.parquet(str(root)),
+                spark.read.parquet(f"{folder}/date_dim.parquet").where("d_moy = 2"),
+            )
             _compare(name, returns, dates, days, options.rounds or 3, report)
     return report
 
@@ -37,10 +45,14 @@ def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report
     from skipstone.spark import prune, prune_join
 
     def plain() -> Any:
-        return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk).selectExpr("count(*)", "sum(sr_item_sk)")
+        return returns.join(dates, returns.sr_returned_date_sk == dates.d_date_sk).selectExpr(
+            "count(*)", "sum(sr_item_sk)"
+        )
 
     def own() -> Any:
-        return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"}).selectExpr("count(*)", "sum(sr_item_sk)")
+        return prune_join(returns, dates, {"sr_returned_date_sk": "d_date_sk"}).selectExpr(
+            "count(*)", "sum(sr_item_sk)"
+        )
 
     def found_in() -> Any:
         return prune(plain())
@@ -49,7 +61,11 @@ def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report
     for df in each[1:]:
         equal(OWN, df.collect(), each[0].collect())
     opened = [max(files_opened(df)[:1], default=0) for df in each]
-    runs: dict[str, Run] = {OWN: partial(_rows, own), FOUND: partial(_rows, found_in), PEER: partial(_rows, plain)}
+    runs: dict[str, Run] = {
+        OWN: partial(_rows, own),
+        FOUND: partial(_rows, found_in),
+        PEER: partial(_rows, plain),
+    }
     found = times(name, runs, days, rounds, report, PEER)
     faster = [f"{found[PEER].times(found[way]):.1f}" for way in (OWN, FOUND)]
     report.notes.append(

@@ -56,15 +56,27 @@ QUERIES: Final = {
 
 def spark_reads(options: Options) -> Report:
     """Spark with `prune` and without: files that it opens, and the time from the query's text to its rows."""
-    report = Report(f"TPC-H lineitem (scale 1, a file for each month of shipping) and flights, {len(QUERIES)} queries, Spark on {_cores()} cores")
+    report = Report(
+        f"TPC-H lineitem (scale 1, a file for each month of shipping) and flights, {len(QUERIES)} queries, Spark on {_cores()} cores"
+    )
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder, bench_session() as spark:
         root = Path(folder)
-        for name, path in (("lineitem", _by_month(make_lineitem(root, 1), root / "months")), ("flights", make_flights(root))):
+        for name, path in (
+            ("lineitem", _by_month(make_lineitem(root, 1), root / "months")),
+            ("flights", make_flights(root)),
+        ):
             spark.read.parquet(path.as_uri()).createOrReplaceTempView(name)
         for name, sql in QUERIES.items():
             worst = max(worst, _compare(name, sql, spark, options.rounds or 5, report))
-    report.requirements.append(Requirement("the slowest query: times what 1.1 times plain Spark, or 100 ms more, allow", worst, 1, at_most=True))
+    report.requirements.append(
+        Requirement(
+            "the slowest query: times what 1.1 times plain Spark, or 100 ms more, allow",
+            worst,
+            1,
+            at_most=True,
+        )
+    )
     return report
 
 
@@ -109,7 +121,10 @@ def _compare(name: str, sql: str, spark: Any, rounds: int, report: Report) -> fl
     expected, found = (sorted(map(str, df.collect())) for df in (plain, small))
     if found != expected:
         raise WrongAnswer(f"{name}: {found[:3]}, expected {expected[:3]}")
-    runs: dict[str, Run] = {PEER: lambda: spark.sql(sql).collect(), OWN: lambda: prune(spark.sql(sql)).collect()}
+    runs: dict[str, Run] = {
+        PEER: lambda: spark.sql(sql).collect(),
+        OWN: lambda: prune(spark.sql(sql)).collect(),
+    }
     timings = interleave(runs, rounds)
     own, peer = timings[OWN], timings[PEER]
     for engine in (OWN, PEER):

@@ -51,21 +51,36 @@ def stored(options: Options) -> Report:
         for label, t in {
             f"save {path.stat().st_size / 1e6:,.0f} MB": Timing((saved,)),
             "open, in a fresh process": Timing(tuple(f[0] for f in fresh)),
-            "the first predicate after that, parsed, packed and verified": Timing(tuple(f[1] for f in fresh)),
+            "the first predicate after that, parsed, packed and verified": Timing(
+                tuple(f[1] for f in fresh)
+            ),
             "open again": opened,
             "a predicate again": again,
         }.items():
             report.time(label, t)
-            report.rows.append({"": label, "ms": t.median * 1e3, "best ms": t.best * 1e3, "worst ms": max(t.seconds) * 1e3})
+            report.rows.append(
+                {
+                    "": label,
+                    "ms": t.median * 1e3,
+                    "best ms": t.best * 1e3,
+                    "worst ms": max(t.seconds) * 1e3,
+                }
+            )
     opening = Timing(tuple(f[0] for f in fresh)).median * 1e3
-    report.requirements.append(Requirement(f"opening {n:,} containers in a fresh process, ms: median", opening, 100, at_most=True))
+    report.requirements.append(
+        Requirement(
+            f"opening {n:,} containers in a fresh process, ms: median", opening, 100, at_most=True
+        )
+    )
     if options.full:
         _billion(report)
     return report
 
 
 def _fresh(path: Path, where: str, found: int) -> tuple[float, float]:
-    out = subprocess.run([sys.executable, "-c", FRESH, str(path), where], capture_output=True, text=True, check=True).stdout.split()
+    out = subprocess.run(
+        [sys.executable, "-c", FRESH, str(path), where], capture_output=True, text=True, check=True
+    ).stdout.split()
     equal("a fresh process", int(out[2]), found)
     return float(out[0]), float(out[1])
 
@@ -75,9 +90,14 @@ def _billion(report: Report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         free = shutil.disk_usage(folder).free
         if free < BILLION * 30:
-            report.notes.append(f"a billion containers are left out: {BILLION * 30 / 1e9:.0f} GB of disk would be needed, {free / 1e9:.0f} GB are free")
+            report.notes.append(
+                f"a billion containers are left out: {BILLION * 30 / 1e9:.0f} GB of disk would be needed, {free / 1e9:.0f} GB are free"
+            )
             return
-        low, high = (np.memmap(Path(folder) / name, np.int32, "w+", shape=(BILLION,)) for name in ("low", "high"))
+        low, high = (
+            np.memmap(Path(folder) / name, np.int32, "w+", shape=(BILLION,))
+            for name in ("low", "high")
+        )
         for start in range(0, BILLION, PART):
             stop = min(start + PART, BILLION)
             low[start:stop] = np.arange(start, stop)
@@ -88,9 +108,21 @@ def _billion(report: Report) -> None:
         loaded = ss.Statistics.load(path)
         p = ss.PruningPredicate(f"x >= {BILLION // 2} AND x < {BILLION // 2 + 999}", schema)
         first = clock(lambda: p.survivors(loaded, "numpy"))
-        equal("a billion", p.survivors(loaded, "numpy"), np.arange(BILLION // 2 - 1, BILLION // 2 + 999))
+        equal(
+            "a billion",
+            p.survivors(loaded, "numpy"),
+            np.arange(BILLION // 2 - 1, BILLION // 2 + 999),
+        )
         again = repeat(lambda: p.survivors(loaded, "numpy"), 15)
-        for label, t in {"a billion containers: a range that finds 1,000, first": Timing((first,)), "again": again}.items():
-            row: dict[str, Any] = {"": label, "ms": t.median * 1e3, "best ms": t.best * 1e3, "worst ms": max(t.seconds) * 1e3}
+        for label, t in {
+            "a billion containers: a range that finds 1,000, first": Timing((first,)),
+            "again": again,
+        }.items():
+            row: dict[str, Any] = {
+                "": label,
+                "ms": t.median * 1e3,
+                "best ms": t.best * 1e3,
+                "worst ms": max(t.seconds) * 1e3,
+            }
             report.time(f"a billion, {label}", t, n=BILLION)
             report.rows.append(row)

@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.expr import col
-from skipstone.bindings.order import SortKey, best_first, first_rows, in_python, packed, sooner, value_of
+from skipstone.bindings.order import (
+    SortKey,
+    best_first,
+    first_rows,
+    in_python,
+    packed,
+    sooner,
+    value_of,
+)
 from skipstone.bindings.sources.delta.columns import attempt
 from skipstone.bindings.sources.forms import type_at
 from skipstone.ir.bind import bind_scalar
@@ -30,7 +38,9 @@ if TYPE_CHECKING:
 def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     """The value of a column that comes first among the matching rows of a plan; None: all are NULL, or there is none."""
     if plan.cut is not None:
-        raise PredicateError(f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit")
+        raise PredicateError(
+            f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit"
+        )
     key = SortKey(_path(column, plan.table.schema), descending, nulls_first=False)
     best, left = _known(plan, key)
     left = best_first(plan.statistics, key, left)
@@ -42,7 +52,9 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         values = plain(whole(value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)))
         if best is not None:
             values = pa.concat_arrays([values, pa.repeat(best, 1)])
-        first = first_rows(pa.table({"": values}), (SortKey(("",), descending, nulls_first=False),), 1).column("")
+        first = first_rows(
+            pa.table({"": values}), (SortKey(("",), descending, nulls_first=False),), 1
+        ).column("")
         best = first[0] if len(first) and first[0].is_valid else None
         size *= 2
     return None if best is None else best if (value := in_python(best)) is None else value
@@ -61,7 +73,9 @@ def _path(column: str, schema: pa.Schema) -> Path:
         if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:
             return bound.value  # type: ignore[return-value]
         break
-    raise PredicateError(f"{column} has no least and greatest value; expected a column whose values have an order")
+    raise PredicateError(
+        f"{column} has no least and greatest value; expected a column whose values have an order"
+    )
 
 
 def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray[np.int64]]:
@@ -73,7 +87,9 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
     known = column.known(high=key.descending)
     if bound is None or known is None or given is None:
         return None, chosen
-    usable = (plan.verdicts == Verdict.ALWAYS) & known & plan.table.occurring(key.path)[key.descending]
+    usable = (
+        (plan.verdicts == Verdict.ALWAYS) & known & plan.table.occurring(key.path)[key.descending]
+    )
     usable &= mask_of(column.real, len(usable))  # counts override bounds
     usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
     if key.descending:  # NaN would be greater

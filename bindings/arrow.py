@@ -52,15 +52,21 @@ def from_expression(expression: pc.Expression) -> Node:
     try:
         _, (buffer,) = expression.__reduce__()
     except pa.ArrowException as e:
-        raise PredicateError(f"the pyarrow expression {expression} cannot be read ({e}); name its columns, or write it as SQL text") from None
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read ({e}); name its columns, or write it as SQL text"
+        ) from None
     batch = pa.ipc.open_file(buffer).get_batch(0)
     tokens = _tokens(batch.schema)
     try:
         node = _read(tokens, batch, str(expression))
     except (KeyError, IndexError, ValueError) as e:
-        raise PredicateError(f"the pyarrow expression {expression} cannot be read ({e!r}); write it as SQL text or with col()") from e
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read ({e!r}); write it as SQL text or with col()"
+        ) from e
     if tokens:
-        raise PredicateError(f"the pyarrow expression {expression} cannot be read; write it as SQL text or with col()")
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read; write it as SQL text or with col()"
+        )
     return node
 
 
@@ -128,13 +134,25 @@ def _call(call: _Call, text: str) -> Node:
             known = tuple(m for m in members if not isinstance(m, Node))
             return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), known)
         case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
-            return Node(Op.CALL, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "startswith")
+            return Node(
+                Op.CALL,
+                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
+                "startswith",
+            )
         case "is_nan":
             return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
-        case "ends_with" | "match_substring" if "pattern" in chosen and not chosen.get("ignore_case"):
-            return Node(Op.CALL, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), {"ends_with": "endswith"}.get(name, "contains"))
+        case "ends_with" | "match_substring" if "pattern" in chosen and not chosen.get(
+            "ignore_case"
+        ):
+            return Node(
+                Op.CALL,
+                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
+                {"ends_with": "endswith"}.get(name, "contains"),
+            )
         case "match_like" if "pattern" in chosen and not chosen.get("ignore_case"):
-            return Node(Op.LIKE, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "\\")
+            return Node(
+                Op.LIKE, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "\\"
+            )
         case "cast" if options is not None:
             to = ty.from_arrow(options["to_type"].type)
             if to.ordered:
@@ -142,7 +160,9 @@ def _call(call: _Call, text: str) -> Node:
         case _ if name.removesuffix("_checked") in CALLS:
             return Node(Op.CALL, tuple(args), CALLS[name.removesuffix("_checked")])
     inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
-    return Node(Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value)
+    return Node(
+        Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value
+    )
 
 
 def _members(values: pa.Array) -> list[tuple[ty.DType, Any] | Node]:
@@ -179,7 +199,9 @@ def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
         return ty.NULL, None
     match dtype.kind:
         case ty.Kind.TIMESTAMP:
-            return dtype, scalar.cast(pa.int64()).as_py() if pa.types.is_timestamp(scalar.type) else None
+            return dtype, scalar.cast(pa.int64()).as_py() if pa.types.is_timestamp(
+                scalar.type
+            ) else None
         case ty.Kind.INT | ty.Kind.UINT:
             return literal_type(scalar.as_py())
         case ty.Kind.OTHER | ty.Kind.NULL:
@@ -190,7 +212,11 @@ def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
 
 class _ArrowSchema(ctypes.Structure):
     # The head of struct ArrowSchema in Arrow's C data interface; what follows is not needed.
-    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+    )
 
 
 def _tokens(schema: pa.Schema) -> Tokens:

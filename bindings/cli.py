@@ -26,14 +26,28 @@ app = typer.Typer(
     help="Which files and row groups can hold a matching row, from their statistics alone.",
 )
 Path = Annotated[
-    str, typer.Argument(help="A Parquet file, a folder, a glob, or a URI; a Delta table's folder; an Iceberg table's metadata file.", metavar="PATH")
+    str,
+    typer.Argument(
+        help="A Parquet file, a folder, a glob, or a URI; a Delta table's folder; an Iceberg table's metadata file.",
+        metavar="PATH",
+    ),
 ]
-Where = Annotated[str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")]
+Where = Annotated[
+    str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")
+]
 Zone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
-Keep = Annotated[bool, typer.Option("--keep-unreadable", help="Plan to read files whose footers cannot be read, instead of failing.")]
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep-unreadable",
+        help="Plan to read files whose footers cannot be read, instead of failing.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int | None, typer.Option(help="How many matching rows are enough.", min=0)]
-Order = Annotated[str | None, typer.Option(help="What rows are sorted by, as after ORDER BY.", metavar="SQL")]
+Order = Annotated[
+    str | None, typer.Option(help="What rows are sorted by, as after ORDER BY.", metavar="SQL")
+]
 Files = Annotated[bool, typer.Option("--files", help="List the files and row groups to read.")]
 
 
@@ -54,7 +68,9 @@ def plan(
 
 
 @app.command()
-def explain(path: Path, where: Where, timezone: Zone = "UTC", keep_unreadable: Keep = False) -> None:
+def explain(
+    path: Path, where: Where, timezone: Zone = "UTC", keep_unreadable: Keep = False
+) -> None:
     """Explain how a condition is understood, and what each conjunct prunes."""
     table, _ = _scan(path, keep_unreadable)
     print(table.plan(where=where, timezone=timezone).explain())
@@ -78,18 +94,30 @@ def demo(
     run(folder, scale)
 
 
-def _scan(path: str, keep: bool, quiet: bool = False) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
+def _scan(
+    path: str, keep: bool, quiet: bool = False
+) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Read footers, with a progress bar on standard error, a Delta log or a manifest list; gives the table and the seconds it took."""
     start = time.perf_counter()
     if os.path.isdir(os.path.join(path, "_delta_log")):
         return scan_delta(path), time.perf_counter() - start
-    if path.endswith(".metadata.json") or os.path.isfile(os.path.join(path, "metadata", "version-hint.text")):
+    if path.endswith(".metadata.json") or os.path.isfile(
+        os.path.join(path, "metadata", "version-hint.text")
+    ):
         return scan_iceberg(path), time.perf_counter() - start
     if any(name.endswith(".metadata.json") for name in _names(os.path.join(path, "metadata"))):
-        raise SourceError(f"{path} is an Iceberg table's folder, and its catalog knows which metadata file counts; name that file")
-    with Progress(console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()) as bar:
+        raise SourceError(
+            f"{path} is an Iceberg table's folder, and its catalog knows which metadata file counts; name that file"
+        )
+    with Progress(
+        console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()
+    ) as bar:
         task = bar.add_task("reading footers", total=None)
-        table = scan_parquet(path, on_error="keep" if keep else "raise", progress=lambda done, total: bar.update(task, completed=done, total=total))
+        table = scan_parquet(
+            path,
+            on_error="keep" if keep else "raise",
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
     return table, time.perf_counter() - start
 
 
@@ -115,7 +143,11 @@ def _plan_json(plan: Plan, scanned: float, planned: float) -> str:
 
 
 def _groups(plan: Plan) -> dict[str, Any]:
-    return {"row_groups": plan.row_groups, "row_groups_total": len(plan.verdicts), "row_groups_kept": len(plan.kept)}
+    return {
+        "row_groups": plan.row_groups,
+        "row_groups_total": len(plan.verdicts),
+        "row_groups_kept": len(plan.kept),
+    }
 
 
 def _size_dict(s: DataSize) -> dict[str, int | None]:
@@ -130,7 +162,11 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         grid.add_column(heading, justify="left" if not heading else "right")
     rows: list[tuple[str, int | None, int | None]] = [
         ("files", size.total.files, size.scan.files),
-        *([("row groups", len(plan.verdicts), len(plan.kept))] if plan.table.unit == "row groups" else []),
+        *(
+            [("row groups", len(plan.verdicts), len(plan.kept))]
+            if plan.table.unit == "row groups"
+            else []
+        ),
         ("bytes", size.total.bytes, size.scan.bytes),
         ("rows", size.total.rows, size.scan.rows),
     ]
@@ -140,12 +176,19 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
     console.print(grid)
     work = plan.table.work
     read = "".join(f", {n:,} {name}" for name, n in work.counts.items())
-    console.print(f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{read}, {work.bytes:,} bytes read")
+    console.print(
+        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{read}, {work.bytes:,} bytes read"
+    )
     for error in plan.table.unreadable.values():
         console.print(f"kept unread: {error}", style="yellow", markup=False)
     if files:
         for path, groups in plan.row_groups.items():
-            console.print(f"{path}  row groups {groups}" if groups else path, markup=False, soft_wrap=True, highlight=False)
+            console.print(
+                f"{path}  row groups {groups}" if groups else path,
+                markup=False,
+                soft_wrap=True,
+                highlight=False,
+            )
 
 
 def _number(value: int | None) -> str:
@@ -156,17 +199,34 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
-        known = {k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count for k in ("min", "max", "null_count")}
-        rows.append({"column": show_path(path), "type": str(leaf.dtype) if leaf else "", **known, "partition": path[0] in table.partition_columns})
+        known = {
+            k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count
+            for k in ("min", "max", "null_count")
+        }
+        rows.append(
+            {
+                "column": show_path(path),
+                "type": str(leaf.dtype) if leaf else "",
+                **known,
+                "partition": path[0] in table.partition_columns,
+            }
+        )
     total = table.statistics.num_containers
     if as_json:
         groups = {"row_groups": total} if table.unit == "row groups" else {}
         print(json.dumps({"files": table.num_files, **groups, "columns": rows}, indent=2))
         return
     groups_too = f", {total} row groups" if table.unit == "row groups" else ""
-    grid = Table(title=f"{table.num_files} files{groups_too}: how many have each statistic", title_justify="left")
+    grid = Table(
+        title=f"{table.num_files} files{groups_too}: how many have each statistic",
+        title_justify="left",
+    )
     for heading in ("column", "type", "min", "max", "null_count"):
         grid.add_column(heading, justify="left" if heading in ("column", "type") else "right")
     for r in rows:
-        grid.add_row(r["column"] + (" (partition)" if r["partition"] else ""), r["type"], *(str(r[k]) for k in ("min", "max", "null_count")))
+        grid.add_row(
+            r["column"] + (" (partition)" if r["partition"] else ""),
+            r["type"],
+            *(str(r[k]) for k in ("min", "max", "null_count")),
+        )
     Console().print(grid)

@@ -77,12 +77,27 @@ def make_flights(root: Path) -> Path:
 
     with zipfile.ZipFile(str(source)) as archive, archive.open(archive.namelist()[0]) as text:
         types = {name: pa.int32() for name in INTEGERS} | {"time_hour": pa.string()}
-        table = pacsv.read_csv(text, convert_options=pacsv.ConvertOptions(column_types=types, null_values=["", "NA"], strings_can_be_null=True))
-    stamps = pc.strptime(pc.replace_substring(pc.utf8_slice_codeunits(table["time_hour"], 0, 19), "T", " "), "%Y-%m-%d %H:%M:%S", "us")
-    table = table.set_column(table.schema.get_field_index("time_hour"), "time_hour", pc.assume_timezone(stamps, "UTC"))
+        table = pacsv.read_csv(
+            text,
+            convert_options=pacsv.ConvertOptions(
+                column_types=types, null_values=["", "NA"], strings_can_be_null=True
+            ),
+        )
+    stamps = pc.strptime(
+        pc.replace_substring(pc.utf8_slice_codeunits(table["time_hour"], 0, 19), "T", " "),
+        "%Y-%m-%d %H:%M:%S",
+        "us",
+    )
+    table = table.set_column(
+        table.schema.get_field_index("time_hour"), "time_hour", pc.assume_timezone(stamps, "UTC")
+    )
     part = _fresh(root, "flights")
     for month in range(1, 13):
-        rows = table.filter(pc.field("month") == month).drop_columns(["month"]).sort_by([("dest", "ascending"), ("time_hour", "ascending")])
+        rows = (
+            table.filter(pc.field("month") == month)
+            .drop_columns(["month"])
+            .sort_by([("dest", "ascending"), ("time_hour", "ascending")])
+        )
         (part / f"month={month}").mkdir()
         pq.write_table(rows, part / f"month={month}" / "part-0.parquet", row_group_size=2048)
     part.rename(target)
@@ -94,14 +109,24 @@ def make_lineitem(root: Path, scale: float) -> Path:
     target = root / f"lineitem-{scale:g}"
     if target.exists():
         return target
-    tool = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpchgen-cli")
+    tool = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which(
+        "tpchgen-cli"
+    )
     if tool is None:
         raise SourceError('the demonstration needs tpchgen-cli: pip install "skipstone[demo]"')
     part = _fresh(root, target.name)
-    subprocess.run([tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={part}"], check=True, stdout=sys.stderr)
+    subprocess.run(
+        [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={part}"],
+        check=True,
+        stdout=sys.stderr,
+    )
     table = pq.read_table(part / "lineitem.parquet")
-    strings = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-    table = table.cast(pa.schema(strings)).sort_by("l_shipdate")  # views cannot be sorted (pyarrow 26)
+    strings = [
+        f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema
+    ]
+    table = table.cast(pa.schema(strings)).sort_by(
+        "l_shipdate"
+    )  # views cannot be sorted (pyarrow 26)
     (part / "lineitem.parquet").unlink()
     step = -(-table.num_rows // 8)
     for i in range(8):
@@ -135,6 +160,10 @@ def _show(path: Path, predicates: tuple[str, ...]) -> bool:
         print(f"\n  {where}")
         print(f"    files       {size.scan.files:>9,} of {size.total.files:,}")
         print(f"    row groups  {len(plan.kept):>9,} of {len(plan.verdicts):,}")
-        print(f"    rows read   {size.scan.rows:>9,} of {size.total.rows:,}  ({(middle - start) * 1e3:.0f} ms against {(end - middle) * 1e3:.0f} ms)")
-        print(f"    rows found  {pruned.num_rows:>9,}, {'equal to' if same else 'DIFFERENT FROM'} reading everything")
+        print(
+            f"    rows read   {size.scan.rows:>9,} of {size.total.rows:,}  ({(middle - start) * 1e3:.0f} ms against {(end - middle) * 1e3:.0f} ms)"
+        )
+        print(
+            f"    rows found  {pruned.num_rows:>9,}, {'equal to' if same else 'DIFFERENT FROM'} reading everything"
+        )
     return good

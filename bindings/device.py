@@ -37,7 +37,9 @@ def device_of(device: int | Device | None) -> Device:
 
         return cupy_gpu.device(device)
     if not hasattr(device, "upload"):
-        raise SkipstoneError(f"device is {device!r}; expected its number, as CUDA counts them, or None")
+        raise SkipstoneError(
+            f"device is {device!r}; expected its number, as CUDA counts them, or None"
+        )
     return device
 
 
@@ -138,7 +140,10 @@ class OnDevice(Packed):
             return super().prepared(program)
         try:
             launch = prepare(program, self, self._look)
-        except (BackendMissing, DeviceError) as e:  # bounds that lie there could not be looked at there
+        except (
+            BackendMissing,
+            DeviceError,
+        ) as e:  # bounds that lie there could not be looked at there
             launch = prepare(program, self, self.peek)
             launch.failed = e
         launch.on = self._resident
@@ -148,7 +153,11 @@ class OnDevice(Packed):
         return launch
 
     def _look(self, key: Key, dtype: DType) -> Column:
-        if isinstance(key, Node) or not isinstance(self._raw, ForeignBounds) or not self._raw.there(key, dtype):
+        if (
+            isinstance(key, Node)
+            or not isinstance(self._raw, ForeignBounds)
+            or not self._raw.there(key, dtype)
+        ):
             return self.peek(key, dtype)
         return self._raw.column(key, dtype, self.packed(key, dtype, self._raw.counts(key)))
 
@@ -158,7 +167,11 @@ class OnDevice(Packed):
 
     def __getstate__(self) -> dict[str, Any]:
         here = {"_raw": self._raw.here()} if isinstance(self._raw, ForeignBounds) else {}
-        return {k: v for k, v in {**super().__getstate__(), **here}.items() if k not in ("_resident", "_here")}
+        return {
+            k: v
+            for k, v in {**super().__getstate__(), **here}.items()
+            if k not in ("_resident", "_here")
+        }
 
 
 def _here(stats: weakref.ref[OnDevice], program: Program) -> Launch:

@@ -63,7 +63,10 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
                 int(pruned.sum()),
                 int((pruned & left).sum()),
                 int((kept & (v == Verdict.ALWAYS)).sum()),
-                {reason: int(where.sum()) for reason, where in _reasons(part, stats, kept & (v == Verdict.MAYBE))},
+                {
+                    reason: int(where.sum())
+                    for reason, where in _reasons(part, stats, kept & (v == Verdict.MAYBE))
+                },
             )
         )
         left &= ~pruned
@@ -74,12 +77,16 @@ NOT_UNDERSTOOD: Final = "the form is not understood"
 OVERLAP: Final = "the bounds overlap the condition"
 
 
-def kept_because(predicate: PruningPredicate, stats: Statistics, verdicts: npt.NDArray[np.uint8]) -> dict[str, int]:
+def kept_because(
+    predicate: PruningPredicate, stats: Statistics, verdicts: npt.NDArray[np.uint8]
+) -> dict[str, int]:
     """Why containers are kept, and how many for each reason; where several hold, the one that could be mended: statistics first, then the form."""
     out = {"every row matches": int((verdicts == Verdict.ALWAYS).sum())}
     reasons: dict[str, Mask] = {}
     for part in conjuncts_of(predicate.node):
-        undecided = (predicate.part(part).evaluate(stats) == Verdict.MAYBE) & (verdicts == Verdict.MAYBE)
+        undecided = (predicate.part(part).evaluate(stats) == Verdict.MAYBE) & (
+            verdicts == Verdict.MAYBE
+        )
         for reason, where in _reasons(part, stats, undecided):
             reasons[reason] = reasons.get(reason, np.zeros(len(where), np.bool_)) | where
     left = verdicts == Verdict.MAYBE
@@ -104,7 +111,11 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
         raw = stats.raw(path)
         known = np.zeros(len(rest), np.bool_)
         for array, side in ((raw.min, "min"), (raw.max, "max")):
-            b = bounds_of(array, leaf.dtype, side) if leaf is not None and array is not None else None  # type: ignore[arg-type]
+            b = (
+                bounds_of(array, leaf.dtype, side)
+                if leaf is not None and array is not None
+                else None
+            )  # type: ignore[arg-type]
             if b is not None:
                 known |= True if b.known is None else b.known
         if (missing := rest & ~known).any():
@@ -114,14 +125,18 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
         yield OVERLAP, rest
 
 
-def explain(predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None) -> str:
+def explain(
+    predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None
+) -> str:
     """The report of `PruningPredicate.explain`."""
     lines = [f"predicate   {predicate.expr}", f"rewritten   {predicate.rewritten}"]
     lines += [f"kept for    {r.what}: {r.why}" for r in not_understood(predicate.node)]
     for g in predicate.literal_guarantees:
         shown = sorted(map(repr, g.literals))
         more = f", ... {len(shown) - 8} more" if len(shown) > 8 else ""
-        lines.append(f"guarantee   {g.column} {'IN' if g.kind == 'in' else 'NOT IN'} ({', '.join(shown[:8])}{more})")
+        lines.append(
+            f"guarantee   {g.column} {'IN' if g.kind == 'in' else 'NOT IN'} ({', '.join(shown[:8])}{more})"
+        )
     lines += ["program", *(f"  {line}" for line in str(predicate.program).splitlines())]
     if stats is not None:
         lines += _judged(predicate, stats)
@@ -135,12 +150,25 @@ def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) 
     verdicts = predicate.evaluate(stats)
     n = len(verdicts)
     counts = {v: int((verdicts == v).sum()) for v in Verdict}
-    lines = [] if stats.device is None else [f"device      {stats.device}, which holds {stats.device_nbytes} bytes of the statistics"]
-    lines += [f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"]
+    lines = (
+        []
+        if stats.device is None
+        else [
+            f"device      {stats.device}, which holds {stats.device_nbytes} bytes of the statistics"
+        ]
+    )
+    lines += [
+        f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"
+    ]
     for c in judge_conjuncts(predicate, stats):
         lines.append(f"  {c.text}")
-        lines.append(f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept")
-        lines += [f"    cannot decide {count} of the kept: {reason}" for reason, count in c.undecided.items()]
+        lines.append(
+            f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept"
+        )
+        lines += [
+            f"    cannot decide {count} of the kept: {reason}"
+            for reason, count in c.undecided.items()
+        ]
     return lines
 
 
@@ -148,17 +176,28 @@ def explain_plan(plan: Plan) -> str:
     """The report of `Plan.explain`."""
     size, unit = plan.sizes, plan.table.unit
     lines = [f"skipping    {plan.skipping} ({plan.kind})"]
-    lines += [f"{name:<12}{_amount(s)}" for name, s in (("total", size.total), ("partition", size.partition), ("scan", size.scan))]
+    lines += [
+        f"{name:<12}{_amount(s)}"
+        for name, s in (("total", size.total), ("partition", size.partition), ("scan", size.scan))
+    ]
     if plan.order:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
-        reached = f"reached by {plan.cut.logical_rows} rows that are certain to match" if plan.cut.reached else "not reached by rows that are certain to match"
+        reached = (
+            f"reached by {plan.cut.logical_rows} rows that are certain to match"
+            if plan.cut.reached
+            else "not reached by rows that are certain to match"
+        )
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     if plan.deferred is not None:
-        lines.append(f"limit       {plan.deferred}: left to the join, as it is not certain which rows have a match")
+        lines.append(
+            f"limit       {plan.deferred}: left to the join, as it is not certain which rows have a match"
+        )
     if plan.dynamic is not None:
         lines += explain_dynamic(plan.dynamic, plan.columns, unit)
-    lines += [f"kept        {count} {unit}: {reason}" for reason, count in plan.kept_because.items()]
+    lines += [
+        f"kept        {count} {unit}: {reason}" for reason, count in plan.kept_because.items()
+    ]
     lines += [f"unused      {text}" for text in plan.unused]
     lines.append(f"work        {plan.table.work}")
     if plan.predicate is not None:
@@ -187,4 +226,6 @@ def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> I
 
 def _amount(size: DataSize) -> str:
     known = (("bytes", size.bytes), ("rows", size.rows), ("rows that live", size.logical_rows))
-    return ", ".join([f"{size.files} files", *(f"{'unknown' if n is None else n} {what}" for what, n in known)])
+    return ", ".join(
+        [f"{size.files} files", *(f"{'unknown' if n is None else n} {what}" for what, n in known)]
+    )

@@ -173,13 +173,17 @@ class Expr:
     def _cast(self, to: pa.DataType, name: str) -> Expr:
         dtype = from_arrow(to)
         if not dtype.ordered:
-            raise PredicateError(f"a cast to {to} is not understood; expected a type whose values can be compared")
+            raise PredicateError(
+                f"a cast to {to} is not understood; expected a type whose values can be compared"
+            )
         return Expr(Node(Op.CAST, (self.node,), name, dtype))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise TypeError("a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, and split chained comparisons")
+        raise TypeError(
+            "a predicate has no truth value here; write & | ~ with parentheses for AND, OR, NOT, and split chained comparisons"
+        )
 
     def __repr__(self) -> str:
         return f"Expr({show(self.node)})"
@@ -245,7 +249,17 @@ def _node(value: object) -> Node:
 
 
 Filter = tuple[str, str, Any]
-OPERATORS: Final = {"=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "<=>": Op.SAME}
+OPERATORS: Final = {
+    "=": Op.EQ,
+    "==": Op.EQ,
+    "!=": Op.NE,
+    "<>": Op.NE,
+    "<": Op.LT,
+    "<=": Op.LE,
+    ">": Op.GT,
+    ">=": Op.GE,
+    "<=>": Op.SAME,
+}
 
 
 def is_filters(value: object) -> TypeGuard[Sequence[Filter] | Sequence[Sequence[Filter]]]:
@@ -263,15 +277,27 @@ def from_filters(filters: Sequence[Filter] | Sequence[Sequence[Filter]]) -> Node
         >>> show(from_filters([[("x", "=", 5), ("y", "in", [1, 2])], [("z", "<", 0)]]))
         'x = 5 AND y IN (1, 2) OR z < 0'
     """
-    groups: Sequence[Any] = [filters] if filters and filters[0] and isinstance(filters[0][0], str) else filters
+    groups: Sequence[Any] = (
+        [filters] if filters and filters[0] and isinstance(filters[0][0], str) else filters
+    )
     if not all(groups):
-        raise PredicateSyntaxError("a list of filters is empty; expected (column, operator, value) tuples")
-    ands = [Node(Op.AND, tuple(map(_filter, group))) if len(group) > 1 else _filter(group[0]) for group in groups]
+        raise PredicateSyntaxError(
+            "a list of filters is empty; expected (column, operator, value) tuples"
+        )
+    ands = [
+        Node(Op.AND, tuple(map(_filter, group))) if len(group) > 1 else _filter(group[0])
+        for group in groups
+    ]
     return Node(Op.OR, tuple(ands)) if len(ands) > 1 else ands[0]
 
 
 def _filter(f: Any) -> Node:
-    if not (isinstance(f, list | tuple) and len(f) == 3 and isinstance(f[0], str) and isinstance(f[1], str)):
+    if not (
+        isinstance(f, list | tuple)
+        and len(f) == 3
+        and isinstance(f[0], str)
+        and isinstance(f[1], str)
+    ):
         raise PredicateSyntaxError(f"filter {f!r}; expected (column, operator, value)")
     name, word, value = f
     left, word = col(name), " ".join(word.lower().split())
@@ -282,4 +308,6 @@ def _filter(f: Any) -> Node:
             raise PredicateSyntaxError(f"filter {f!r}; expected a list of values after {word!r}")
         found = left.isin(value)
         return found.node if word == "in" else (~found).node
-    raise PredicateSyntaxError(f"filter {f!r} has the operator {word!r}; expected one of {', '.join(OPERATORS)}, in, not in")
+    raise PredicateSyntaxError(
+        f"filter {f!r} has the operator {word!r}; expected one of {', '.join(OPERATORS)}, in, not in"
+    )

@@ -33,7 +33,12 @@ class ForeignBounds(Mapping[Path, Raw]):
         resident: Where they lie.
     """
 
-    def __init__(self, raws: Mapping[Path, Raw], foreign: Mapping[Path, Mapping[str, Foreign]], resident: Resident) -> None:
+    def __init__(
+        self,
+        raws: Mapping[Path, Raw],
+        foreign: Mapping[Path, Mapping[str, Foreign]],
+        resident: Resident,
+    ) -> None:
         self._raws, self._foreign, self._resident = raws, foreign, resident
         self._read: Kept[Path, Raw] = Kept()
         self._columns: Kept[tuple[Path, DType], Column] = Kept()
@@ -41,7 +46,16 @@ class ForeignBounds(Mapping[Path, Raw]):
 
     def __getitem__(self, path: Path) -> Raw:
         raw = self._raws[path]
-        return self._read.get(path, lambda: replace(raw, **{key: f.to_arrow(self._resident.device) for key, f in self._foreign.get(path, {}).items()}))
+        return self._read.get(
+            path,
+            lambda: replace(
+                raw,
+                **{
+                    key: f.to_arrow(self._resident.device)
+                    for key, f in self._foreign.get(path, {}).items()
+                },
+            ),
+        )
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._raws)
@@ -54,7 +68,9 @@ class ForeignBounds(Mapping[Path, Raw]):
         found = self._foreign.get(path, {})
         raw = self._raws.get(path)
         # A bound that is on the host alone would be inverted unnoticed.
-        mixed = raw is not None and any(a is not None and not pa.types.is_null(a.type) for a in (raw.min, raw.max))
+        mixed = raw is not None and any(
+            a is not None and not pa.types.is_null(a.type) for a in (raw.min, raw.max)
+        )
         return bool(found) and not mixed and all(f.n and f.suits(dtype) for f in found.values())
 
     def column(self, path: Path, dtype: DType, planes: Column) -> Column:
@@ -63,7 +79,9 @@ class ForeignBounds(Mapping[Path, Raw]):
 
         def made() -> Column:
             found = self._foreign[path]
-            low, high = lanes_there(self._resident.device, dtype, found.get("min"), found.get("max"))
+            low, high = lanes_there(
+                self._resident.device, dtype, found.get("min"), found.get("max")
+            )
             return replace(planes, lane=dtype.lane, low=low, high=high)
 
         return self._columns.get((path, dtype), made)
@@ -79,10 +97,17 @@ class ForeignBounds(Mapping[Path, Raw]):
     @property
     def nbytes(self) -> int:
         """Bytes of bounds that the device holds, mended ones included."""
-        own = sum(f.n * np.dtype(f.told).itemsize for found in self._foreign.values() for f in found.values() if f.told is not None)
+        own = sum(
+            f.n * np.dtype(f.told).itemsize
+            for found in self._foreign.values()
+            for f in found.values()
+            if f.told is not None
+        )
         given = {f.data[0] for found in self._foreign.values() for f in found.values()}
         lanes: list[Any] = [b for c in self._columns for b in (c.low, c.high) if b is not None]
-        return int(own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given))
+        return int(
+            own + sum(b.nbytes for b in lanes if b.__cuda_array_interface__["data"][0] not in given)
+        )
 
     def release(self) -> None:
         """Drop what was mended, once nothing reads it; it is made again where it is asked for."""
@@ -95,7 +120,9 @@ def _drop(columns: Kept[tuple[Path, DType], Column], resident: Resident) -> None
     columns.clear()
 
 
-def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | Device | None) -> Statistics:
+def from_device(
+    columns: Any, schema: pa.Schema, row_count: Any, device: int | Device | None
+) -> Statistics:
     """What `Statistics.from_device` makes."""
     from skipstone.bindings.device import device_of
     from skipstone.bindings.statistics import Statistics
@@ -111,7 +138,12 @@ def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | D
         for key, value in statistics.items():
             one = _foreign(value, f"{name}.{key}", there)
             if one is None:
-                kept = value.to_arrow() if hasattr(value, "to_arrow") and not isinstance(value, pa.Array | pa.ChunkedArray) else value
+                kept = (
+                    value.to_arrow()
+                    if hasattr(value, "to_arrow")
+                    and not isinstance(value, pa.Array | pa.ChunkedArray)
+                    else value
+                )
             elif key in ("min", "max"):
                 one.look(there)
                 foreign.setdefault(leaf_named(name, leaves).path, {})[key] = one
@@ -122,13 +154,21 @@ def from_device(columns: Any, schema: pa.Schema, row_count: Any, device: int | D
     rows = frame_rows if row_count is None else row_count
     counted = _foreign(rows, "row_count", there)
     made = Statistics.from_dict(here, schema, rows if counted is None else counted.to_arrow(there))
-    return made.with_bounds(ForeignBounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on)
+    return made.with_bounds(
+        ForeignBounds({path: made.raw(path) for path in made.leaf_paths()}, foreign, on), on
+    )
 
 
 def _foreign(value: Any, name: str, device: Device) -> Foreign | None:
     from skipstone.kernels.foreign import Foreign, foreign_of, lies_there
 
-    return value if isinstance(value, Foreign) else foreign_of(value, name, device) if lies_there(value) else None
+    return (
+        value
+        if isinstance(value, Foreign)
+        else foreign_of(value, name, device)
+        if lies_there(value)
+        else None
+    )
 
 
 def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
@@ -154,5 +194,7 @@ def _by_column(given: Any) -> tuple[dict[str, dict[str, Any]], Any]:
             out.setdefault(column, {})[key] = value
     rows = frame.get("row_count")
     if not out and rows is None:
-        raise StatisticsError(f"the frame has columns {', '.join(map(str, frame)) or 'none'}; expected names such as 'x.min', or 'row_count'")
+        raise StatisticsError(
+            f"the frame has columns {', '.join(map(str, frame)) or 'none'}; expected names such as 'x.min', or 'row_count'"
+        )
     return out, rows

@@ -17,7 +17,12 @@ MOST_ROWS: Final = 1 << 48  # that no file has; sums of more would not be number
 COUNTS: Final = ("null_count", "row_count", "nan_count")
 PACKED: Final = ("min", "max", *COUNTS)
 KEYS: Final = (*PACKED, "min_exact", "max_exact", "values", "bloom")
-REFUSED: Final = (pa.ArrowException, OverflowError, ValueError, TypeError)  # how Arrow refuses a value
+REFUSED: Final = (
+    pa.ArrowException,
+    OverflowError,
+    ValueError,
+    TypeError,
+)  # how Arrow refuses a value
 
 
 def leaf_named(name: str, leaves: Mapping[Path, Leaf]) -> Leaf:
@@ -54,11 +59,15 @@ def common_length(lengths: dict[str, int]) -> int:
         StatisticsError: there are none, or they differ.
     """
     if not lengths:
-        raise StatisticsError("no statistics were given, so the number of containers is not known; give row_count=[None] * n at least")
+        raise StatisticsError(
+            "no statistics were given, so the number of containers is not known; give row_count=[None] * n at least"
+        )
     (first, n), *rest = lengths.items()
     for name, length in rest:
         if length != n:
-            raise StatisticsError(f"{name} has {length} values and {first} has {n}; expected one value per container in each")
+            raise StatisticsError(
+                f"{name} has {length} values and {first} has {n}; expected one value per container in each"
+            )
     return n
 
 
@@ -71,16 +80,25 @@ def array_of(key: str, value: Any, schema: pa.Schema, leaf: Leaf) -> Given:
     if key in ("min_exact", "max_exact"):
         return pa.array(value, pa.bool_())
     if key == "bloom":
-        return pa.array([bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value], pa.large_binary())
+        return pa.array(
+            [bytes(v) if isinstance(v, bytes | bytearray | memoryview) else None for v in value],
+            pa.large_binary(),
+        )
     arrow = _arrow_type(schema, leaf.path)
-    return _lists(value, pa.list_(arrow)) if key == "values" else values_of(value, arrow, leaf.dtype)
+    return (
+        _lists(value, pa.list_(arrow)) if key == "values" else values_of(value, arrow, leaf.dtype)
+    )
 
 
 def _arrow_type(schema: pa.Schema, path: Path) -> pa.DataType:
     t = schema.field(path[0]).type
     for name in path[1:]:
         t = t.field(name).type
-    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
+    while (
+        pa.types.is_dictionary(t)
+        or pa.types.is_run_end_encoded(t)
+        or isinstance(t, pa.BaseExtensionType)
+    ):
         t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
     return t
 
@@ -91,7 +109,9 @@ def counts_of(value: Any) -> Given:
         return value
     if isinstance(value, np.ndarray):
         return pa.array(value)
-    whole = [v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value]
+    whole = [
+        v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value
+    ]
     return pa.array(whole, pa.int64())
 
 

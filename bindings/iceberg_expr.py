@@ -35,7 +35,10 @@ UNARY: Final[dict[str, Callable[[Node], Node]]] = {
 
 def is_iceberg(value: object) -> bool:
     """Whether a value is an expression of pyiceberg, which is not imported for that."""
-    return any(t.__module__.startswith("pyiceberg.expressions") and t.__name__ == "BooleanExpression" for t in type(value).__mro__)
+    return any(
+        t.__module__.startswith("pyiceberg.expressions") and t.__name__ == "BooleanExpression"
+        for t in type(value).__mro__
+    )
 
 
 def from_iceberg(expression: Any, leaves: Mapping[Path, Leaf], session: Session) -> Node:
@@ -87,7 +90,9 @@ class _Reader:
             return found if kind == "StartsWith" else Node(Op.NOT, (found,))
         if kind in ("In", "NotIn"):
             values = [self.value(column, v) for v in e.literals]
-            known = tuple(sorted(((v.dtype, v.value) for v in values if v.op is Op.LITERAL), key=repr))
+            known = tuple(
+                sorted(((v.dtype, v.value) for v in values if v.op is Op.LITERAL), key=repr)
+            )
             found = Node(Op.IN, (column, *(v for v in values if v.op is not Op.LITERAL)), known)
             return found if kind == "In" else Node(Op.NOT, (found,))
         return Node(Op.UNKNOWN, (column,), unknown(kind, "the expression is not understood").value)
@@ -97,14 +102,21 @@ class _Reader:
         if v.op is Op.LITERAL:
             return test(v)
         assert isinstance(v.value, Reason)
-        return Node(Op.UNKNOWN, (column,), Reason(f"{type(e).__name__}({show(column)}, {v.value.what})", v.value.why))
+        return Node(
+            Op.UNKNOWN,
+            (column,),
+            Reason(f"{type(e).__name__}({show(column)}, {v.value.what})", v.value.why),
+        )
 
     def column(self, e: Any) -> Node:
         term: Any = getattr(e, "term", None)
         if type(term).__name__ == "BoundReference":
             # It holds the field's own name, without those of the structs around it.
             if getattr(term.accessor, "inner", None) is not None:
-                return unknown(str(term.field.name), "a bound reference does not tell the path to a struct's field; give the expression unbound")
+                return unknown(
+                    str(term.field.name),
+                    "a bound reference does not tell the path to a struct's field; give the expression unbound",
+                )
             return Node(Op.COLUMN, value=Name((str(term.field.name),)))
         if type(term).__name__ != "Reference":
             return unknown(type(e).__name__, f"the term {type(term).__name__} is not understood")
@@ -114,7 +126,9 @@ class _Reader:
                 return Node(Op.COLUMN, value=Name(tuple(name.split("."))))
             case [*paths] if len({tuple(map(self.fold, p)) for p in paths}) > 1:
                 shown = ", ".join(map(show_path, paths))
-                raise AmbiguousColumn(f"predicate names {name!r}; the schema has {shown}, which Iceberg writes alike. Use SQL text to tell them apart.")
+                raise AmbiguousColumn(
+                    f"predicate names {name!r}; the schema has {shown}, which Iceberg writes alike. Use SQL text to tell them apart."
+                )
             case [path, *_]:
                 return Node(Op.COLUMN, value=Name(path))
         raise AssertionError(name)
@@ -127,14 +141,19 @@ class _Reader:
     def value(self, column: Node, lit: Any) -> Node:
         """A literal as a node, or UNKNOWN where Iceberg makes another value of it than Spark does."""
         kind, value, to = type(lit).__name__, lit.value, self.dtype(column)
-        rounded = unknown(f"{value!r:.80}", f"Iceberg makes another value of this {kind} for a column of type {to}")
+        rounded = unknown(
+            f"{value!r:.80}",
+            f"Iceberg makes another value of this {kind} for a column of type {to}",
+        )
         match kind:
             case "DateLiteral":
                 return literal(value, ty.DATE)
             case "TimestampLiteral":
                 if to is not None and to.kind is not Kind.TIMESTAMP:
                     return rounded
-                return literal(value, ty.TIMESTAMP if to is not None and to.zoned else ty.TIMESTAMP_NTZ)
+                return literal(
+                    value, ty.TIMESTAMP if to is not None and to.zoned else ty.TIMESTAMP_NTZ
+                )
             case "LongLiteral" | "FloatLiteral" | "DoubleLiteral" | "DecimalLiteral":
                 if to is not None and not _exact(value, to):
                     return rounded

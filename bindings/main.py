@@ -12,7 +12,9 @@ def main() -> None:
     try:
         from skipstone.bindings.cli import app
     except ImportError as e:
-        sys.exit(f'skipstone: the command line needs typer and rich ({e}): pip install "skipstone[cli]"')
+        sys.exit(
+            f'skipstone: the command line needs typer and rich ({e}): pip install "skipstone[cli]"'
+        )
     try:
         app()
     except SkipstoneError as e:

@@ -14,7 +14,13 @@ from skipstone.kernels.planes import Mask, word_count
 from skipstone.kernels.run import Backend, Out, on_device, run_many, stays_here
 
 
-def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> Mask:
+def prune_many(
+    predicates: Sequence[PruningPredicate],
+    stats: Statistics | PruningStatistics,
+    backend: Backend = "auto",
+    *,
+    out: Out = "host",
+) -> Mask:
     """Which containers each of many predicates keeps; as `prune` of each, in less time.
 
     Predicates that differ in literals alone, over the same columns, share what they read.
@@ -40,7 +46,9 @@ def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | Pruni
     """
     for p in predicates:
         if not isinstance(p, PruningPredicate):
-            raise PredicateError(f"prune_many was given a {type(p).__name__}; expected PruningPredicate objects")
+            raise PredicateError(
+                f"prune_many was given a {type(p).__name__}; expected PruningPredicate objects"
+            )
     if not predicates:
         return np.zeros((0, stats.num_containers), np.bool_)
     if not isinstance(stats, Statistics):
@@ -54,5 +62,7 @@ def prune_many(predicates: Sequence[PruningPredicate], stats: Statistics | Pruni
     from skipstone.kernels import gpu
 
     rows: Any = on_device(launches[0], backend, lambda on: gpu.many(launches, on))
-    kept: Mask = rows.view(np.bool_).reshape(len(launches), word_count(stats.num_containers) * 64)[:, : stats.num_containers]
+    kept: Mask = rows.view(np.bool_).reshape(len(launches), word_count(stats.num_containers) * 64)[
+        :, : stats.num_containers
+    ]
     return kept

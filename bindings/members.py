@@ -36,8 +36,15 @@ def typed_array(values: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> Member
     known = array.drop_null()
     if dtype.kind in (Kind.STRING, Kind.BINARY):
         # Sorted as bytes, which is Spark's order.
-        keys = pc.unique(known.cast(pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary()).cast(pa.large_binary()))
-        return (*zip(repeat(dtype), keys.take(pc.sort_indices(keys)).to_pylist(), strict=False), *null)
+        keys = pc.unique(
+            known.cast(pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary()).cast(
+                pa.large_binary()
+            )
+        )
+        return (
+            *zip(repeat(dtype), keys.take(pc.sort_indices(keys)).to_pylist(), strict=False),
+            *null,
+        )
     numbers = _typed_numbers(known.to_numpy(zero_copy_only=False))
     return None if numbers is None else (*numbers, *null)
 
@@ -59,14 +66,20 @@ def typed_list(values: Sequence[object]) -> Members | None:
 
 def _typed_numbers(values: npt.NDArray[Any]) -> Members | None:
     ascending = np.sort(values)
-    distinct = ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(ascending) else ascending
+    distinct = (
+        ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(ascending) else ascending
+    )
     if values.dtype.kind == "f":
         dtype = {4: ty.FLOAT, 8: ty.DOUBLE}.get(values.dtype.itemsize)
         return None if dtype is None else tuple(zip(repeat(dtype), distinct.tolist(), strict=False))
     if len(distinct) and distinct[-1] > 2**63 - 1:
         return None
     first, last = (int(np.searchsorted(distinct, end)) for end in (-(2**31), 2**31))
-    types = (*repeat(ty.INT64, first), *repeat(ty.INT32, last - first), *repeat(ty.INT64, len(distinct) - last))
+    types = (
+        *repeat(ty.INT64, first),
+        *repeat(ty.INT32, last - first),
+        *repeat(ty.INT64, len(distinct) - last),
+    )
     return tuple(zip(types, distinct.tolist(), strict=True))
 
 

@@ -23,7 +23,19 @@ from skipstone.kernels.bounds import bounds_of
 from skipstone.kernels.planes import Mask
 
 BLOCK: Final = 32  # bytes; a filter is a row of blocks of eight 32-bit words, and a value sets one bit in each word of one block
-SALT: Final = np.array([0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32)
+SALT: Final = np.array(
+    [
+        0x47B6137B,
+        0x44974D91,
+        0x8824AD5B,
+        0xA2B7289D,
+        0x705495C7,
+        0x2DF1424B,
+        0x9EFC4947,
+        0x5C6BFB31,
+    ],
+    np.uint32,
+)
 AT_ONCE: Final = 1 << 17  # pairs of container and value that are probed in one step
 
 
@@ -66,18 +78,33 @@ def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.Bool
 
 
 def _is_list(t: pa.DataType) -> bool:
-    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view, pa.types.is_large_list_view)
+    kinds = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
     return any(is_kind(t) for is_kind in kinds)
 
 
 def _among(found: Any, values: Iterable[object], dtype: DType) -> Mask:
     """Which of the values that occur are in the set; NaN is not, -0.0 is 0.0."""
     if not dtype.coded:
-        members = np.sort(np.array(list(values), dtype.lane))  # mostly in order already; numpy's `isin` takes seconds for a million
+        members = np.sort(
+            np.array(list(values), dtype.lane)
+        )  # mostly in order already; numpy's `isin` takes seconds for a million
         at = np.minimum(np.searchsorted(members, found), len(members) - 1)
-        return np.asarray(members[at] == found, np.bool_) if len(members) else np.zeros(len(found), np.bool_)
+        return (
+            np.asarray(members[at] == found, np.bool_)
+            if len(members)
+            else np.zeros(len(found), np.bool_)
+        )
     keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]  # type: ignore[operator]
-    return np.asarray(pc.is_in(found, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(
+        pc.is_in(found, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
+        np.bool_,
+    )
 
 
 class Blooms:
@@ -94,7 +121,13 @@ class Blooms:
     Source: Apache Parquet, `BloomFilter.md`.
     """
 
-    def __init__(self, filters: pa.Array, dtype: DType, physical: str | None = None, length: int | None = None) -> None:
+    def __init__(
+        self,
+        filters: pa.Array,
+        dtype: DType,
+        physical: str | None = None,
+        length: int | None = None,
+    ) -> None:
         self._dtype, self._physical, self._length = dtype, physical, length
         filters = plain(filters)
         if from_arrow(filters.type).kind is not Kind.BINARY:
@@ -122,7 +155,10 @@ class Blooms:
             encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
             if None in encoded:
                 return None
-            hashes = np.array([xxhash.xxh64_intdigest(data) for forms in encoded for data in forms or ()], np.uint64)
+            hashes = np.array(
+                [xxhash.xxh64_intdigest(data) for forms in encoded for data in forms or ()],
+                np.uint64,
+            )
             live = live[~self._any_in(live, hashes)]
         out = np.zeros(len(self._whole), np.bool_)
         out[np.flatnonzero(self._whole)[live]] = True
@@ -137,7 +173,9 @@ class Blooms:
         return found
 
 
-def encodings(value: Any, dtype: DType, physical: str | None = None, length: int | None = None) -> list[bytes] | None:
+def encodings(
+    value: Any, dtype: DType, physical: str | None = None, length: int | None = None
+) -> list[bytes] | None:
     """The bytes under which Parquet may have hashed an axis value: its plain encoding, in each form that a writer may have chosen.
 
     Args:
@@ -169,8 +207,14 @@ def encodings(value: Any, dtype: DType, physical: str | None = None, length: int
         case Kind.TIMESTAMP if physical == "INT64" and value >= SETTLED * PER_SECOND[dtype.unit]:
             return [struct.pack("<q", value)]
         case Kind.DECIMAL if physical in ("INT32", "INT64"):
-            return [b] if (b := _whole(value, 4 if physical == "INT32" else 8)) is not None else None
-        case Kind.DECIMAL if physical == "FIXED_LEN_BYTE_ARRAY" and length and -(1 << (8 * length - 1)) <= value < 1 << (8 * length - 1):
+            return (
+                [b] if (b := _whole(value, 4 if physical == "INT32" else 8)) is not None else None
+            )
+        case Kind.DECIMAL if (
+            physical == "FIXED_LEN_BYTE_ARRAY"
+            and length
+            and -(1 << (8 * length - 1)) <= value < 1 << (8 * length - 1)
+        ):
             return [value.to_bytes(length, "big", signed=True)]
     return None
 
@@ -180,18 +224,36 @@ def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
         return {"INT32": (4,), "INT64": (8,)}.get(physical, ())
     if dtype.kind is Kind.INT and dtype.bits == 64:
         return 8, 4
-    return (4, 8) if dtype.kind is Kind.UINT and dtype.bits == 32 else (8,) if dtype.bits == 64 else (4,)
+    return (
+        (4, 8)
+        if dtype.kind is Kind.UINT and dtype.bits == 32
+        else (8,)
+        if dtype.bits == 64
+        else (4,)
+    )
 
 
 def _whole(value: int, width: int) -> bytes | None:
     """Two's complement, little endian; unsigned numbers are stored by their bits. None: it does not fit."""
     bits = 8 * width
-    return (value % (1 << bits)).to_bytes(width, "little") if -(1 << (bits - 1)) <= value < 1 << bits else None
+    return (
+        (value % (1 << bits)).to_bytes(width, "little")
+        if -(1 << (bits - 1)) <= value < 1 << bits
+        else None
+    )
 
 
 def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
     forms = {"FLOAT": "<f", "DOUBLE": "<d"}
-    chosen = [forms[physical]] if physical in forms else [] if physical else ["<f"] if dtype.bits == 32 else ["<d", "<f"]
+    chosen = (
+        [forms[physical]]
+        if physical in forms
+        else []
+        if physical
+        else ["<f"]
+        if dtype.bits == 32
+        else ["<d", "<f"]
+    )
     out = []
     for form in chosen:
         try:
@@ -209,7 +271,9 @@ def agree(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.B
     if first is None or second is None:
         return second if first is None else first
     joined = pc.coalesce(first, second)
-    return pc.if_else(pc.fill_null(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined)
+    return pc.if_else(
+        pc.fill_null(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined
+    )
 
 
 class Members:
@@ -220,11 +284,15 @@ class Members:
         dtypes: The columns' types as the statistics' schema has them.
     """
 
-    def __init__(self, extras: Mapping[Path, Mapping[str, pa.Array]], dtypes: Mapping[Path, DType]) -> None:
+    def __init__(
+        self, extras: Mapping[Path, Mapping[str, pa.Array]], dtypes: Mapping[Path, DType]
+    ) -> None:
         self._extras, self._dtypes = extras, dtypes
         self._blooms: dict[Path, Blooms] = {}
 
-    def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """The answer for axis values of `dtype`; None: nothing is known."""
         extras = self._extras.get(path, {})
         lists = in_lists(extras["values"], values, dtype) if "values" in extras else None
@@ -243,4 +311,8 @@ def same_axis(a: DType, b: DType) -> bool:
 
 def none_of(absent: Mask | None) -> pa.BooleanArray | None:
     """Where none of a set's values occurs, as an answer: false there, else null."""
-    return None if absent is None else pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)
+    return (
+        None
+        if absent is None
+        else pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)
+    )

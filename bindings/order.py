@@ -56,7 +56,9 @@ class SortKey:
         return f"{sql_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
-def sort_keys(order_by: str | Sequence[str], schema: pa.Schema, session: Session) -> tuple[SortKey, ...]:
+def sort_keys(
+    order_by: str | Sequence[str], schema: pa.Schema, session: Session
+) -> tuple[SortKey, ...]:
     """What ORDER BY means.
 
     Args:
@@ -74,12 +76,16 @@ def sort_keys(order_by: str | Sequence[str], schema: pa.Schema, session: Session
     keys = []
     texts = [order_by] if isinstance(order_by, str) else order_by
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise PredicateError(f"order_by is {order_by!r}; expected Spark SQL such as 'x DESC, y', or a list of it")
+        raise PredicateError(
+            f"order_by is {order_by!r}; expected Spark SQL such as 'x DESC, y', or a list of it"
+        )
     for text in texts:
         for node, descending, nulls_first in parse_order(text):
             bound = bind_scalar(node, leaves, session)
             if bound.op is not Op.COLUMN or bound.dtype is None or not bound.dtype.ordered:
-                raise PredicateError(f"order_by has {text!r}; expected columns of the table whose values have an order, such as 'x DESC NULLS LAST'")
+                raise PredicateError(
+                    f"order_by has {text!r}; expected columns of the table whose values have an order, such as 'x DESC NULLS LAST'"
+                )
             keys.append(SortKey(bound.value, descending, nulls_first))  # type: ignore[arg-type]
     if not keys:
         raise PredicateError("order_by names no column; expected one, such as 'x DESC', or None")
@@ -121,7 +127,13 @@ class Certain:
     kept: Mask
 
 
-def certain(table: PlannedTable, statistics: Statistics, verdicts: npt.NDArray[np.uint8], keys: Sequence[SortKey], limit: int) -> Certain | None:
+def certain(
+    table: PlannedTable,
+    statistics: Statistics,
+    verdicts: npt.NDArray[np.uint8],
+    keys: Sequence[SortKey],
+    limit: int,
+) -> Certain | None:
     """What a limit needs by bounds alone; None: no bound is known to have enough rows before it."""
     key, n = keys[0], len(verdicts)
     column = packed(statistics, key.path)
@@ -156,7 +168,11 @@ def certain(table: PlannedTable, statistics: Statistics, verdicts: npt.NDArray[n
     else:
         # Of a single key, rows with the same value are as good as those that are there.
         tied = len(keys) > 1
-        before = (other >= threshold if tied else other > threshold) if key.descending else (other <= threshold if tied else other < threshold)
+        before = (
+            (other >= threshold if tied else other > threshold)
+            if key.descending
+            else (other <= threshold if tied else other < threshold)
+        )
         before = before & mask_of(column.real, n)
     if key.descending:
         before = before | nans
@@ -236,4 +252,6 @@ def in_python(value: pa.Scalar[Any]) -> Any:
 
 def prune(plan: Plan, condition: Expr) -> Mask:
     """What may hold a row of a condition."""
-    return PruningPredicate(condition, plan.table.schema, case_sensitive=True, timezone=plan.timezone).prune(plan.statistics)
+    return PruningPredicate(
+        condition, plan.table.schema, case_sensitive=True, timezone=plan.timezone
+    ).prune(plan.statistics)

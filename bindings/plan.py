@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from skipstone.bindings.aggregate import extreme
 from skipstone.bindings.dynamic.option import enabled
-from skipstone.bindings.explain import Conjunct, conjuncts_of, explain_plan, judge_conjuncts, kept_because
+from skipstone.bindings.explain import (
+    Conjunct,
+    conjuncts_of,
+    explain_plan,
+    judge_conjuncts,
+    kept_because,
+)
 from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
 from skipstone.bindings.planned import Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
@@ -35,7 +41,9 @@ if TYPE_CHECKING:
     from skipstone.bindings.dynamic.scan import DynamicFilters
     from skipstone.bindings.predicate import Source
 
-Dynamic: TypeAlias = "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
+Dynamic: TypeAlias = (
+    "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +136,25 @@ class Plan:
         """
         if self.cut is not None and not self.order:
             return "limit"
-        asked = self.predicate is not None and self.predicate.node != TRUE and len(self.table.schema) > 0
-        joined = {name for e in (self.dynamic.effects if self.dynamic is not None else ()) if e.pruned for name in e.fields}
+        asked = (
+            self.predicate is not None
+            and self.predicate.node != TRUE
+            and len(self.table.schema) > 0
+        )
+        joined = {
+            name
+            for e in (self.dynamic.effects if self.dynamic is not None else ())
+            if e.pruned
+            for name in e.fields
+        }
         if not asked and not joined:
             return "none"
-        by_partition = not asked or (self.predicate is not None and self.is_of_partitions(self.predicate.node))
-        return "partition" if by_partition and joined <= set(self.table.partition_columns) else "data"
+        by_partition = not asked or (
+            self.predicate is not None and self.is_of_partitions(self.predicate.node)
+        )
+        return (
+            "partition" if by_partition and joined <= set(self.table.partition_columns) else "data"
+        )
 
     @property
     def kind(self) -> str:
@@ -149,7 +170,11 @@ class Plan:
                 return "partitionFilteringOnlyV1"
             case "limit":
                 return "filteredLimit" if filtered else "limit"
-        return "dataSkippingAndPartitionFilteringV1" if any(map(self.is_of_partitions, self._conjuncts)) else "dataSkippingOnlyV1"
+        return (
+            "dataSkippingAndPartitionFilteringV1"
+            if any(map(self.is_of_partitions, self._conjuncts))
+            else "dataSkippingOnlyV1"
+        )
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -158,7 +183,11 @@ class Plan:
         Source: Delta Lake, `DeltaScan.unusedFilters`.
         """
         p = self.predicate
-        return () if p is None else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+        return (
+            ()
+            if p is None
+            else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+        )
 
     @property
     def _conjuncts(self) -> tuple[Node, ...]:
@@ -166,7 +195,9 @@ class Plan:
 
     def is_of_partitions(self, n: Node) -> bool:
         """Whether a bound condition is of partition columns alone."""
-        return {path[0] for path in columns_of(n)} <= set(self.table.partition_columns) and not _has_unknown(n)
+        return {path[0] for path in columns_of(n)} <= set(
+            self.table.partition_columns
+        ) and not _has_unknown(n)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -175,16 +206,31 @@ class Plan:
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
         everything = np.ones(len(self.verdicts), np.bool_)
-        total = self.table.total() if isinstance(self.table, PrunedTable) else self.table.size(everything)
+        total = (
+            self.table.total()
+            if isinstance(self.table, PrunedTable)
+            else self.table.size(everything)
+        )
         return Sizes(total, self.table.size(self._by_partition()), self.table.size(self._chosen))
 
     def _by_partition(self) -> Mask:
         """What partition values leave."""
-        left, values = np.ones(len(self.verdicts), np.bool_), self.statistics.of_partitions(self.table.partition_columns)
+        left, values = (
+            np.ones(len(self.verdicts), np.bool_),
+            self.statistics.of_partitions(self.table.partition_columns),
+        )
         if self.predicate is not None:
             left = self.predicate.prune(values)
-            left = self.table.refined(self.predicate, left.view(np.uint8)) != Verdict.NEVER if isinstance(self.table, PrunedTable) else left
-        return left if self.dynamic is None or not self.dynamic.filters else left & self.dynamic.leave(values)
+            left = (
+                self.table.refined(self.predicate, left.view(np.uint8)) != Verdict.NEVER
+                if isinstance(self.table, PrunedTable)
+                else left
+            )
+        return (
+            left
+            if self.dynamic is None or not self.dynamic.filters
+            else left & self.dynamic.leave(values)
+        )
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The matching rows, a batch at a time, in table order or as they are to be sorted; as many as the limit allows.
@@ -222,7 +268,9 @@ class Plan:
 
     def to_arrow(self) -> pa.Table:
         """The matching rows as an Arrow table: what reading everything and filtering in Spark would give."""
-        return pa.Table.from_batches(self.to_batches(), pa.schema([self.table.schema.field(name) for name in self.columns]))
+        return pa.Table.from_batches(
+            self.to_batches(), pa.schema([self.table.schema.field(name) for name in self.columns])
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """The matching rows as a pandas DataFrame."""
@@ -263,7 +311,9 @@ class Plan:
             # One column tells how many rows there are: one that is read anyhow, if the condition understands any.
             asked = () if self.predicate is None else columns_of(self.predicate.node)
             names = [*(p[0] for p in asked), *self.columns][:1]
-            total += sum(batch.num_rows for batch in self.only(np.flatnonzero(left), names).to_batches())
+            total += sum(
+                batch.num_rows for batch in self.only(np.flatnonzero(left), names).to_batches()
+            )
         return total if self.cut is None else min(total, self.cut.limit)
 
     def min(self, column: str) -> Any:
@@ -293,10 +343,20 @@ class Plan:
         """A plan of some of the containers, by the same verdicts, without order and limit."""
         return self._of(containers, columns, self.dynamic)
 
-    def _of(self, containers: Positions, columns: list[str], dynamic: DynamicFilters | None) -> Plan:
+    def _of(
+        self, containers: Positions, columns: list[str], dynamic: DynamicFilters | None
+    ) -> Plan:
         verdicts = np.zeros_like(self.verdicts)
         verdicts[containers] = self.verdicts[containers]
-        return Plan(self.table, self.predicate, verdicts, columns, self.statistics, timezone=self.timezone, dynamic=dynamic)
+        return Plan(
+            self.table,
+            self.predicate,
+            verdicts,
+            columns,
+            self.statistics,
+            timezone=self.timezone,
+            dynamic=dynamic,
+        )
 
     def replanned(self) -> Plan:
         """The same plan, with what dynamic filters say by now.
@@ -323,7 +383,11 @@ class Plan:
         from skipstone.bindings.dynamic.scan import DynamicFilters
 
         limit = self.deferred if self.cut is None else self.cut.limit
-        if isinstance(self.table, PrunedTable) and self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
+        if (
+            isinstance(self.table, PrunedTable)
+            and self.dynamic is not None
+            and not set(self.dynamic.filters) <= set(filters)
+        ):
             # What a filter ruled out that is gone now may not have been listed.
             return plan_table(
                 self.table.whole(), self.predicate, columns=self.columns, timezone=self.timezone, ansi=self.session.ansi,
@@ -358,15 +422,28 @@ class Plan:
         """
         from skipstone.bindings.dynamic.enumerator import SplitEnumerator
 
-        return SplitEnumerator(self, readers, min_desired_splits=min_desired_splits, hosts=hosts, wait=wait)
+        return SplitEnumerator(
+            self, readers, min_desired_splits=min_desired_splits, hosts=hosts, wait=wait
+        )
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every row group is read and every row is judged."""
         table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
         statistics = table.statistics_in(self.timezone)
         unasked = self.predicate is None and self.dynamic is None
-        everything = np.full(statistics.num_containers, Verdict.ALWAYS if unasked else Verdict.MAYBE, np.uint8)
-        return Plan(table, self.predicate, everything, self.columns, statistics, timezone=self.timezone, order=self.order, dynamic=self.dynamic)
+        everything = np.full(
+            statistics.num_containers, Verdict.ALWAYS if unasked else Verdict.MAYBE, np.uint8
+        )
+        return Plan(
+            table,
+            self.predicate,
+            everything,
+            self.columns,
+            statistics,
+            timezone=self.timezone,
+            order=self.order,
+            dynamic=self.dynamic,
+        )
 
     def explain(self) -> str:
         """A report for people: what is read and why, how the predicate was understood, and what each conjunct prunes."""
@@ -375,7 +452,11 @@ class Plan:
     @cached_property
     def conjuncts(self) -> tuple[Conjunct, ...]:
         """What each conjunct of the condition prunes alone and after the ones before it, and why it leaves what it leaves."""
-        return () if self.predicate is None else tuple(judge_conjuncts(self.predicate, self.statistics))
+        return (
+            ()
+            if self.predicate is None
+            else tuple(judge_conjuncts(self.predicate, self.statistics))
+        )
 
     @cached_property
     def kept_because(self) -> dict[str, int]:
@@ -387,7 +468,11 @@ class Plan:
 
     def __repr__(self) -> str:
         s = self.sizes
-        finer = "" if self.table.unit == "files" else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
+        finer = (
+            ""
+            if self.table.unit == "files"
+            else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
+        )
         return f"Plan({s.scan.files} of {s.total.files} files,{finer} skipping={self.skipping!r})"
 
 
@@ -424,27 +509,48 @@ def plan_table(
     stats_skipping: bool = True,
     dynamic: Dynamic = None,
     dynamic_filtering: bool | None = None,
-    refine: Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]] | None = None,
+    refine: Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
+    | None = None,
 ) -> Plan:
     """Judge every container of a table (`ParquetTable.plan` says what most arguments mean); `refine` may know more of some."""
     names = table.schema.names
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
-            raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
+            raise PredicateError(
+                f"limit is {limit!r}; expected a number of rows, 0 or more, or None"
+            )
         limit = min(int(limit), np.iinfo(np.int64).max)
     if isinstance(columns, str):
-        raise PredicateError(f"columns is {columns!r}; expected a list of names, such as [{columns!r}]")
+        raise PredicateError(
+            f"columns is {columns!r}; expected a list of names, such as [{columns!r}]"
+        )
     if columns is not None and not columns:
-        raise PredicateError("columns names none; expected some of the table's, or None for all of them. Plan.count() counts rows")
+        raise PredicateError(
+            "columns names none; expected some of the table's, or None for all of them. Plan.count() counts rows"
+        )
     for c in columns or ():
         if c not in names:
             raise PredicateError(f"columns names {c!r}; the table has {', '.join(names)}")
     timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
-    order = () if order_by is None else sort_keys(order_by, table.schema, Session(timezone, ansi, case_sensitive))
+    order = (
+        ()
+        if order_by is None
+        else sort_keys(order_by, table.schema, Session(timezone, ansi, case_sensitive))
+    )
     statistics = table.statistics_in(timezone)
     asked = statistics if stats_skipping else statistics.of_partitions(table.partition_columns)
-    predicate = None if where is None else predicate_over(table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
-    static = np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8) if predicate is None else predicate.evaluate(asked)
+    predicate = (
+        None
+        if where is None
+        else predicate_over(
+            table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+        )
+    )
+    static = (
+        np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8)
+        if predicate is None
+        else predicate.evaluate(asked)
+    )
     if predicate is not None and isinstance(table, PrunedTable):
         static = table.refined(predicate, static)
     if predicate is not None and refine is not None:
@@ -454,19 +560,48 @@ def plan_table(
     if dynamic is not None and session is not None:
         from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
 
-        filters = DynamicFilters(filters_of(dynamic), table.schema, session, refine=table.refined if isinstance(table, PrunedTable) else None)
+        filters = DynamicFilters(
+            filters_of(dynamic),
+            table.schema,
+            session,
+            refine=table.refined if isinstance(table, PrunedTable) else None,
+        )
         judged = filters.judged(asked, static)
-    return Plan(table, predicate, judged, columns or names, statistics, limit, timezone, order, filters, static, session, asked)
+    return Plan(
+        table,
+        predicate,
+        judged,
+        columns or names,
+        statistics,
+        limit,
+        timezone,
+        order,
+        filters,
+        static,
+        session,
+        asked,
+    )
 
 
-def predicate_over(schema: pa.Schema, where: Source | PruningPredicate, *, timezone: str, ansi: bool, case_sensitive: bool) -> PruningPredicate:
+def predicate_over(
+    schema: pa.Schema,
+    where: Source | PruningPredicate,
+    *,
+    timezone: str,
+    ansi: bool,
+    case_sensitive: bool,
+) -> PruningPredicate:
     """A condition as a predicate over a table's schema.
 
     Raises:
         PredicateError: it is malformed, or a predicate over another schema.
     """
     if not isinstance(where, PruningPredicate):
-        return PruningPredicate(where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+        return PruningPredicate(
+            where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+        )
     if where.schema is not schema and not where.schema.equals(schema):
-        raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+        raise PredicateError(
+            "the PruningPredicate was made for another schema; make it with table.schema, or give its text"
+        )
     return where

@@ -121,6 +121,8 @@ class PrunedTable(Protocol):
         """The whole table."""
         ...
 
-    def refined(self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    def refined(
+        self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]
+    ) -> npt.NDArray[np.uint8]:
         """Verdicts, with what the partitions say as well."""
         ...

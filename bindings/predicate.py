@@ -94,7 +94,9 @@ class PruningPredicate:
             held = guarantees(self._bound)
             self._both = lower(merge(self._bound), held)
         except RecursionError:
-            raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+            raise PredicateTooDeep(
+                "predicate is nested too deeply; expected at most a few hundred levels"
+            ) from None
         if on_unknown is not None:
             for reason in not_understood(self._bound):
                 on_unknown(reason.what, reason.why)
@@ -107,7 +109,9 @@ class PruningPredicate:
 
     # Judging.
 
-    def prune(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> Mask:
+    def prune(
+        self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
+    ) -> Mask:
         """Which containers to keep.
 
         Args:
@@ -126,7 +130,9 @@ class PruningPredicate:
         """
         return self._judge(stats, backend, out, verdicts=False).view(np.bool_)
 
-    def evaluate(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> npt.NDArray[np.uint8]:
+    def evaluate(
+        self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
+    ) -> npt.NDArray[np.uint8]:
         """Whether no row, some or every row can match.
 
         Args:
@@ -140,7 +146,9 @@ class PruningPredicate:
         """
         return self._judge(stats, backend, out, verdicts=True)
 
-    def survivors(self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host") -> npt.NDArray[np.int64]:
+    def survivors(
+        self, stats: Statistics | PruningStatistics, backend: Backend = "auto", *, out: Out = "host"
+    ) -> npt.NDArray[np.int64]:
         """The positions of the containers to keep.
 
         Args:
@@ -154,7 +162,9 @@ class PruningPredicate:
         if not stays_here(out):
             from skipstone.kernels import gpu
 
-            places: npt.NDArray[np.int64] = self._there(stats.launch(self._prune), backend, gpu.survivors)
+            places: npt.NDArray[np.int64] = self._there(
+                stats.launch(self._prune), backend, gpu.survivors
+            )
             return places
         found = self._descend(stats, backend, verdicts=False, dense=False)
         if found is not None:
@@ -179,37 +189,59 @@ class PruningPredicate:
             return found.in_place()
         return found_in(self._run(self._both, stats, backend, verdicts=False).planes, len(stats))
 
-    def _judge(self, stats: Statistics | PruningStatistics, backend: Backend, out: Out, *, verdicts: bool) -> Verdicts:
+    def _judge(
+        self, stats: Statistics | PruningStatistics, backend: Backend, out: Out, *, verdicts: bool
+    ) -> Verdicts:
         stats = self._statistics(stats)
         if not stays_here(out):
             from skipstone.kernels import gpu
 
-            there: Verdicts = self._there(stats.launch(self._both if verdicts else self._prune), backend, gpu.verdicts)
+            there: Verdicts = self._there(
+                stats.launch(self._both if verdicts else self._prune), backend, gpu.verdicts
+            )
             return there
         found = self._descend(stats, backend, verdicts=verdicts, dense=True)
         if found is not None:
             return found.verdicts()
-        judged = self._run(self._both if verdicts else self._prune, stats, backend, verdicts=True).verdicts
+        judged = self._run(
+            self._both if verdicts else self._prune, stats, backend, verdicts=True
+        ).verdicts
         assert judged is not None
         return judged
 
     def _statistics(self, stats: Statistics | PruningStatistics) -> Statistics:
-        return stats if isinstance(stats, Statistics) else Statistics.from_provider(stats, self._schema, self._columns)
+        return (
+            stats
+            if isinstance(stats, Statistics)
+            else Statistics.from_provider(stats, self._schema, self._columns)
+        )
 
-    def _descend(self, stats: Statistics, backend: Backend, *, verdicts: bool, dense: bool) -> Found | None:
+    def _descend(
+        self, stats: Statistics, backend: Backend, *, verdicts: bool, dense: bool
+    ) -> Found | None:
         if stats.levels is None:
             return None
-        found = descend(stats.levels, self._both, self._both if verdicts else self._prune, dense=dense, backend=backend)
+        found = descend(
+            stats.levels,
+            self._both,
+            self._both if verdicts else self._prune,
+            dense=dense,
+            backend=backend,
+        )
         if found is not None:
             self._ran["levels"] = self._ran.get("levels", 0) + 1
         return found
 
-    def _there(self, launch: Launch, backend: Backend, work: Callable[[Launch, Resident], DeviceArray]) -> DeviceArray:
+    def _there(
+        self, launch: Launch, backend: Backend, work: Callable[[Launch, Resident], DeviceArray]
+    ) -> DeviceArray:
         found = on_device(launch, backend, lambda on: work(launch, on))
         self._ran["cupy"] = self._ran.get("cupy", 0) + 1
         return found
 
-    def _run(self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool) -> Result:
+    def _run(
+        self, program: Program, stats: Statistics, backend: Backend, *, verdicts: bool
+    ) -> Result:
         result = run(stats.launch(program), backend, verdicts=verdicts)
         self._ran[result.backend] = self._ran.get(result.backend, 0) + 1
         return result
@@ -300,7 +332,10 @@ class PruningPredicate:
     @property
     def backends_text(self) -> str:
         """Which backends have answered so far, and how often."""
-        return ", ".join(f"{name} {times} times" for name, times in self._ran.items()) or "not asked yet"
+        return (
+            ", ".join(f"{name} {times} times" for name, times in self._ran.items())
+            or "not asked yet"
+        )
 
     def part(self, bound: Node) -> PruningPredicate:
         """A predicate over the same schema and session from a part of this one's bound tree."""
@@ -324,7 +359,10 @@ class PruningPredicate:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PruningPredicate):
             return NotImplemented
-        return (self._bound, self._session) == (other._bound, other._session) and self._schema.equals(other._schema)
+        return (self._bound, self._session) == (
+            other._bound,
+            other._session,
+        ) and self._schema.equals(other._schema)
 
     def __hash__(self) -> int:
         return hash((self._bound, self._session))
@@ -334,7 +372,13 @@ class PruningPredicate:
 
     @classmethod
     def _from_bound(cls, bound: Node, schema: pa.Schema, session: Session) -> PruningPredicate:
-        return cls(_Bound(bound), schema, timezone=session.timezone, ansi=session.ansi, case_sensitive=session.case_sensitive)
+        return cls(
+            _Bound(bound),
+            schema,
+            timezone=session.timezone,
+            ansi=session.ansi,
+            case_sensitive=session.case_sensitive,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +428,18 @@ def _bind(predicate: object, leaves: Any, session: Session) -> Node:
 
 def is_column(value: object) -> bool:
     """Whether a value is a Column of PySpark, which is not imported for that."""
-    return any(t.__module__ == "pyspark.sql.column" and t.__name__ == "Column" for t in type(value).__mro__)
+    return any(
+        t.__module__ == "pyspark.sql.column" and t.__name__ == "Column" for t in type(value).__mro__
+    )
 
 
 def _place(message: str, places: dict[Any, int]) -> int | None:
     """Where the name that a message speaks of stands in the text."""
-    return next((at for name, at in places.items() if message.startswith(f"predicate names {clip(show_path(name.parts))!r};")), None)
+    return next(
+        (
+            at
+            for name, at in places.items()
+            if message.startswith(f"predicate names {clip(show_path(name.parts))!r};")
+        ),
+        None,
+    )

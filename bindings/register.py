@@ -22,10 +22,17 @@ from skipstone.ir.values import NO, TEXT, Data, Mask, filler, lane_of, python_va
 
 Monotone: TypeAlias = Literal["increasing", "decreasing"] | None
 Fn: TypeAlias = Callable[..., Any]
-UNITS: Final = {"us": "datetime64[us]", "ms": "datetime64[ms]", "s": "datetime64[s]", "ns": "datetime64[ns]"}
+UNITS: Final = {
+    "us": "datetime64[us]",
+    "ms": "datetime64[ms]",
+    "s": "datetime64[s]",
+    "ns": "datetime64[ns]",
+}
 
 
-def register_function(name: str, fn: Fn, *, returns: pa.DataType, monotone: Monotone = None, range: Fn | None = None) -> None:
+def register_function(
+    name: str, fn: Fn, *, returns: pa.DataType, monotone: Monotone = None, range: Fn | None = None
+) -> None:
     """Make a function of one's own known to predicates, so that it prunes and filters.
 
     The function must be deterministic and give NULL for NULL; it is never called with NULL. It gets one
@@ -58,17 +65,27 @@ def register_function(name: str, fn: Fn, *, returns: pa.DataType, monotone: Mono
     """
     key, dtype = name.lower(), from_arrow(returns)
     if not all(part.isidentifier() for part in key.split(".")):
-        raise PredicateError(f"a function cannot be named {name!r}; expected letters, digits and underscores")
+        raise PredicateError(
+            f"a function cannot be named {name!r}; expected letters, digits and underscores"
+        )
     if key in FUNCTIONS or key in ALIASES or key in CONDITIONS or key in SCALARS:
-        raise PredicateError(f"{name!r} is a function of Spark's; register yours under another name")
+        raise PredicateError(
+            f"{name!r} is a function of Spark's; register yours under another name"
+        )
     if not dtype.ordered:
-        raise PredicateError(f"{name!r} returns {returns}, which allows null tests only; expected a type whose values can be compared")
+        raise PredicateError(
+            f"{name!r} returns {returns}, which allows null tests only; expected a type whose values can be compared"
+        )
     if monotone not in ("increasing", "decreasing", None):
-        raise PredicateError(f"monotone is {monotone!r}; expected 'increasing', 'decreasing' or None")
+        raise PredicateError(
+            f"monotone is {monotone!r}; expected 'increasing', 'decreasing' or None"
+        )
     if monotone and range:
         raise PredicateError(f"{name!r} has both monotone and range; give one of them")
     if not callable(fn) or not (range is None or callable(range)):
-        raise PredicateError(f"{name!r} needs a function, and {fn if not callable(fn) else range!r} cannot be called")
+        raise PredicateError(
+            f"{name!r} needs a function, and {fn if not callable(fn) else range!r} cannot be called"
+        )
     versions = sum(k.split("@")[0] == key for k in REGISTERED)
     LATEST[key] = f"{key}@{versions + 1}" if versions else key
     REGISTERED[LATEST[key]] = _function(key, fn, dtype, monotone is not None, range)
@@ -79,16 +96,29 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         if not args or (bounds is not None and len(args) > 1):
-            raise Incomparable(f"{name} takes {'one argument' if bounds else 'an argument at least'}, and {len(args)} were given")
+            raise Incomparable(
+                f"{name} takes {'one argument' if bounds else 'an argument at least'}, and {len(args)} were given"
+            )
         return [a.dtype for a in args if a.dtype is not None], dtype
 
     def point(call: Call, *data: Data) -> Any:
         n = max(map(len, data))
         found = _called(fn, call, data, n, told)
-        zeros = [np.asarray(a == 0, np.bool_) if t.kind is Kind.FLOAT else NO for a, t in zip(data, call.types, strict=True)]
+        zeros = [
+            np.asarray(a == 0, np.bool_) if t.kind is Kind.FLOAT else NO
+            for a, t in zip(data, call.types, strict=True)
+        ]
         if found is not None and any(z.any() for z in zeros):
             # 0.0 and -0.0 are equal in SQL, and the function may tell them apart.
-            other = _called(fn, call, tuple(np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)), n, told)
+            other = _called(
+                fn,
+                call,
+                tuple(
+                    np.where(z, -a, a) if z.any() else a for a, z in zip(data, zeros, strict=True)
+                ),
+                n,
+                told,
+            )
             if other is None:
                 return np.full(n, filler(dtype), lane_of(dtype)), np.full(n, LOST, np.uint8)
             same = _equal(found[0], other[0]) & (found[1] == other[1])
@@ -107,7 +137,14 @@ def _function(name: str, fn: Fn, dtype: DType, monotone: bool, bounds: Fn | None
         single = np.ones(n, np.bool_)
         for a in args:
             single = single & a.single
-            ends = np.asarray((a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True)), np.bool_) if a.dtype.kind not in TEXT else NO
+            ends = (
+                np.asarray(
+                    (a.low == end(a.dtype, high=False)) | (a.high == end(a.dtype, high=True)),
+                    np.bool_,
+                )
+                if a.dtype.kind not in TEXT
+                else NO
+            )
             known = known & (~a.real | ~(ends | a.above))
         fits = single | (known & monotone)
         rest = opaque(call, base, args)
@@ -129,10 +166,16 @@ class _Once:
     def __call__(self, what: str) -> None:
         if not self.given:
             self.given = True
-            warnings.warn(f"the registered function {self.name!r} {what}; containers that need it are kept", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"the registered function {self.name!r} {what}; containers that need it are kept",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
-def _called(fn: Fn, call: Call, data: tuple[Data, ...], n: int, told: _Once) -> tuple[Data, Mask] | None:
+def _called(
+    fn: Fn, call: Call, data: tuple[Data, ...], n: int, told: _Once
+) -> tuple[Data, Mask] | None:
     """What the function gives, as axis values, and where that is NULL; None where it fails."""
     natural = [_natural(np.broadcast_to(a, n), t) for a, t in zip(data, call.types, strict=True)]
     try:
@@ -171,10 +214,16 @@ def _axis(found: Any, dtype: DType, n: int, told: _Once) -> tuple[Data, Mask] | 
         if values.dtype.kind == "M":
             unit = "D" if dtype.kind is Kind.DATE else dtype.unit
             missing = np.isnat(values)
-            return np.where(missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)), missing
+            return np.where(
+                missing, 0, values.astype(f"datetime64[{unit}]").astype(np.int64)
+            ), missing
         if values.dtype.kind in "biuf" and dtype.kind in (Kind.INT, Kind.FLOAT, Kind.BOOL):
             typed = values.astype(lane_of(dtype))
-            if dtype.kind is not Kind.FLOAT and values.dtype.kind == "f" and not np.array_equal(typed, values):
+            if (
+                dtype.kind is not Kind.FLOAT
+                and values.dtype.kind == "f"
+                and not np.array_equal(typed, values)
+            ):
                 raise ValueError("numbers with fractions")
             if dtype.kind is Kind.INT and ((typed < dtype.lowest) | (typed > dtype.highest)).any():
                 raise ValueError(f"numbers beyond {dtype}")
@@ -193,7 +242,9 @@ def _equal(a: Data, b: Data) -> Mask:
     return np.asarray((a == b) | nan, np.bool_)
 
 
-def _ranged(bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, told: _Once) -> Interval:
+def _ranged(
+    bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, told: _Once
+) -> Interval:
     """The user's own interval, where the argument's bounds are known."""
     use = known & a.real & ~a.nans
     if not use.any():
@@ -211,7 +262,10 @@ def _ranged(bounds: Fn, call: Call, a: Interval, known: Mask, rest: Interval, to
         return rest
     (lows, no_low), (highs, no_high) = ends[0], ends[1]
     sound = np.asarray(lows <= highs, np.bool_) & ~no_low & ~no_high
-    lows, highs = np.where(sound, lows, end(call.dtype, high=False)), np.where(sound, highs, end(call.dtype, high=True))
+    lows, highs = (
+        np.where(sound, lows, end(call.dtype, high=False)),
+        np.where(sound, highs, end(call.dtype, high=True)),
+    )
     above = ~sound if call.dtype.kind in TEXT else NO
     chosen = Interval(call.dtype, lows, highs, above, taken.real, taken.nulls, NO, taken.lost)
     return merge(use, chosen, rest)

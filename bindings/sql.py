@@ -57,9 +57,13 @@ def _parse(text: str) -> tuple[Node, Positions]:
     from sqlglot.errors import SqlglotError
 
     if len(text) > LONGEST:
-        raise PredicateSyntaxError(f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. Give long lists as col(name).isin(values).")
+        raise PredicateSyntaxError(
+            f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. Give long lists as col(name).isin(values)."
+        )
     if text.count("\\") > ESCAPES:
-        raise PredicateSyntaxError(f"the predicate has more than {ESCAPES:,} backslashes; give such strings as col(name) == value")
+        raise PredicateSyntaxError(
+            f"the predicate has more than {ESCAPES:,} backslashes; give such strings as col(name) == value"
+        )
     try:
         dialect = Spark()
         tokens = _joined(_tokens(dialect, text), text)
@@ -69,7 +73,9 @@ def _parse(text: str) -> tuple[Node, Positions]:
     except SqlglotError as e:
         raise _syntax_error(e, text) from None
     except RecursionError:
-        raise PredicateTooDeep(f"predicate is nested too deeply for the parser; expected at most {DEEPEST} parentheses, and far fewer of other forms") from None
+        raise PredicateTooDeep(
+            f"predicate is nested too deeply for the parser; expected at most {DEEPEST} parentheses, and far fewer of other forms"
+        ) from None
     trees = [t for t in trees if t is not None]
     if len(trees) != 1:
         holds = f"{len(trees)} statements" if trees else "nothing"
@@ -77,12 +83,18 @@ def _parse(text: str) -> tuple[Node, Positions]:
     tree = trees[0]
     assert tree is not None
     if not isinstance(tree, sqlglot.exp.Condition) or isinstance(tree, sqlglot.exp.Query):
-        raise PredicateSyntaxError(f"the text is {type(tree).__name__.upper()}; expected a condition such as \"x = 5 AND y LIKE 'ab%'\"", text, 0)
+        raise PredicateSyntaxError(
+            f"the text is {type(tree).__name__.upper()}; expected a condition such as \"x = 5 AND y LIKE 'ab%'\"",
+            text,
+            0,
+        )
     positions: Positions = {}
     try:
         return _Reader(positions).node(tree), positions
     except RecursionError:
-        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
 
 
 def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
@@ -95,17 +107,30 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     from sqlglot.errors import SqlglotError
 
     if not text.strip():
-        raise PredicateSyntaxError("order_by is blank; expected such as 'x DESC NULLS LAST, y', or None")
+        raise PredicateSyntaxError(
+            "order_by is blank; expected such as 'x DESC NULLS LAST, y', or None"
+        )
     try:
         tree = sqlglot.parse_one(f"SELECT 1 ORDER BY {text}", dialect="spark")
     except SqlglotError:
-        raise PredicateSyntaxError(f"order_by is {text!r}, which cannot be read; expected such as 'x DESC NULLS LAST, `from`'") from None
+        raise PredicateSyntaxError(
+            f"order_by is {text!r}, which cannot be read; expected such as 'x DESC NULLS LAST, `from`'"
+        ) from None
     except RecursionError:
         raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None
     order = tree.args.get("order")
-    if order is None or any(value for key, value in tree.args.items() if key not in ("order", "expressions", "kind")):
+    if order is None or any(
+        value for key, value in tree.args.items() if key not in ("order", "expressions", "kind")
+    ):
         raise PredicateSyntaxError(f"order_by is {text!r}; expected such as 'x DESC NULLS LAST, y'")
-    return [(parse(one.this.sql(dialect="spark"))[0], bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in order.expressions]
+    return [
+        (
+            parse(one.this.sql(dialect="spark"))[0],
+            bool(one.args.get("desc")),
+            bool(one.args.get("nulls_first")),
+        )
+        for one in order.expressions
+    ]
 
 
 @functools.cache
@@ -115,7 +140,14 @@ def _parser() -> type[Any]:
 
     base = type(Spark().parser())
     kept = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
-    return type("Plain", (base,), {"FUNCTIONS": {}, "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept}})
+    return type(
+        "Plain",
+        (base,),
+        {
+            "FUNCTIONS": {},
+            "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
+        },
+    )
 
 
 class _Deep:
@@ -146,12 +178,18 @@ def _depth(tokens: list[Any], text: str) -> int:
     """How deep parentheses and brackets are nested; what is too deep is refused before the recursive parser meets it."""
     depth = deepest = 0
     if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MOST:
-        raise PredicateSyntaxError(f"the predicate joins more than {MOST:,} conditions by AND and OR; write IN, or build it with col()")
+        raise PredicateSyntaxError(
+            f"the predicate joins more than {MOST:,} conditions by AND and OR; write IN, or build it with col()"
+        )
     for t in tokens:
-        depth += (t.text in ("(", "[")) - (t.text in (")", "]")) if t.token_type.name != "STRING" else 0
+        depth += (
+            (t.text in ("(", "[")) - (t.text in (")", "]")) if t.token_type.name != "STRING" else 0
+        )
         deepest = max(deepest, depth)
         if depth > DEEPEST:
-            raise PredicateTooDeep(f"parentheses are nested more than {DEEPEST} deep", text, t.start)
+            raise PredicateTooDeep(
+                f"parentheses are nested more than {DEEPEST} deep", text, t.start
+            )
     return deepest
 
 
@@ -177,7 +215,17 @@ def _joined(tokens: list[Any], text: str) -> list[Any]:
         if len(run) > 1:
             first, last = run[0], run[-1]
             whole = text[first.start].join(t.text for t in run)
-            run[:] = [type(last)(last.token_type, whole, last.line, last.col, first.start, last.end, last.comments)]
+            run[:] = [
+                type(last)(
+                    last.token_type,
+                    whole,
+                    last.line,
+                    last.col,
+                    first.start,
+                    last.end,
+                    last.comments,
+                )
+            ]
         out.extend(run)
         run.clear()
 
@@ -203,7 +251,9 @@ def _syntax_error(e: Exception, text: str) -> PredicateSyntaxError:
         word = str(details.get("highlight") or "")
         end = starts[min(line, len(starts)) - 1] + column
         position = max(0, min(end - max(len(word), 1), len(text)))
-    return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position if position is not None else 0)
+    return PredicateSyntaxError(
+        f"cannot read the predicate: {what}", text, position if position is not None else 0
+    )
 
 
 def _plainly(what: str) -> str:
@@ -246,16 +296,43 @@ class _Reader:
         self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 
         # Spark's grammar takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
-        self.compared = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-        self.loose = (exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape, exp.Not)
+        self.compared = (
+            exp.EQ,
+            exp.NEQ,
+            exp.LT,
+            exp.LTE,
+            exp.GT,
+            exp.GTE,
+            exp.NullSafeEQ,
+            exp.NullSafeNEQ,
+        )
+        self.loose = (
+            exp.NullSafeEQ,
+            exp.NullSafeNEQ,
+            exp.Between,
+            exp.In,
+            exp.Is,
+            exp.Like,
+            exp.ILike,
+            exp.RegexpLike,
+            exp.Escape,
+            exp.Not,
+        )
 
     def node(self, e: sg.Expression) -> Node:
         exp = self.exp
-        if isinstance(e, self.compared) and (isinstance(e.this, self.loose) or isinstance(e.expression, (*self.loose, *self.compared))):
-            return self.opaque(e, "Spark groups tests beside a comparison in another way; write parentheses")
+        if isinstance(e, self.compared) and (
+            isinstance(e.this, self.loose)
+            or isinstance(e.expression, (*self.loose, *self.compared))
+        ):
+            return self.opaque(
+                e, "Spark groups tests beside a comparison in another way; write parentheses"
+            )
         if type(e) in self.binary:
             return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
-        if type(e) in self.bits and any(type(a) in self.bits and type(a) is not type(e) for a in (e.this, e.expression)):
+        if type(e) in self.bits and any(
+            type(a) in self.bits and type(a) is not type(e) for a in (e.this, e.expression)
+        ):
             return self.opaque(e, "Spark ranks & above ^ above |; write parentheses")
         if type(e) in self.calls:
             return self.arithmetic(e)
@@ -263,17 +340,28 @@ class _Reader:
             case exp.Paren():
                 return self.node(e.this)
             case exp.And() | exp.Or():
-                return Node(Op.AND if isinstance(e, exp.And) else Op.OR, tuple(self.node(a) for a in e.flatten()))
+                return Node(
+                    Op.AND if isinstance(e, exp.And) else Op.OR,
+                    tuple(self.node(a) for a in e.flatten()),
+                )
             case exp.Not():
                 return Node(Op.NOT, (self.node(e.this),))
             case exp.NullSafeNEQ():
                 return Node(Op.NOT, (Node(Op.SAME, (self.node(e.this), self.node(e.expression))),))
             case exp.Between() if not e.args.get("symmetric"):
                 x = self.node(e.this)
-                return Node(Op.AND, (Node(Op.GE, (x, self.node(e.args["low"]))), Node(Op.LE, (x, self.node(e.args["high"])))))
+                return Node(
+                    Op.AND,
+                    (
+                        Node(Op.GE, (x, self.node(e.args["low"]))),
+                        Node(Op.LE, (x, self.node(e.args["high"]))),
+                    ),
+                )
             case exp.Is():
                 return self.test(e)
-            case exp.In() if not (e.args.get("query") or e.args.get("unnest") or e.args.get("field")):
+            case exp.In() if not (
+                e.args.get("query") or e.args.get("unnest") or e.args.get("field")
+            ):
                 return self.members(e)
             case exp.Like() | exp.Escape():
                 return self.like(e)
@@ -289,13 +377,25 @@ class _Reader:
                 return Node(Op.CALL, (self.node(e.this),), "negative")
             case exp.Anonymous() if isinstance(e.this, str):
                 return Node(Op.CALL, tuple(map(self.node, e.expressions)), e.this.lower())
-            case exp.Dot() if isinstance(e.expression, exp.Anonymous) and isinstance(e.this, exp.Identifier):
-                return Node(Op.CALL, tuple(map(self.node, e.expression.expressions)), f"{e.this.name}.{e.expression.this}".lower())
+            case exp.Dot() if isinstance(e.expression, exp.Anonymous) and isinstance(
+                e.this, exp.Identifier
+            ):
+                return Node(
+                    Op.CALL,
+                    tuple(map(self.node, e.expression.expressions)),
+                    f"{e.this.name}.{e.expression.this}".lower(),
+                )
             case exp.Substring() if e.args.get("start") is not None:
                 parts = (e.this, e.args["start"], *filter(None, (e.args.get("length"),)))
                 return Node(Op.CALL, tuple(map(self.node, parts)), "substring")
             case exp.Trim() if e.args.get("expression") is None:
-                return Node(Op.CALL, (self.node(e.this),), {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(e.args.get("position") or "").upper(), "trim"))
+                return Node(
+                    Op.CALL,
+                    (self.node(e.this),),
+                    {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+                        str(e.args.get("position") or "").upper(), "trim"
+                    ),
+                )
             case exp.Case() | exp.If():
                 return self.choice(e)
             case exp.BitwiseNot():
@@ -305,13 +405,21 @@ class _Reader:
             case exp.RegexpLike():
                 return Node(Op.CALL, (self.node(e.this), self.node(e.expression)), "rlike")
             case exp.Extract():
-                return Node(Op.CALL, (self.node(e.expression),), FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"))
+                return Node(
+                    Op.CALL,
+                    (self.node(e.expression),),
+                    FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"),
+                )
         found = self.literal(e)
         return found if found is not None else self.opaque(e, "the form is not understood")
 
     def opaque(self, e: sg.Expression, why: str) -> Node:
         """UNKNOWN, which still names its columns, so that a misspelt one is an error."""
-        columns = tuple(self.column(_whole(c)) for c in e.find_all(self.exp.Column) if not c.find_ancestor(self.exp.Lambda, self.exp.Query))
+        columns = tuple(
+            self.column(_whole(c))
+            for c in e.find_all(self.exp.Column)
+            if not c.find_ancestor(self.exp.Lambda, self.exp.Query)
+        )
         text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
@@ -371,7 +479,9 @@ class _Reader:
                 condition = Node(Op.EQ, (self.node(e.this), condition))
             parts += [condition, value]
         last = e.args.get("false") or e.args.get("default")
-        return Node(Op.CALL, (*parts, literal(None, ty.NULL) if last is None else self.node(last)), "case")
+        return Node(
+            Op.CALL, (*parts, literal(None, ty.NULL) if last is None else self.node(last)), "case"
+        )
 
     def arithmetic(self, e: sg.Expression) -> Node:
         """Operators; an INTERVAL literal moves a date by days or months, a timestamp by a time."""
@@ -390,7 +500,9 @@ class _Reader:
         if unit is None or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
             return None
         n, word = int(text) * sign, unit.name.lower().removesuffix("s")
-        return Node(Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move")
+        return Node(
+            Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move"
+        )
 
     def type_of(self, t: sg.DataType) -> ty.DType | None:
         name = t.this.name if hasattr(t.this, "name") else str(t.this)
@@ -403,7 +515,11 @@ class _Reader:
             sizes = [p.this.this for p in t.expressions] or ["10", "0"]
             if all(str(s).isdigit() for s in sizes):
                 precision, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
-                return ty.decimal_type(precision, scale) if 0 < precision <= 38 and scale <= precision else None
+                return (
+                    ty.decimal_type(precision, scale)
+                    if 0 < precision <= 38 and scale <= precision
+                    else None
+                )
             return None
         return plain.get(name) if not t.expressions else None
 
@@ -423,7 +539,9 @@ class _Reader:
                 return _number(e.this)
             case exp.HexString():
                 try:
-                    return literal(bytes.fromhex(("0" if len(e.this) % 2 else "") + e.this), ty.BINARY)
+                    return literal(
+                        bytes.fromhex(("0" if len(e.this) % 2 else "") + e.this), ty.BINARY
+                    )
                 except ValueError:
                     return None
         return None
@@ -441,14 +559,26 @@ def _parts(e: sg.Expression) -> list[sg.Expression]:
 
 
 def _whole(e: sg.Expression) -> sg.Expression:
-    return _whole(e.parent) if e.parent is not None and e.parent.key == "dot" and e.parent.this is e else e
+    return (
+        _whole(e.parent)
+        if e.parent is not None and e.parent.key == "dot" and e.parent.this is e
+        else e
+    )
 
 
 def _number(text: str) -> Node | None:
     """A number as Spark types it: an exponent makes a DOUBLE, a point a DECIMAL."""
     try:
-        value: object = float(text) if "e" in text.lower() else decimal.Decimal(text) if "." in text else int(text)
+        value: object = (
+            float(text)
+            if "e" in text.lower()
+            else decimal.Decimal(text)
+            if "." in text
+            else int(text)
+        )
         dtype, axis = literal_type(value)
     except (ValueError, TypeError, decimal.InvalidOperation):
         return None
-    return literal(axis, dtype) if axis not in (math.inf, -math.inf) else None  # Spark refuses 1e400
+    return (
+        literal(axis, dtype) if axis not in (math.inf, -math.inf) else None
+    )  # Spark refuses 1e400

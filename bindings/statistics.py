@@ -59,7 +59,9 @@ class PruningStatistics(Protocol):
 class Contains(Protocol):
     """Value lists and bloom filters, as `Statistics` asks them."""
 
-    def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """As in `PruningStatistics`, for axis values of `dtype`."""
 
 
@@ -102,7 +104,9 @@ class Statistics(OnDevice):
     # Construction.
 
     @classmethod
-    def from_dict(cls, columns: Mapping[str, Mapping[str, Any]], schema: pa.Schema, row_count: Any = None) -> Statistics:
+    def from_dict(
+        cls, columns: Mapping[str, Mapping[str, Any]], schema: pa.Schema, row_count: Any = None
+    ) -> Statistics:
         """Statistics from lists, NumPy or Arrow arrays of one length.
 
         Args:
@@ -134,14 +138,22 @@ class Statistics(OnDevice):
         for name, given in columns.items():
             leaf = leaf_named(name, leaves)
             if unknown := set(given) - set(KEYS):
-                raise StatisticsError(f"column {name!r} has a statistic {min(unknown)!r}; expected some of {', '.join(KEYS)}")
-            arrays = {key: array_of(key, value, schema, leaf) for key, value in given.items() if value is not None}
+                raise StatisticsError(
+                    f"column {name!r} has a statistic {min(unknown)!r}; expected some of {', '.join(KEYS)}"
+                )
+            arrays = {
+                key: array_of(key, value, schema, leaf)
+                for key, value in given.items()
+                if value is not None
+            }
             lengths.update({f"{name}.{key}": len(a) for key, a in arrays.items()})
             raws[leaf.path] = Raw(*(arrays.get(k) for k in PACKED))
             extras[leaf.path] = {k: a for k, a in arrays.items() if k not in PACKED}
         asked = any("values" in e or "bloom" in e for e in extras.values())
         members = Members(extras, {p: leaf.dtype for p, leaf in leaves.items()}) if asked else None
-        return cls(schema, common_length(lengths), raws, row_count=rows, extras=extras, members=members)
+        return cls(
+            schema, common_length(lengths), raws, row_count=rows, extras=extras, members=members
+        )
 
     @classmethod
     def from_arrow(cls, table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Statistics:
@@ -169,11 +181,15 @@ class Statistics(OnDevice):
             elif dot and key in KEYS:
                 columns.setdefault(column, {})[key] = table.column(name)
         if row_count is None and not columns:
-            raise StatisticsError(f"the table has columns {', '.join(table.column_names) or 'none'}; expected names such as 'x.min', or 'row_count'")
+            raise StatisticsError(
+                f"the table has columns {', '.join(table.column_names) or 'none'}; expected names such as 'x.min', or 'row_count'"
+            )
         return cls.from_dict(columns, schema, row_count)
 
     @classmethod
-    def from_provider(cls, provider: PruningStatistics, schema: pa.Schema, columns: Iterable[str]) -> Statistics:
+    def from_provider(
+        cls, provider: PruningStatistics, schema: pa.Schema, columns: Iterable[str]
+    ) -> Statistics:
         """Statistics that a provider is asked for, once per column; it is kept, to be asked what is `contained`.
 
         Args:
@@ -189,15 +205,31 @@ class Statistics(OnDevice):
         raws = {}
         for name in columns:
             leaf = leaf_named(name, leaves)
-            answers = [ask(name) for ask in (provider.min_values, provider.max_values, provider.null_counts, provider.row_counts)]
+            answers = [
+                ask(name)
+                for ask in (
+                    provider.min_values,
+                    provider.max_values,
+                    provider.null_counts,
+                    provider.row_counts,
+                )
+            ]
             for word, a in zip(KEYS, answers, strict=False):
                 if a is not None and len(a) != n:
-                    raise StatisticsError(f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers")
+                    raise StatisticsError(
+                        f"the provider gave {len(a)} values of {name}.{word}; expected {n}, its num_containers"
+                    )
             raws[leaf.path] = Raw(*answers)
         return cls(schema, n, raws, contained=getattr(provider, "contained", None))
 
     @classmethod
-    def from_device(cls, columns: Any, schema: pa.Schema, row_count: Any = None, device: int | Device | None = None) -> Statistics:
+    def from_device(
+        cls,
+        columns: Any,
+        schema: pa.Schema,
+        row_count: Any = None,
+        device: int | Device | None = None,
+    ) -> Statistics:
         """Statistics from arrays that lie on a GPU already.
 
         Numbers, dates and timestamps of the column's own type are judged where they lie, without a copy; where some of them
@@ -232,7 +264,9 @@ class Statistics(OnDevice):
 
         return from_device(columns, schema, row_count, device)
 
-    def index(self, block: Blocking = None, order_by: str | Sequence[str] | None = None) -> Statistics:
+    def index(
+        self, block: Blocking = None, order_by: str | Sequence[str] | None = None
+    ) -> Statistics:
         """The same statistics with levels above the containers, so that a predicate costs what it finds.
 
         Blocks of containers are judged first, and containers only where their block may go either way.
@@ -261,10 +295,14 @@ class Statistics(OnDevice):
             >>> stats.index()
             Statistics(10000 containers, columns: x; levels of 20)
         """
-        keys = [(path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None]
+        keys = [
+            (path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None
+        ]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
         by = [leaf_named(name, self._leaves) for name in names]
-        return self.under(build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by]))
+        return self.under(
+            build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
+        )
 
     def under(self, index: Index) -> Statistics:
         """The same statistics with levels that were built over them."""
@@ -417,7 +455,9 @@ class Statistics(OnDevice):
             StatisticsError: no statistic has that name.
         """
         if statistic not in KEYS:
-            raise StatisticsError(f"no statistic is named {statistic!r}; expected one of {', '.join(KEYS)}")
+            raise StatisticsError(
+                f"no statistic is named {statistic!r}; expected one of {', '.join(KEYS)}"
+            )
         path = leaf_named(column, self._leaves).path
         raw = self._raw.get(path)
         if statistic in PACKED:
@@ -438,7 +478,11 @@ class Statistics(OnDevice):
         columns: dict[str, Given] = {}
         for path in self.leaf_paths():
             raw = self.raw(path)
-            columns |= {f"{show_path(path)}.{key}": array for key in PACKED if (array := getattr(raw, key)) is not None}
+            columns |= {
+                f"{show_path(path)}.{key}": array
+                for key in PACKED
+                if (array := getattr(raw, key)) is not None
+            }
         rows = self._given_rows()
         return pa.table(columns if rows is None else {**columns, "row_count": rows})
 
@@ -470,7 +514,11 @@ class Statistics(OnDevice):
 
     def __repr__(self) -> str:
         names = ", ".join(self.columns[:6]) + (", ..." if len(self._raw) > 6 else "")
-        levels = f"; levels of {', '.join(str(level.num_containers) for level in self._index.levels) or 'none'}" if self._index else ""
+        levels = (
+            f"; levels of {', '.join(str(level.num_containers) for level in self._index.levels) or 'none'}"
+            if self._index
+            else ""
+        )
         where = "" if self.device is None else f"; on {self.device}"
         return f"Statistics({self._n} containers, columns: {names or 'none'}{levels}{where})"
 
@@ -489,7 +537,12 @@ class Statistics(OnDevice):
     def pack(self, path: Path, dtype: DType) -> Column:
         """Packed statistics of a column whose bounds are read as `dtype`."""
         leaf = self._leaves.get(path)
-        return self.packed(path, dtype, self._raw.get(path) or (self._of_fields(path) if leaf is not None and leaf.struct else Raw()))
+        return self.packed(
+            path,
+            dtype,
+            self._raw.get(path)
+            or (self._of_fields(path) if leaf is not None and leaf.struct else Raw()),
+        )
 
     def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
         """The same of statistics as they came."""
@@ -497,7 +550,9 @@ class Statistics(OnDevice):
         nullable = leaf.nullable if leaf is not None else True
         struct = self._leaves.get(path[:-1])  # None where the predicate's schema has more columns
         above = len(path) > 1 and not self._counts_parents and (struct is None or struct.nullable)
-        return pack_column(raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows())
+        return pack_column(
+            raw, dtype, self._n, nullable=nullable, above=above, rows=self._given_rows()
+        )
 
     def of_partitions(self, names: Iterable[str]) -> Statistics:
         """What partition columns alone tell."""
@@ -511,25 +566,35 @@ class Statistics(OnDevice):
             if found is not None and found.null_count is not None:
                 without = pc.equal(found.null_count, 0).fill_null(False)
                 none = without if none is None else pc.or_(none, without)
-        return Raw() if none is None else Raw(null_count=pc.if_else(none, pa.scalar(0, pa.int64()), None))
+        return (
+            Raw()
+            if none is None
+            else Raw(null_count=pc.if_else(none, pa.scalar(0, pa.int64()), None))
+        )
 
     def pack_rows(self) -> Plane:
         """Whether each container may hold rows."""
         return rows_plane(self._given_rows(), self._n)
 
-    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """What value lists, bloom filters and the provider say of a set of axis values, joined."""
         known = None if self._members is None else self._members.contained(path, values, dtype)
         return agree(known, self._answer(path, values, dtype))
 
-    def _answer(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def _answer(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         if self._contained is None:
             return None
         answer = self._contained(show_path(path), frozenset(to_python(v, dtype) for v in values))
         if answer is None:
             return None
         if len(answer) != self._n:
-            raise StatisticsError(f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers")
+            raise StatisticsError(
+                f"contained({show_path(path)!r}) gave {len(answer)} values; expected {self._n}, the provider's num_containers"
+            )
         return whole(answer).cast(pa.bool_())
 
 

@@ -37,7 +37,11 @@ class Work:
     def __sub__(self, earlier: Work) -> Work:
         counts = {name: n - earlier[name] for name, n in self.counts.items()}
         seconds = {phase: s - earlier.seconds.get(phase, 0.0) for phase, s in self.seconds.items()}
-        return Work({k: n for k, n in counts.items() if n}, self.bytes - earlier.bytes, {k: s for k, s in seconds.items() if s})
+        return Work(
+            {k: n for k, n in counts.items() if n},
+            self.bytes - earlier.bytes,
+            {k: s for k, s in seconds.items() if s},
+        )
 
     def __repr__(self) -> str:
         done = [f"{n:,} {name}" for name, n in self.counts.items()] + [f"{self.bytes:,} bytes"]

@@ -19,7 +19,18 @@ from skipstone.ir.errors import AmbiguousColumn, PredicateTooDeep, unknown_colum
 from skipstone.ir.forms import CONDITIONS, SCALARS
 from skipstone.ir.functions.build import TRUTH, build, cast, truth
 from skipstone.ir.like import decode
-from skipstone.ir.node import TERMS, Name, Node, Op, Path, Reason, chain, literal, show_path, unknown
+from skipstone.ir.node import (
+    TERMS,
+    Name,
+    Node,
+    Op,
+    Path,
+    Reason,
+    chain,
+    literal,
+    show_path,
+    unknown,
+)
 from skipstone.ir.pullback import Span, pullback
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, NULL, TRUE, is_in, simplify
@@ -27,7 +38,15 @@ from skipstone.ir.text import show
 from skipstone.ir.thresholds import against_nan, against_span, never
 from skipstone.ir.types import DType, Kind, Leaf
 
-FLIP = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ, Op.NE: Op.NE, Op.SAME: Op.SAME}
+FLIP = {
+    Op.LT: Op.GT,
+    Op.LE: Op.GE,
+    Op.GT: Op.LT,
+    Op.GE: Op.LE,
+    Op.EQ: Op.EQ,
+    Op.NE: Op.NE,
+    Op.SAME: Op.SAME,
+}
 COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.LT: operator.lt,
     Op.LE: operator.le,
@@ -56,7 +75,9 @@ def bind(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
     try:
         return simplify(_Binder(leaves, session).predicate(node))
     except RecursionError:
-        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
 
 
 def bind_scalar(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
@@ -139,7 +160,9 @@ class _Binder:
             return Node(Op.NOT, (self.compare(Op.EQ, a, b),))
         if is_condition(a) or is_condition(b):
             return self.compare_truth(op, a, b)
-        return self.compare_scalars(op, self.scalar(a), self.scalar(b), bare=Op.LITERAL in (a.op, b.op))
+        return self.compare_scalars(
+            op, self.scalar(a), self.scalar(b), bare=Op.LITERAL in (a.op, b.op)
+        )
 
     def compare_scalars(self, op: Op, a: Node, b: Node, *, bare: bool = True) -> Node:
         """The same for what is bound already; `bare`: a literal stands there by itself."""
@@ -155,14 +178,27 @@ class _Binder:
             return self.is_null_scalar(other) if op is Op.SAME else NULL
         if a.op in TERMS and a == b:
             same = Node(Op.DEFINED, (a,))
-            return TRUE if op is Op.SAME else same if op in (Op.EQ, Op.LE, Op.GE) else Node(Op.NOT, (same,))
+            return (
+                TRUE
+                if op is Op.SAME
+                else same
+                if op in (Op.EQ, Op.LE, Op.GE)
+                else Node(Op.NOT, (same,))
+            )
         if b.op in TERMS:
             return self.compare_terms(op, a, b)
-        if a.op in TERMS and op in (Op.LT, Op.LE, Op.GT, Op.GE) and (beyond := _beyond_bigint(a, b)):
+        if (
+            a.op in TERMS
+            and op in (Op.LT, Op.LE, Op.GT, Op.GE)
+            and (beyond := _beyond_bigint(a, b))
+        ):
             # Spark answers for every row, NULL or not, but only where the literal stands there by itself.
             # Source: Spark, `DecimalPrecision`, integralAndDecimalLiteral; seen in 4.3.
             if not bare:
-                return unknown(show(Node(op, (a, b))), "the decimal lies beyond BIGINT, and what Spark says of NULL depends on its form")
+                return unknown(
+                    show(Node(op, (a, b))),
+                    "the decimal lies beyond BIGINT, and what Spark says of NULL depends on its form",
+                )
             return TRUE if (op in (Op.LT, Op.LE)) == (beyond > 0) else FALSE
         test = self.compare_literal if a.op in TERMS else self.compare_literals
         if op is Op.SAME:
@@ -171,14 +207,23 @@ class _Binder:
 
     def day(self, n: Node, other: Node) -> Node:
         """Iceberg's days are numbers in its tests and metadata, and dates in Spark."""
-        days = n.op is Op.CALL and isinstance(n.value, tuple) and n.value[0] == "system.days" and other.dtype == ty.DATE
+        days = (
+            n.op is Op.CALL
+            and isinstance(n.value, tuple)
+            and n.value[0] == "system.days"
+            and other.dtype == ty.DATE
+        )
         return build("date_from_unix_date", (n,), self.session) if days else n
 
     def compare_terms(self, op: Op, a: Node, b: Node) -> Node:
         """Two columns or expressions: the sign of their difference against 0."""
         sign = build("compare", (a, b), self.session)
         if sign.op is not Op.CALL:
-            return sign if sign.op is Op.UNKNOWN else self.compare_scalars(op, sign, literal(0, ty.INT8))
+            return (
+                sign
+                if sign.op is Op.UNKNOWN
+                else self.compare_scalars(op, sign, literal(0, ty.INT8))
+            )
         if op is not Op.SAME:
             return against_span(op, sign, Span(0, 0))
         both = Node(Op.AND, (self.is_null_scalar(a), self.is_null_scalar(b)))
@@ -194,7 +239,9 @@ class _Binder:
                 return NULL if op is Op.EQ else Node(Op.IS_NULL, (p,))
             same = p if q.value else Node(Op.NOT, (p,))
             return same if op is Op.EQ else Node(Op.IS_TRUE, (same,))
-        return self.compare_scalars(op, truth(simplify(p), self.session), truth(simplify(q), self.session))
+        return self.compare_scalars(
+            op, truth(simplify(p), self.session), truth(simplify(q), self.session)
+        )
 
     def compare_literals(self, op: Op, a: Node, b: Node) -> Node:
         assert a.dtype and b.dtype
@@ -214,8 +261,14 @@ class _Binder:
         dtype, source = column.dtype, lit.dtype
         assert dtype and source
         if not dtype.ordered:
-            return unknown(show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only")
-        digits = len(str(abs(lit.value))) if isinstance(lit.value, int) and source.kind in INTEGER else None
+            return unknown(
+                show(Node(op, (column, lit))), f"columns of type {dtype} allow null tests only"
+            )
+        digits = (
+            len(str(abs(lit.value)))
+            if isinstance(lit.value, int) and source.kind in INTEGER
+            else None
+        )
         try:
             to = common_type(dtype, source, self.session, digits)
             value = cast_literal(lit.value, source, to, self.session)
@@ -235,8 +288,16 @@ class _Binder:
         while (inner := uncast(term)) is not None:
             assert inner.dtype and term.dtype
             try:
-                low = None if span.low is None else pullback(inner.dtype, term.dtype, span.low, self.session).low
-                high = None if span.high is None else pullback(inner.dtype, term.dtype, span.high, self.session).high
+                low = (
+                    None
+                    if span.low is None
+                    else pullback(inner.dtype, term.dtype, span.low, self.session).low
+                )
+                high = (
+                    None
+                    if span.high is None
+                    else pullback(inner.dtype, term.dtype, span.high, self.session).high
+                )
             except Incomparable:
                 break
             term, span = inner, Span(low, high)
@@ -252,15 +313,27 @@ class _Binder:
             s = self.scalar(other)
             if s.op is Op.LITERAL:
                 members.append((s.dtype, s.value))
-            elif s.op in TERMS and s.dtype and column.dtype and (s.dtype == column.dtype or {s.dtype.kind, column.dtype.kind} == {Kind.INT}):
+            elif (
+                s.op in TERMS
+                and s.dtype
+                and column.dtype
+                and (s.dtype == column.dtype or {s.dtype.kind, column.dtype.kind} == {Kind.INT})
+            ):
                 rest.append(self.compare_scalars(Op.EQ, column, s))
             else:
-                rest.append(s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal"))
+                rest.append(
+                    s if s.op is Op.UNKNOWN else unknown(show(s), "a member of IN is not a literal")
+                )
         if column.op is Op.UNKNOWN:
             return column
-        if rest and any(t.kind is not Kind.NULL and not _alike(t, column.dtype) for t, _ in members):
+        if rest and any(
+            t.kind is not Kind.NULL and not _alike(t, column.dtype) for t, _ in members
+        ):
             # Spark brings all to one type, in which expressions may be equal that are not equal in their own.
-            return unknown(f"{show(column)} IN (...)", "its members are expressions, and literals of other types")
+            return unknown(
+                f"{show(column)} IN (...)",
+                "its members are expressions, and literals of other types",
+            )
         if column.dtype == ty.NULL or not (members or rest):
             # An empty list has no SQL text; expressions can build one. Nothing is a member of it.
             return NULL if column.dtype == ty.NULL else FALSE
@@ -270,7 +343,9 @@ class _Binder:
         if not members:
             return Node(Op.OR, tuple(rest))
         if column.op is Op.LITERAL:
-            found = [self.compare(Op.EQ, column, Node(Op.LITERAL, value=v, dtype=t)) for t, v in members]
+            found = [
+                self.compare(Op.EQ, column, Node(Op.LITERAL, value=v, dtype=t)) for t, v in members
+            ]
             return Node(Op.OR, (*found, *rest))
         try:
             return Node(Op.OR, (*self.members(column, members), *rest))
@@ -286,13 +361,31 @@ class _Binder:
         to = self.list_type(dtype, sources)
         plain = dtype.kind in INTEGER and to.kind is Kind.INT
         if to == dtype or plain:
-            values = [v for _, v in members if not isinstance(v, float) or not math.isnan(v)] if all(t == dtype for t in sources) else None
+            values = (
+                [v for _, v in members if not isinstance(v, float) or not math.isnan(v)]
+                if all(t == dtype for t in sources)
+                else None
+            )
             if plain and all(t.kind in INTEGER for t in sources):
                 low, high = dtype.lowest, dtype.highest
                 values = [v for _, v in members if low <= v <= high]  # type: ignore[operator]
             if values is not None:
                 nan = [Node(Op.NAN, (column,))] if len(values) < len(members) and not plain else []
-                return [*([is_in(column, [_plus_zero(v) for v in values] if dtype.kind is Kind.FLOAT else values)] if values else []), *nan] or [never(column)]
+                return [
+                    *(
+                        [
+                            is_in(
+                                column,
+                                [_plus_zero(v) for v in values]
+                                if dtype.kind is Kind.FLOAT
+                                else values,
+                            )
+                        ]
+                        if values
+                        else []
+                    ),
+                    *nan,
+                ] or [never(column)]
         exact: list[object] = []
         out: list[Node] = []
         for source, raw in members:
@@ -310,8 +403,14 @@ class _Binder:
 
     def list_type(self, column: DType, literals: Mapping[DType, None]) -> DType:
         texts = [t for t in literals if t.kind is Kind.STRING]
-        if texts and column.kind is not Kind.STRING and (len(literals) > 1 or not self.session.ansi):
-            raise Incomparable("IN mixes strings with other types, and Spark then compares as strings")
+        if (
+            texts
+            and column.kind is not Kind.STRING
+            and (len(literals) > 1 or not self.session.ansi)
+        ):
+            raise Incomparable(
+                "IN mixes strings with other types, and Spark then compares as strings"
+            )
         step = functools.partial(common_type, session=self.session)
         # DOUBLE first: beside it decimals are not widened to a type of their own, which may not exist.
         ordered = sorted(literals, key=lambda t: t.kind is not Kind.FLOAT)
@@ -331,9 +430,14 @@ class _Binder:
         assert isinstance(pattern.value, bytes) and isinstance(n.value, str)
         decoded = decode(pattern.value.decode(), n.value)
         if decoded is None:
-            return unknown(show(n), "the pattern's escape stands before an ordinary character, which Spark refuses")
+            return unknown(
+                show(n),
+                "the pattern's escape stands before an ordinary character, which Spark refuses",
+            )
         if subject.op is Op.LITERAL:
-            return build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session)
+            return build(
+                "fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), self.session
+            )
         if decoded.is_literal:
             text = decoded.prefix.encode()
             return against_span(Op.EQ, subject, Span(text, text))
@@ -380,12 +484,19 @@ class _Binder:
             case []:
                 for cut in range(min(len(key) - 1, max(map(len, self.leaves), default=0)), 0, -1):
                     for path in self.by_name.get(key[:cut], []):
-                        if self.leaves[path].dtype.kind is Kind.OTHER and not self.leaves[path].dtype.name.startswith("struct"):
-                            return unknown(show_path(name.parts), f"{self.leaves[path].dtype} allows null tests only")
+                        if self.leaves[path].dtype.kind is Kind.OTHER and not self.leaves[
+                            path
+                        ].dtype.name.startswith("struct"):
+                            return unknown(
+                                show_path(name.parts),
+                                f"{self.leaves[path].dtype} allows null tests only",
+                            )
                 raise unknown_column(show_path(name.parts), map(show_path, self.leaves))
             case several:
                 shown = ", ".join(map(show_path, several))
-                raise AmbiguousColumn(f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart.")
+                raise AmbiguousColumn(
+                    f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart."
+                )
 
 
 # Pairs of a cast that keeps order and never fails, NULL aside: its literals are thresholds of what is cast.
@@ -401,7 +512,11 @@ WIDENING: Final[dict[Kind, Callable[[DType, DType], bool]]] = {
 
 def uncast(n: Node) -> Node | None:
     """What a widening cast is of; None for anything else."""
-    if n.op is not Op.CALL or not isinstance(n.value, tuple) or n.value[0] not in ("cast", "try_cast", "widen"):
+    if (
+        n.op is not Op.CALL
+        or not isinstance(n.value, tuple)
+        or n.value[0] not in ("cast", "try_cast", "widen")
+    ):
         return None
     (inner,) = n.args
     assert inner.dtype and n.dtype
@@ -416,7 +531,11 @@ def uncast(n: Node) -> Node | None:
 def _alike(a: DType, b: DType | None) -> bool:
     """Whether a type that both are brought to tells apart what each of them does."""
     assert b is not None
-    return a == b or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL} or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
+    return (
+        a == b
+        or {a.kind, b.kind} <= {Kind.INT, Kind.DECIMAL}
+        or (a.kind is b.kind and a.kind is not Kind.TIMESTAMP)
+    )
 
 
 def is_condition(n: Node) -> bool:

@@ -46,14 +46,23 @@ def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
     source, op = leaf.args[0].dtype, leaf.op
     assert source
     if transform.exact(source):
-        same = Node(op, (column, *(Node(a.op, value=a.value, dtype=column.dtype) for a in leaf.args[1:])), leaf.value, leaf.dtype and column.dtype)
+        same = Node(
+            op,
+            (column, *(Node(a.op, value=a.value, dtype=column.dtype) for a in leaf.args[1:])),
+            leaf.value,
+            leaf.dtype and column.dtype,
+        )
         return same if outcome else negated(same)
     if op is Op.DEFINED:
         return every(column) if outcome else never(column)
     if not outcome and op in OPPOSITE:
         op, outcome = OPPOSITE[op], True
     if transform.name == "bucket":
-        return is_in(column, _buckets(_members(leaf), source, transform)) if outcome and op in (Op.EQ, Op.IN) else every(column)
+        return (
+            is_in(column, _buckets(_members(leaf), source, transform))
+            if outcome and op in (Op.EQ, Op.IN)
+            else every(column)
+        )
     if source.kind in TEXT:
         return _some_text(leaf, op, outcome, transform.width, column)
     return _some_number(leaf, op, transform, source, column) if outcome else every(column)
@@ -110,7 +119,12 @@ def _some_number(leaf: Node, op: Op, transform: Transform, source: DType, column
         return places.among([v for v in _members(leaf) if isinstance(v, int)])
     v = leaf.args[1].value
     assert isinstance(v, int)
-    return {Op.LT: lambda: places.up_to(v - 1), Op.LE: lambda: places.up_to(v), Op.GT: lambda: places.since(v + 1), Op.GE: lambda: places.since(v)}[op]()
+    return {
+        Op.LT: lambda: places.up_to(v - 1),
+        Op.LE: lambda: places.up_to(v),
+        Op.GT: lambda: places.since(v + 1),
+        Op.GE: lambda: places.since(v),
+    }[op]()
 
 
 class _Places:
@@ -118,13 +132,28 @@ class _Places:
 
     def __init__(self, transform: Transform, source: DType, column: Node) -> None:
         self.transform, self.source, self.column = transform, source, column
-        low, high, first, last = column.dtype.lowest, column.dtype.highest, source.lowest, source.highest  # type: ignore[union-attr]
-        assert isinstance(low, int) and isinstance(high, int) and isinstance(first, int) and isinstance(last, int)
+        low, high, first, last = (
+            column.dtype.lowest,
+            column.dtype.highest,
+            source.lowest,
+            source.highest,
+        )  # type: ignore[union-attr]
+        assert (
+            isinstance(low, int)
+            and isinstance(high, int)
+            and isinstance(first, int)
+            and isinstance(last, int)
+        )
         self.low, self.high, self.first, self.last = low, high, first, last
         self.wraps_low = self.wraps_high = never(column)
-        if source.kind is not Kind.DECIMAL:  # digits are not lost: a place below the type is one digit longer
+        if (
+            source.kind is not Kind.DECIMAL
+        ):  # digits are not lost: a place below the type is one digit longer
             turn = high - low + 1
-            least, most = transform.floor(first, source) + turn, transform.floor(last, source) - turn
+            least, most = (
+                transform.floor(first, source) + turn,
+                transform.floor(last, source) - turn,
+            )
             if least <= high:
                 self.wraps_low = self.at_least(max(least, low))
             if most >= low:
@@ -135,10 +164,18 @@ class _Places:
         return place + 1 if place < 0 and self.transform.name in TIME else place
 
     def at_most(self, place: int) -> Node:
-        return against_span(Op.LE, self.column, Span(place, min(place, self.high))) if place >= self.low else never(self.column)
+        return (
+            against_span(Op.LE, self.column, Span(place, min(place, self.high)))
+            if place >= self.low
+            else never(self.column)
+        )
 
     def at_least(self, place: int) -> Node:
-        return against_span(Op.GE, self.column, Span(max(place, self.low), place)) if place <= self.high else never(self.column)
+        return (
+            against_span(Op.GE, self.column, Span(max(place, self.low), place))
+            if place <= self.high
+            else never(self.column)
+        )
 
     def up_to(self, v: int) -> Node:
         """Rows with values <= v. Places below the type may have been cut to its lowest."""
@@ -157,13 +194,19 @@ class _Places:
     def among(self, values: list[int]) -> Node:
         """Rows with one of the values."""
         places = {self.transform.floor(v, self.source) for v in values}
-        inside: list[object] = [p for place in places for p in {place, self.late(place)} if self.low <= p <= self.high]
+        inside: list[object] = [
+            p for place in places for p in {place, self.late(place)} if self.low <= p <= self.high
+        ]
         below, above = min(places) < self.low, max(places) > self.high
         return _either(
             self.column,
             is_in(self.column, inside) if inside else never(self.column),
-            _either(self.column, self.wraps_low, self.at_most(self.low)) if below else never(self.column),
-            _either(self.column, self.wraps_high, self.at_least(self.high)) if above else never(self.column),
+            _either(self.column, self.wraps_low, self.at_most(self.low))
+            if below
+            else never(self.column),
+            _either(self.column, self.wraps_high, self.at_least(self.high))
+            if above
+            else never(self.column),
         )
 
 
@@ -189,7 +232,11 @@ def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> N
     # x > v: of the rows that start with p some are greater if p >= start; a shorter v is p's only row.
     closed = {Op.LT: length > width, Op.LE: True, Op.GT: length >= width, Op.GE: True}[op]
     low = op in (Op.LT, Op.LE)
-    return against_span((Op.LE if closed else Op.LT) if low else (Op.GE if closed else Op.GT), column, Span(start, start))
+    return against_span(
+        (Op.LE if closed else Op.LT) if low else (Op.GE if closed else Op.GT),
+        column,
+        Span(start, start),
+    )
 
 
 def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
@@ -219,7 +266,9 @@ def _like(column: Node, head: list[str | None], more: bool) -> Node:
         return Node(Op.EQ, (column, literal(text, STRING)))
     if not head:
         return every(column)
-    pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + ("%" if more else "")
+    pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + (
+        "%" if more else ""
+    )
     return Node(Op.LIKE, (column, literal(pattern.encode(), STRING)), "\\")
 
 

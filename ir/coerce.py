@@ -59,7 +59,11 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return _in_micros(a if a.kind is Kind.TIMESTAMP else b)
     if kinds == {Kind.TIMESTAMP}:
         # Units differ only here, not in Spark; a zoned and a zone-less timestamp meet as instants.
-        return DType(Kind.TIMESTAMP, unit="ns" if "ns" in (a.unit, b.unit) else "us", zoned=a.zoned or b.zoned)
+        return DType(
+            Kind.TIMESTAMP,
+            unit="ns" if "ns" in (a.unit, b.unit) else "us",
+            zoned=a.zoned or b.zoned,
+        )
     if b.kind is Kind.STRING and a.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.BOOL):
         return _in_micros(a)
     if b.kind is Kind.STRING and a.kind is Kind.INT:
@@ -71,13 +75,19 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
             raise Incomparable("a string is rounded to FLOAT first when ANSI mode is off")
         return ty.DOUBLE
     if a.kind is Kind.STRING:
-        raise Incomparable(f"Spark casts the column from STRING to compare it with {b}, and that keeps no order")
+        raise Incomparable(
+            f"Spark casts the column from STRING to compare it with {b}, and that keeps no order"
+        )
     raise Incomparable(f"Spark does not compare {a} with {b}")
 
 
 def _in_micros(t: DType) -> DType:
     """Spark's timestamps count microseconds; only nanoseconds, which it lacks, are finer."""
-    return t if t.kind is not Kind.TIMESTAMP or t.unit == "ns" else DType(t.kind, unit="us", zoned=t.zoned)
+    return (
+        t
+        if t.kind is not Kind.TIMESTAMP or t.unit == "ns"
+        else DType(t.kind, unit="us", zoned=t.zoned)
+    )
 
 
 def _as_decimal(t: DType, digits: int | None) -> DType:
@@ -90,11 +100,15 @@ def _wider_decimal(a: DType, b: DType) -> DType:
     scale = max(a.scale, b.scale)
     precision = max(a.precision - a.scale, b.precision - b.scale) + scale
     if precision > 38:
-        raise Incomparable(f"comparing {a} with {b} needs {precision} digits, and Spark rounds beyond 38")
+        raise Incomparable(
+            f"comparing {a} with {b} needs {precision} digits, and Spark rounds beyond 38"
+        )
     return ty.decimal_type(precision, scale)
 
 
-def cast_literal(axis: object, source: DType, to: DType, session: Session) -> int | float | bytes | None:
+def cast_literal(
+    axis: object, source: DType, to: DType, session: Session
+) -> int | float | bytes | None:
     """A literal cast to the type of the comparison; an axis value in and out. NaN may come out.
 
     Raises:

@@ -28,7 +28,9 @@ class PredicateError(SkipstoneError, ValueError):
         shown = self.text[start:].split("\n", 1)[0]
         column = self.position - start
         cut = max(0, column - 40)
-        part = shown[cut : cut + 100].encode(errors="replace").decode()  # a lone surrogate cannot be printed
+        part = (
+            shown[cut : cut + 100].encode(errors="replace").decode()
+        )  # a lone surrogate cannot be printed
         return f"{self.message} (line {line}, column {column + 1})\n  {part}\n  {' ' * (column - cut)}^"
 
 

@@ -73,7 +73,9 @@ def _joined(sets: list[Values], common: bool) -> Values:
     """The values of all sets, or those that are common to them."""
     if len(sets) == 1:
         return sets[0]
-    return tuple(sorted(set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))))  # type: ignore[type-var]
+    return tuple(
+        sorted(set.intersection(*map(set, sets)) if common else set.union(*map(set, sets)))
+    )  # type: ignore[type-var]
 
 
 def _term(n: Node) -> _Term | None:
@@ -83,7 +85,9 @@ def _term(n: Node) -> _Term | None:
         case Node(Op.IN, (c,)) if c.op is Op.COLUMN:
             assert isinstance(n.value, tuple)
             return _Term(c, True, n.value)
-        case Node(Op.IS_TRUE, (Node(Op.EQ | Op.IN) as inner,)):  # what <=> with a literal is bound as
+        case Node(
+            Op.IS_TRUE, (Node(Op.EQ | Op.IN) as inner,)
+        ):  # what <=> with a literal is bound as
             return _term(inner)
         case Node(Op.NOT, (Node(Op.EQ | Op.IN) as inner,)):
             positive = _term(inner)
@@ -116,5 +120,9 @@ def _conjunct(n: Node) -> Iterable[_Term]:
 
 def membership_paths(n: Node) -> tuple[Path, ...]:
     """The columns with an `=` or IN leaf anywhere, in the order of first mention: those `contained` is asked of."""
-    seen = {leaf.args[0].value: None for leaf in n.walk() if leaf.op in (Op.EQ, Op.IN) and leaf.args[0].op is Op.COLUMN}
+    seen = {
+        leaf.args[0].value: None
+        for leaf in n.walk()
+        if leaf.op in (Op.EQ, Op.IN) and leaf.args[0].op is Op.COLUMN
+    }
     return tuple(seen)  # type: ignore[arg-type]

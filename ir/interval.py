@@ -39,7 +39,10 @@ class Interval:
     lost: Mask
 
     def __len__(self) -> int:
-        return max(len(a) for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost))
+        return max(
+            len(a)
+            for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
+        )
 
     @property
     def some(self) -> Mask:
@@ -53,7 +56,10 @@ class Interval:
 
     def take(self, where: Mask) -> Interval:
         """The containers of a mask of shape (n,)."""
-        parts = (a if len(a) == 1 else a[where] for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost))
+        parts = (
+            a if len(a) == 1 else a[where]
+            for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
+        )
         return Interval(self.dtype, *parts)
 
 
@@ -74,7 +80,16 @@ def point(value: object, dtype: DType) -> Interval:
 
 def unknown(dtype: DType) -> Interval:
     """Any value, NULL or NaN."""
-    return Interval(dtype, end(dtype, high=False), end(dtype, high=True), YES if dtype.kind in TEXT else NO, YES, YES, YES & (dtype.kind is Kind.FLOAT), NO)
+    return Interval(
+        dtype,
+        end(dtype, high=False),
+        end(dtype, high=True),
+        YES if dtype.kind in TEXT else NO,
+        YES,
+        YES,
+        YES & (dtype.kind is Kind.FLOAT),
+        NO,
+    )
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
@@ -86,7 +101,11 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
         low = np.where(use & (~seen | less(p.low, low)), p.low, low)
         high = np.where(use & (~seen | less(high, p.high)), p.high, high)
         seen, above = seen | use, above | (use & p.above)
-        nulls, nans, lost = nulls | (p.nulls & where), nans | (p.nans & where), lost | (p.lost & where)
+        nulls, nans, lost = (
+            nulls | (p.nulls & where),
+            nans | (p.nans & where),
+            lost | (p.lost & where),
+        )
     return Interval(dtype, low, high, above, seen, nulls, nans, lost)
 
 
@@ -101,7 +120,9 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         return f.interval(call, args)
     if f.monotone and not any(a.above.any() for a in args):
         return corners(call, f, args)
-    fits = functools.reduce(np.logical_and, (~a.above if f.monotone else a.single for a in args), YES)
+    fits = functools.reduce(
+        np.logical_and, (~a.above if f.monotone else a.single for a in args), YES
+    )
     return corners_where(fits, call, f, args)
 
 
@@ -120,7 +141,10 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     parts: list[Any] = []
     for name in ("low", "high", "above", "real", "nulls", "nans", "lost"):
         a, b = getattr(chosen, name), getattr(other, name)
-        out = np.array(np.broadcast_to(b, len(where)), lane_of(chosen.dtype) if name in ("low", "high") else np.bool_)
+        out = np.array(
+            np.broadcast_to(b, len(where)),
+            lane_of(chosen.dtype) if name in ("low", "high") else np.bool_,
+        )
         out[where] = a
         parts.append(out)
     return Interval(chosen.dtype, *parts)
@@ -175,17 +199,27 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
     # Nothing good lies between bad ends that saturate alike, nor in a box of one point.
-    barren = bad_seen & ~good & (policy != "keep") & (single | (saturates & np.asarray(low == high, np.bool_)))
+    barren = (
+        bad_seen
+        & ~good
+        & (policy != "keep")
+        & (single | (saturates & np.asarray(low == high, np.bool_)))
+    )
     if not saturates:
         wild = wild | bad_seen
     wild = wild & ~barren & ~single
     real = alive & (seen | wild) & ~barren
-    low, high = np.where(wild, end(call.dtype, high=False), low), np.where(wild, end(call.dtype, high=True), high)
+    low, high = (
+        np.where(wild, end(call.dtype, high=False), low),
+        np.where(wild, end(call.dtype, high=True), high),
+    )
     floating = call.dtype.kind is Kind.FLOAT
     above = wild if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     lost = lost | (bad_seen & alive) if policy in ("raise", "lost") else lost
-    return Interval(call.dtype, low, high, above, real, nulls, alive & (nan_seen | (wild & floating)), lost)
+    return Interval(
+        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (wild & floating)), lost
+    )
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
@@ -206,7 +240,9 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
         out = f.point(call, *data)
     values, bad = out if isinstance(out, tuple) else (out, NO)
     bad = np.asarray(bad)
-    assert bad is NO or f.policy(call) != "never" or not bad.any(), f"{call.name} has bad results, and does not say what they mean"
+    assert bad is NO or f.policy(call) != "never" or not bad.any(), (
+        f"{call.name} has bad results, and does not say what they mean"
+    )
     return np.asarray(values, lane_of(call.dtype)), bad > 0, bad == LOST
 
 

@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable
 
-WILDCARDS: Final = 2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
+WILDCARDS: Final = (
+    2_000  # tokens of a pattern; Arrow's regular expressions fail at some ten thousand
+)
 LONGEST: Final = 10_000  # characters of a pattern from its first wildcard on; each may cost nanoseconds a character of text
 
 
@@ -51,12 +53,18 @@ class Pattern:
         """The text of `%text` and `%text%`; None: the pattern is another."""
         inner = [text for wild, text in self.tokens if not wild]
         wild = tuple(wild for wild, _ in self.tokens)
-        return inner[0] if wild in ((True, False), (True, False, True)) and (True, "_") not in self.tokens else None
+        return (
+            inner[0]
+            if wild in ((True, False), (True, False, True)) and (True, "_") not in self.tokens
+            else None
+        )
 
     @property
     def regex(self) -> str:
         """A regular expression for a full match. Wildcards match line ends too."""
-        parts = ({"%": ".*", "_": "."}[text] if wild else re.escape(text) for wild, text in self.tokens)
+        parts = (
+            {"%": ".*", "_": "."}[text] if wild else re.escape(text) for wild, text in self.tokens
+        )
         return "(?s)" + "".join(parts)
 
 
@@ -100,7 +108,11 @@ def fits(pattern: Pattern, texts: pa.Array) -> pa.BooleanArray:
     if pattern.is_prefix:
         return pc.starts_with(texts, pattern=pattern.prefix)
     if (inner := pattern.inner) is not None:
-        return pc.ends_with(texts, pattern=inner) if len(pattern.tokens) == 2 else pc.match_substring(texts, pattern=inner)
+        return (
+            pc.ends_with(texts, pattern=inner)
+            if len(pattern.tokens) == 2
+            else pc.match_substring(texts, pattern=inner)
+        )
     return pc.match_substring_regex(texts, pattern=rf"\A{pattern.regex}\z")
 
 
@@ -113,10 +125,14 @@ def check_length(pattern: Pattern) -> None:
     if pattern.is_prefix:
         return
     if len(pattern.tokens) > WILDCARDS:
-        raise Incomparable(f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}")
+        raise Incomparable(
+            f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}"
+        )
     behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
     if behind > LONGEST:
-        raise Incomparable(f"LIKE with {behind:,} characters behind the prefix; expected at most {LONGEST:,}")
+        raise Incomparable(
+            f"LIKE with {behind:,} characters behind the prefix; expected at most {LONGEST:,}"
+        )
 
 
 def quoted(text: str) -> str:
@@ -152,4 +168,6 @@ def after_prefix(prefix: bytes) -> bytes | None:
     if not text:
         return None
     point = ord(text[-1]) + 1
-    return (text[:-1] + chr(0xE000 if point == 0xD800 else point)).encode()  # surrogates are not characters
+    return (
+        text[:-1] + chr(0xE000 if point == 0xD800 else point)
+    ).encode()  # surrogates are not characters

@@ -53,16 +53,22 @@ def literal_type(value: object) -> tuple[DType, object]:
             return ty.NULL, None
         case dt.datetime():
             dtype = ty.TIMESTAMP if value.tzinfo else ty.TIMESTAMP_NTZ
-            return _nanoseconds(dtype, ty.to_axis(value, dtype), getattr(value, "nanosecond", 0))  # pandas.Timestamp has them
+            return _nanoseconds(
+                dtype, ty.to_axis(value, dtype), getattr(value, "nanosecond", 0)
+            )  # pandas.Timestamp has them
         case dt.date():
             return ty.DATE, ty.to_axis(value, ty.DATE)
-        case str() if not any("\ud800" <= ch <= "\udfff" for ch in value):  # a lone surrogate is no character
+        case str() if not any(
+            "\ud800" <= ch <= "\udfff" for ch in value
+        ):  # a lone surrogate is no character
             return ty.STRING, ty.to_axis(value, ty.STRING)
         case bytes() | bytearray() | memoryview():
             return ty.BINARY, bytes(value)
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
-    raise TypeError(f"{value!r} ({type(value).__name__}) is not a literal; expected None, bool, int, float, Decimal, date, datetime, str or bytes")
+    raise TypeError(
+        f"{value!r} ({type(value).__name__}) is not a literal; expected None, bool, int, float, Decimal, date, datetime, str or bytes"
+    )
 
 
 def _datetime64(value: np.datetime64) -> tuple[DType, object]:
@@ -80,7 +86,11 @@ def _datetime64(value: np.datetime64) -> tuple[DType, object]:
 def _nanoseconds(dtype: DType, micros: int | float | bytes, rest: int) -> tuple[DType, object]:
     """A timestamp whose microseconds are not all of it: Spark's unit does where it is, as there `rest` is 0."""
     assert isinstance(micros, int)
-    return (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest) if rest else (dtype, micros)
+    return (
+        (DType(Kind.TIMESTAMP, unit="ns", zoned=dtype.zoned), micros * 1000 + rest)
+        if rest
+        else (dtype, micros)
+    )
 
 
 def to_float32(value: Fraction | int | float) -> float:
@@ -95,7 +105,11 @@ def to_float32(value: Fraction | int | float) -> float:
         if not np.isfinite(guess):
             return float(guess)
         exact = Fraction(value)
-        near = [guess, np.nextafter(guess, np.float32(-np.inf)), np.nextafter(guess, np.float32(np.inf))]
+        near = [
+            guess,
+            np.nextafter(guess, np.float32(-np.inf)),
+            np.nextafter(guess, np.float32(np.inf)),
+        ]
     near = [c for c in near if np.isfinite(c)]
     best = min(abs(Fraction(float(c)) - exact) for c in near)
     ties = [c for c in near if abs(Fraction(float(c)) - exact) == best]
@@ -120,10 +134,22 @@ def micros_to(micros: int | None, to: DType) -> int:
 
 
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
-_TIME = re.compile(r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII)
+_TIME = re.compile(
+    r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII
+)
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-NAMED = {"nan": math.nan, "infinity": math.inf, "+infinity": math.inf, "inf": math.inf, "+inf": math.inf, "-infinity": -math.inf, "-inf": -math.inf}
-_NUMBER = re.compile(r"([+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?)[dDfF]?", re.ASCII)
+NAMED = {
+    "nan": math.nan,
+    "infinity": math.inf,
+    "+infinity": math.inf,
+    "inf": math.inf,
+    "+inf": math.inf,
+    "-infinity": -math.inf,
+    "-inf": -math.inf,
+}
+_NUMBER = re.compile(
+    r"([+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?)[dDfF]?", re.ASCII
+)
 _DECIMAL = re.compile(r"[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -140,7 +166,9 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
             return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
         case Kind.DECIMAL if _DECIMAL.fullmatch(text):
             value: Fraction = Fraction(text) * 10**to.scale
-            digits = math.floor(abs(value) + Fraction(1, 2))  # half up; where it overflows, Spark raises or gives NULL
+            digits = math.floor(
+                abs(value) + Fraction(1, 2)
+            )  # half up; where it overflows, Spark raises or gives NULL
             if digits < 10**to.precision:
                 return digits if value > 0 else -digits
         case Kind.BOOL if text.lower() in ("true", "t", "yes", "y", "1"):
@@ -176,7 +204,11 @@ def _days(m: re.Match[str], plain: Incomparable) -> int:
     # The calendar repeats every 400 years, of 146,097 days.
     cycles, year = divmod(int(m[1]), 400)
     try:
-        days = dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1)).toordinal() - 719163 + 146_097 * (cycles - 5)
+        days = (
+            dt.date(2000 + year, int(m[2] or 1), int(m[3] or 1)).toordinal()
+            - 719163
+            + 146_097 * (cycles - 5)
+        )
     except ValueError:
         raise plain from None
     if int(m[1]) == 0 or days >= 2**31:

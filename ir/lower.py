@@ -95,10 +95,14 @@ class Program:
             lines.append(f"%{i} = {what}")
         numbers = {n: i for i, n, _ in self.steps()}
         names = ("can match", "can miss")
-        return "\n".join(lines + [f"{name}: %{numbers[r]}" for name, r in zip(names, self.roots, strict=False)])
+        return "\n".join(
+            lines + [f"{name}: %{numbers[r]}" for name, r in zip(names, self.roots, strict=False)]
+        )
 
 
-def lower(n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both: bool = True) -> Program:
+def lower(
+    n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both: bool = True
+) -> Program:
     """Lower a bound predicate.
 
     Args:
@@ -112,10 +116,17 @@ def lower(n: Node, guarantees: tuple[LiteralGuarantee, ...] | None = (), *, both
     rows = Node(Op.ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
-    held = [Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, g.values), dtype=g.dtype) for g in guarantees]
-    program = Program(_and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.U) if both else None)
+    held = [
+        Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, g.values), dtype=g.dtype)
+        for g in guarantees
+    ]
+    program = Program(
+        _and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.U) if both else None
+    )
     if _depth(program) > DEEPEST:
-        raise PredicateTooDeep("predicate is nested too deeply; expected at most 50 levels of AND and OR in turn")
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most 50 levels of AND and OR in turn"
+        )
     return program
 
 
@@ -153,7 +164,13 @@ def condition_of(n: Node, want: Want) -> Node:
             }[want]()
         case Op.IS_NULL if n.args[0].op not in TERMS:
             arg, can_be = n.args[0], want in (Want.T, Want.V)
-            return FALSE if want is Want.N else condition_of(arg, Want.N) if can_be else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
+            return (
+                FALSE
+                if want is Want.N
+                else condition_of(arg, Want.N)
+                if can_be
+                else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
+            )
     term = n.args[0]
     lost = (_slot(Op.LOST, term),) if term.op is Op.CALL else ()
     return _or(_test(n, want), *lost)
@@ -162,7 +179,13 @@ def condition_of(n: Node, want: Want) -> Node:
 def _test(n: Node, want: Want) -> Node:
     """A test on one column or call, whose rows are not lost."""
     if n.op is Op.IS_NULL:
-        return FALSE if want is Want.N else _slot(Op.NULLS, n.args[0]) if want in (Want.T, Want.V) else _some(n.args[0])
+        return (
+            FALSE
+            if want is Want.N
+            else _slot(Op.NULLS, n.args[0])
+            if want in (Want.T, Want.V)
+            else _some(n.args[0])
+        )
     match want:
         case Want.N:
             return _slot(Op.NULLS, n.args[0])
@@ -177,7 +200,10 @@ def _combine(n: Node, want: Want) -> Node:
     if want is Want.N:
         # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
         avoid = Want.V if n.op is Op.AND else Want.U
-        return _and(*(condition_of(a, avoid) for a in n.args), _or(*(condition_of(a, Want.N) for a in n.args)))
+        return _and(
+            *(condition_of(a, avoid) for a in n.args),
+            _or(*(condition_of(a, Want.N) for a in n.args)),
+        )
     all_must = want in ((Want.T, Want.V) if n.op is Op.AND else (Want.F, Want.U))
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
@@ -191,7 +217,11 @@ def _slot(op: Op, term: Node) -> Node:
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
     """What a provider says of a set; of calls it knows nothing."""
-    return Node(op, value=(column.value, values), dtype=column.dtype) if column.op is Op.COLUMN else TRUE
+    return (
+        Node(op, value=(column.value, values), dtype=column.dtype)
+        if column.op is Op.COLUMN
+        else TRUE
+    )
 
 
 def _some(column: Node) -> Node:
@@ -208,7 +238,12 @@ def _nans(column: Node) -> tuple[Node, ...]:
 def _leaf(n: Node, want: Want) -> Node:
     """can_true (T) or can_false (F) of a test on one column. NaN is greater than every number."""
     column = n.args[0]
-    low, high, real, nans = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.REAL, column), _nans(column)
+    low, high, real, nans = (
+        _slot(Op.MIN, column),
+        _slot(Op.MAX, column),
+        _slot(Op.REAL, column),
+        _nans(column),
+    )
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
@@ -220,24 +255,47 @@ def _leaf(n: Node, want: Want) -> Node:
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
-            below, above = _and(real, Node(Op.LT, (low, v))), _or(_and(real, Node(Op.GE, (high, v))), *nans)
+            below, above = (
+                _and(real, Node(Op.LT, (low, v))),
+                _or(_and(real, Node(Op.GE, (high, v))), *nans),
+            )
             return below if true is (n.op is Op.LT) else above
         case Op.LE | Op.GT:
             v = n.args[1]
-            below, above = _and(real, Node(Op.LE, (low, v))), _or(_and(real, Node(Op.GT, (high, v))), *nans)
+            below, above = (
+                _and(real, Node(Op.LE, (low, v))),
+                _or(_and(real, Node(Op.GT, (high, v))), *nans),
+            )
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
             # x = v can be true if v lies in [min, max]; false unless every value is v: min = v = max.
             v = n.args[1]
             if true:
-                return _and(real, Node(Op.LE, (low, v)), Node(Op.GE, (high, v)), _member(Op.HOLDS, column, (v.value,)))
-            apart = _and(real, _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))), _member(Op.OTHERS, column, (v.value,)))
+                return _and(
+                    real,
+                    Node(Op.LE, (low, v)),
+                    Node(Op.GE, (high, v)),
+                    _member(Op.HOLDS, column, (v.value,)),
+                )
+            apart = _and(
+                real,
+                _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
+                _member(Op.OTHERS, column, (v.value,)),
+            )
             return _or(apart, *nans)
         case Op.IN:
             assert isinstance(n.value, tuple)
             if true:
-                return _and(real, Node(Op.ANY_IN, (low, high), n.value, column.dtype), _member(Op.HOLDS, column, n.value))
-            apart = _and(real, Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype), _member(Op.OTHERS, column, n.value))
+                return _and(
+                    real,
+                    Node(Op.ANY_IN, (low, high), n.value, column.dtype),
+                    _member(Op.HOLDS, column, n.value),
+                )
+            apart = _and(
+                real,
+                Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
+                _member(Op.OTHERS, column, n.value),
+            )
             return _or(apart, *nans)
         case Op.WITHIN:
             first, last = n.args[1:]
@@ -261,7 +319,9 @@ def _prefix(n: Node, true: bool) -> Node:
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
         return _and(real, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
-    return _and(real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))])))
+    return _and(
+        real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
+    )
 
 
 def _and(*args: Node) -> Node:

@@ -82,11 +82,17 @@ def _together(n: Node, piece: Piece, term: Node) -> Node:
     if merged == n or (plain and len(_leaves(merged)) == len(leaves)):
         return n
     # Of the members of lists, providers and bloom filters may know more than bounds tell.
-    return Node(Op.BOTH, (n, merged)) if lists and term.op is Op.COLUMN and _lists(merged) != _lists(n) else merged
+    return (
+        Node(Op.BOTH, (n, merged))
+        if lists and term.op is Op.COLUMN and _lists(merged) != _lists(n)
+        else merged
+    )
 
 
 def _leaves(n: Node) -> list[Node]:
-    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE, Op.BOTH) or (n.op is Op.IS_NULL and n.args[0].op not in TERMS):
+    if n.op in (Op.AND, Op.OR, Op.NOT, Op.IS_TRUE, Op.BOTH) or (
+        n.op is Op.IS_NULL and n.args[0].op not in TERMS
+    ):
         return [leaf for a in n.args for leaf in _leaves(a)]
     return [n]
 
@@ -104,4 +110,10 @@ def _split(n: Node) -> Node:
     whole = found if found.op is Op.UNKNOWN else Node(Op.EQ, (found, TRUE))
     if not prefix:
         return whole
-    return Node(Op.AND, (Node(Op.LIKE, (subject, literal((quoted(prefix) + "%").encode(), ty.STRING)), "\\"), whole))
+    return Node(
+        Op.AND,
+        (
+            Node(Op.LIKE, (subject, literal((quoted(prefix) + "%").encode(), ty.STRING)), "\\"),
+            whole,
+        ),
+    )

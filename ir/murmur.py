@@ -58,13 +58,20 @@ def hash_bytes(values: pa.Array) -> Hashes:
     ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + n + 1]
     starts, sizes = ends[:-1], np.diff(ends)
     # Three bytes more, so that the last word of a tail can be read whole.
-    data = np.concatenate([np.frombuffer(raw, np.uint8)[: ends[-1]] if raw is not None else np.zeros(0, np.uint8), np.zeros(3, np.uint8)])
+    data = np.concatenate(
+        [
+            np.frombuffer(raw, np.uint8)[: ends[-1]] if raw is not None else np.zeros(0, np.uint8),
+            np.zeros(3, np.uint8),
+        ]
+    )
     words = sizes // 4
     for k in range(int(words.max())):
         rows = np.flatnonzero(words > k)
         h[rows] = _mix(h[rows], _word(data, starts[rows] + 4 * k))
     rows = np.flatnonzero(sizes % 4)
-    tail = _word(data, starts[rows] + 4 * words[rows]) & ((np.uint32(1) << (8 * (sizes[rows] % 4)).astype(np.uint32)) - np.uint32(1))
+    tail = _word(data, starts[rows] + 4 * words[rows]) & (
+        (np.uint32(1) << (8 * (sizes[rows] % 4)).astype(np.uint32)) - np.uint32(1)
+    )
     h[rows] ^= _scramble(tail)
     return _finish(h, sizes.astype(np.uint32))
 

@@ -58,7 +58,9 @@ class Op(enum.Enum):
 
     # Tests of a program.
     ANY_IN = "any in"  # min, max; value: sorted values. Some value lies in [min, max]
-    NOT_ALL_IN = "not all in"  # min, max; value: sorted values. Something in [min, max] is not among them
+    NOT_ALL_IN = (
+        "not all in"  # min, max; value: sorted values. Something in [min, max] is not among them
+    )
 
     # Inputs of a kernel; value: the position among the kernel's arguments.
     ARRAY = "array"
@@ -199,7 +201,10 @@ def sql_path(path: Path) -> str:
         >>> sql_path(("a", "é", "from"))
         'a.`é`.`from`'
     """
-    return ".".join(p if p.isascii() and p.isidentifier() and p.lower() not in WORDS else quoted_name(p) for p in path)
+    return ".".join(
+        p if p.isascii() and p.isidentifier() and p.lower() not in WORDS else quoted_name(p)
+        for p in path
+    )
 
 
 def quoted_name(name: str) -> str:

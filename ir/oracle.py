@@ -58,11 +58,15 @@ def column_facts(
         row_count = container_rows
     if row_count is not None and row_count < 0:
         row_count = None
-    if null_count is not None and (null_count < 0 or (row_count is not None and null_count > row_count)):
+    if null_count is not None and (
+        null_count < 0 or (row_count is not None and null_count > row_count)
+    ):
         null_count = None
     floating = dtype.kind is Kind.FLOAT
     others = None if row_count is None else row_count - (null_count or 0)
-    if nan_count is not None and (not floating or nan_count < 0 or (others is not None and nan_count > others)):
+    if nan_count is not None and (
+        not floating or nan_count < 0 or (others is not None and nan_count > others)
+    ):
         nan_count = None
     low, high = (None if isinstance(b, float) and math.isnan(b) else b for b in (low, high))
     if low is not None and high is not None and low > high:  # type: ignore[operator]
@@ -76,7 +80,11 @@ def column_facts(
         # The column has no values here; in rows that exist all the same, it is NULL.
         return ColumnFacts(low, high, False, True, False)
     all_null = null_count is not None and null_count == row_count
-    all_nan = row_count is not None and nan_count is not None and (null_count or 0) + nan_count == row_count
+    all_nan = (
+        row_count is not None
+        and nan_count is not None
+        and (null_count or 0) + nan_count == row_count
+    )
     may_hold_null = nullable if null_count is None else null_count > 0
     if all_nan and nan_count == row_count:
         may_hold_null = False
@@ -98,7 +106,9 @@ def outcomes(n: Node, facts: Mapping[Path | Node, ColumnFacts]) -> frozenset[Out
             combine = _sql_and if n.op is Op.AND else _sql_or
             result = outcomes(n.args[0], facts)
             for a in n.args[1:]:
-                result = frozenset(itertools.starmap(combine, itertools.product(result, outcomes(a, facts))))
+                result = frozenset(
+                    itertools.starmap(combine, itertools.product(result, outcomes(a, facts)))
+                )
             return result
         case Op.BOTH:
             return outcomes(n.args[0], facts) & outcomes(n.args[1], facts)
@@ -115,7 +125,9 @@ def key_of(term: Node) -> Path | Node:
     return term.value if term.op is Op.COLUMN else term  # type: ignore[return-value]
 
 
-def verdict(n: Node, facts: Mapping[Path | Node, ColumnFacts], container_rows: int | None = None) -> Verdict:
+def verdict(
+    n: Node, facts: Mapping[Path | Node, ColumnFacts], container_rows: int | None = None
+) -> Verdict:
     """The verdict of a bound predicate on one container.
 
     Args:
@@ -205,7 +217,9 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
             return _pair(bool(within) and held is not False, not covered and held is not True)
         case Op.WITHIN:
             last = n.args[2].value
-            return _pair(reaches(v, False) and starts(last, False), starts(v, True) or reaches(last, True))
+            return _pair(
+                reaches(v, False) and starts(last, False), starts(v, True) or reaches(last, True)
+            )
         case Op.LIKE:
             pattern = pattern_of(n)
             prefix = pattern.prefix.encode()

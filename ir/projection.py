@@ -81,7 +81,9 @@ def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusi
     try:
         return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
     except RecursionError:
-        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
 
 
 Leaf = Callable[[Node, Wanted], Node]
@@ -103,7 +105,9 @@ def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
         case Op.AND:
             return _conjunction(wanted, lambda of: [_walk(a, of, leaf) for a in n.args])
         case Op.OR:
-            return _conjunction(_swapped(wanted), lambda of: [_walk(a, _swapped(of), leaf) for a in n.args])
+            return _conjunction(
+                _swapped(wanted), lambda of: [_walk(a, _swapped(of), leaf) for a in n.args]
+            )
     return leaf(n, wanted)
 
 
@@ -123,7 +127,9 @@ def _swapped(wanted: Wanted) -> Wanted:
 
 def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
     """What an input must be for a test of it, which is never NULL, to be among the wanted outcomes."""
-    return (if_true if True in wanted else frozenset()) | (if_false if False in wanted else frozenset())
+    return (if_true if True in wanted else frozenset()) | (
+        if_false if False in wanted else frozenset()
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -146,14 +152,22 @@ def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: b
     def moved(a: Node) -> Node:
         if a.op is Op.COLUMN and isinstance(a.value, tuple) and a.dtype is not None:
             f = sources.get(a.value)
-            return Node(a.op, value=(f.name,), dtype=a.dtype) if f is not None and f.transform.exact(a.dtype) else missing
+            return (
+                Node(a.op, value=(f.name,), dtype=a.dtype)
+                if f is not None and f.transform.exact(a.dtype)
+                else missing
+            )
         return Node(a.op, tuple(map(moved, a.args)), a.value, a.dtype)
 
     missing = Node(Op.UNKNOWN)
     same = moved(n)
     if any(a is missing for a in same.walk()):
         return FALSE if strict else TRUE
-    tests = {True: Node(Op.IS_TRUE, (same,)), False: Node(Op.IS_TRUE, (Node(Op.NOT, (same,)),)), None: Node(Op.IS_NULL, (same,))}
+    tests = {
+        True: Node(Op.IS_TRUE, (same,)),
+        False: Node(Op.IS_TRUE, (Node(Op.NOT, (same,)),)),
+        None: Node(Op.IS_NULL, (same,)),
+    }
     return Node(Op.OR, tuple(tests[o] for o in (True, False, None) if o in wanted))
 
 
@@ -169,14 +183,26 @@ def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node
     null = Node(Op.IS_NULL, (column,))
     real = Node(Op.NOT, (null,))
     if n.op is Op.IS_NULL:  # never NULL itself
-        return TRUE if wanted >= NOT_NULL else null if True in wanted else real if False in wanted else FALSE
+        return (
+            TRUE
+            if wanted >= NOT_NULL
+            else null
+            if True in wanted
+            else real
+            if False in wanted
+            else FALSE
+        )
     parts = [null] if None in wanted else []
     if wanted >= NOT_NULL:
         parts.append(real)
     elif True in wanted or False in wanted:
         outcome = True in wanted
         # Every row with a value has the outcome where none can have the other.
-        found = negated(some(n, not outcome, field.transform, column)) if strict else some(n, outcome, field.transform, column)
+        found = (
+            negated(some(n, not outcome, field.transform, column))
+            if strict
+            else some(n, outcome, field.transform, column)
+        )
         parts.append(_plain(found, real))
     return Node(Op.OR, tuple(parts))
 

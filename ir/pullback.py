@@ -42,7 +42,10 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
         case Kind.FLOAT, Kind.FLOAT, float():
             return Span(value, value) if column.bits == to.bits else _float32_span(value)
         case Kind.DATE, Kind.TIMESTAMP, int():
-            micros = -(-value * 10**6 // ty.PER_SECOND[to.unit]), value * 10**6 // ty.PER_SECOND[to.unit]
+            micros = (
+                -(-value * 10**6 // ty.PER_SECOND[to.unit]),
+                value * 10**6 // ty.PER_SECOND[to.unit],
+            )
             local = [_local(m, session) if to.zoned else m for m in micros]
             return _clamp(column, -(-local[0] // DAY), local[1] // DAY)
         case Kind.TIMESTAMP, Kind.TIMESTAMP, int():
@@ -67,7 +70,9 @@ def _local(instant: int, session: Session) -> int:
 def _clamp(column: DType, low: int, high: int) -> Span:
     least, most = column.lowest, column.highest
     assert isinstance(least, int) and isinstance(most, int)
-    return Span(max(low, least) if low <= most else None, min(high, most) if high >= least else None)
+    return Span(
+        max(low, least) if low <= most else None, min(high, most) if high >= least else None
+    )
 
 
 def _search(column: DType, value: float, cast: Callable[[int], float]) -> Span:

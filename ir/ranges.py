@@ -97,7 +97,9 @@ def piece_of(n: Node) -> Piece | None:
             return Piece(union((_start(m, dtype), after(m, dtype)) for m in n.value), False)
         case Op.LIKE:
             prefix = pattern_of(n).prefix.encode()
-            return Piece(((_start(prefix, dtype), after_prefix(prefix) if prefix else None),), False)
+            return Piece(
+                ((_start(prefix, dtype), after_prefix(prefix) if prefix else None),), False
+            )
     raise AssertionError(n.op)
 
 
@@ -108,7 +110,9 @@ def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """The ranges joined where they overlap or touch."""
     out: list[list[Any]] = []
-    for low, high in sorted(ranges, key=lambda r: (r[0] is not None, r[0] if r[0] is not None else 0)):
+    for low, high in sorted(
+        ranges, key=lambda r: (r[0] is not None, r[0] if r[0] is not None else 0)
+    ):
         if out and (out[-1][1] is None or (low is None or low <= out[-1][1])):
             if out[-1][1] is not None and (high is None or high > out[-1][1]):
                 out[-1][1] = high
@@ -166,7 +170,11 @@ def written(p: Piece, term: Node, members: int) -> Node:
     if p.null is None:
         return values
     # TRUE where NULL: it is not FALSE. OR with a null test says the same, and takes the two for independent.
-    return Node(Op.IS_TRUE, (values,)) if not p.null else Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
+    return (
+        Node(Op.IS_TRUE, (values,))
+        if not p.null
+        else Node(Op.NOT, (Node(Op.IS_TRUE, (Node(Op.NOT, (values,)),)),))
+    )
 
 
 def _values(p: Piece, term: Node, members: int) -> Node:
@@ -182,7 +190,9 @@ def _values(p: Piece, term: Node, members: int) -> Node:
     if (listed := _listed(p.ranges, dtype, members)) is not None and (not nan or len(listed) > FEW):
         found = is_in(term, listed)
         return Node(Op.OR, (found, is_nan)) if nan else found
-    if (listed := _listed(complement(p.ranges), dtype, members)) is not None and (nan or not has_nan or len(listed) > FEW):
+    if (listed := _listed(complement(p.ranges), dtype, members)) is not None and (
+        nan or not has_nan or len(listed) > FEW
+    ):
         others = Node(Op.NOT, (is_in(term, listed),))
         return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
     if nan and (len(p.ranges) > 1 or p.ranges[0][1] is not None):
@@ -215,15 +225,31 @@ def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
     """A range as a test; `nan`: it may take NaN along, which lies above every number."""
     dtype = term.dtype
     ends: list[Node] = []
-    if dtype is not None and dtype.kind is Kind.FLOAT and low is not None and (high is not None or not nan):
+    if (
+        dtype is not None
+        and dtype.kind is Kind.FLOAT
+        and low is not None
+        and (high is not None or not nan)
+    ):
         # Two tests would be taken for independent, and NaN passes the first of them.
         last = math.inf if high is None else _before(high, dtype)
-        return is_in(term, [low]) if low == last else Node(Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last))))
+        return (
+            is_in(term, [low])
+            if low == last
+            else Node(
+                Op.WITHIN, (term, *(Node(Op.LITERAL, value=v, dtype=dtype) for v in (low, last)))
+            )
+        )
     if low is not None:
         if high is not None and dtype is not None and after(low, dtype) == high:
             return is_in(term, [low])
         ends.append(Node(Op.GE, (term, Node(Op.LITERAL, value=low, dtype=dtype))))
     if high is not None:
         whole = isinstance(high, int)
-        ends.append(Node(Op.LE if whole else Op.LT, (term, Node(Op.LITERAL, value=high - 1 if whole else high, dtype=dtype))))
+        ends.append(
+            Node(
+                Op.LE if whole else Op.LT,
+                (term, Node(Op.LITERAL, value=high - 1 if whole else high, dtype=dtype)),
+            )
+        )
     return ends[0] if len(ends) == 1 else Node(Op.AND, tuple(ends))

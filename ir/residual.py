@@ -19,11 +19,19 @@ from skipstone.ir.session import Incomparable
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
 
-COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {Op.LT: operator.lt, Op.LE: operator.le, Op.GT: operator.gt, Op.GE: operator.ge, Op.EQ: operator.eq}
+COMPARE: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+    Op.EQ: operator.eq,
+}
 PROOFS: Final = ((IS_TRUE, TRUE), (IS_FALSE, FALSE), (IS_NULL, NULL))
 
 
-def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[str, object]) -> Node:
+def residual(
+    bound: Node, fields: Sequence[PartitionField], partition: Mapping[str, object]
+) -> Node:
     """A predicate that has, on every row of a partition, the outcome of `bound`: TRUE, FALSE or NULL.
 
     Args:
@@ -54,7 +62,9 @@ def residual(bound: Node, fields: Sequence[PartitionField], partition: Mapping[s
     try:
         return check_bound(simplify(_left(bound, known, row)))
     except RecursionError:
-        raise PredicateTooDeep("predicate is nested too deeply; expected at most a few hundred levels") from None
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
 
 
 def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
@@ -62,7 +72,14 @@ def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object
         if n.args[0].op is Op.CALL:
             return n
         try:
-            return next((fact for wanted, fact in PROOFS if outcome(told(n, wanted, fields, True), row) is True), n)
+            return next(
+                (
+                    fact
+                    for wanted, fact in PROOFS
+                    if outcome(told(n, wanted, fields, True), row) is True
+                ),
+                n,
+            )
         except Incomparable:
             return n
     return Node(n.op, tuple(_left(a, fields, row) for a in n.args), n.value, n.dtype)

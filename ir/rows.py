@@ -99,7 +99,9 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             parts = [judge(a, batch, cache) for a in n.args]
             trues, falses = [p.true for p in parts], [p.false for p in parts]
             every, some = np.logical_and.reduce, np.logical_or.reduce
-            true, false = (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
+            true, false = (
+                (every(trues), some(falses)) if n.op is Op.AND else (some(trues), every(falses))
+            )
             # What another input decides need not be computed, so no order of them matters.
             lost = some([p.lost for p in parts]) & ~(false if n.op is Op.AND else true)
             return Truth(true & ~lost, false & ~lost, lost)
@@ -160,7 +162,9 @@ def column_at(batch: pa.RecordBatch, path: Path) -> pa.Array:
         for name in path[1:]:
             values = pc.struct_field(values, name)
     except (KeyError, pa.ArrowInvalid) as e:
-        raise KeyError(f"the rows lack the column {show_path(path)}; they have {', '.join(batch.schema.names)}") from e
+        raise KeyError(
+            f"the rows lack the column {show_path(path)}; they have {', '.join(batch.schema.names)}"
+        ) from e
     values = plain(values)
     # Arrow has no LIKE or IN for views, no `<` for binary of a fixed size and no IN for short decimals (pyarrow 26).
     match from_arrow(values.type):
@@ -209,8 +213,17 @@ def _is_in(members: tuple[object, ...], values: pa.Array) -> Mask:
     if dtype.kind is Kind.FLOAT:
         floats = np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
         return np.isin(floats, np.asarray(members, floats.dtype))
-    storage = {Kind.DATE: pa.int32(), Kind.TIMESTAMP: pa.int64(), Kind.STRING: pa.large_binary(), Kind.BINARY: pa.large_binary()}.get(dtype.kind)
-    wanted = pa.array(members, storage).cast(values.type) if storage else pa.array([to_python(m, dtype) for m in members], values.type)
+    storage = {
+        Kind.DATE: pa.int32(),
+        Kind.TIMESTAMP: pa.int64(),
+        Kind.STRING: pa.large_binary(),
+        Kind.BINARY: pa.large_binary(),
+    }.get(dtype.kind)
+    wanted = (
+        pa.array(members, storage).cast(values.type)
+        if storage
+        else pa.array([to_python(m, dtype) for m in members], values.type)
+    )
     return _mask(pc.is_in(values, value_set=wanted))
 
 

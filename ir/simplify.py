@@ -88,7 +88,11 @@ def equalities_to_in(n: Node) -> Node | None:
     for a in n.args:
         if a.op in (Op.EQ, Op.IN):
             sets.setdefault(a.args[0], []).append(a)
-    merged = {c: is_in(c, [v for a in tests for v in _members(a)]) for c, tests in sets.items() if len(tests) > 1}
+    merged = {
+        c: is_in(c, [v for a in tests for v in _members(a)])
+        for c, tests in sets.items()
+        if len(tests) > 1
+    }
     if not merged:
         return None
     tests = (merged.get(a.args[0], a) if a.op in (Op.EQ, Op.IN) else a for a in n.args)

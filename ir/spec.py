@@ -29,13 +29,23 @@ def check_program(root: Node) -> Node:
     """Check one root of a program and return it."""
     for node in root.walk():
         if node.op in (Op.AND, Op.OR):
-            _require(len(node.args) > 1 and all(_is_condition(a) for a in node.args), node, "program")
+            _require(
+                len(node.args) > 1 and all(_is_condition(a) for a in node.args), node, "program"
+            )
         elif node.op in FLAGS:
-            _require(not node.args and (node.op is Op.ROWS or isinstance(node.value, tuple | Node)), node, "program")
+            _require(
+                not node.args and (node.op is Op.ROWS or isinstance(node.value, tuple | Node)),
+                node,
+                "program",
+            )
         elif node.op in COMPARISONS:
             slot, lit = node.args
             side = Op.MIN if node.op in (Op.LT, Op.LE) else Op.MAX
-            _require(slot.op is side and lit.op is Op.LITERAL and lit.dtype == slot.dtype, node, "program")
+            _require(
+                slot.op is side and lit.op is Op.LITERAL and lit.dtype == slot.dtype,
+                node,
+                "program",
+            )
         elif node.op in (Op.ANY_IN, Op.NOT_ALL_IN):
             ok = [a.op for a in node.args] == [Op.MIN, Op.MAX] and isinstance(node.value, tuple)
             _require(ok and _ascends(node.value), node, "program")
@@ -72,7 +82,11 @@ def _bound_ok(n: Node) -> bool:
     if n.op not in LEAVES or not n.args:
         return False
     column = n.args[0]
-    if column.op not in TERMS or not isinstance(column.value, tuple) or not isinstance(column.dtype, DType):
+    if (
+        column.op not in TERMS
+        or not isinstance(column.value, tuple)
+        or not isinstance(column.dtype, DType)
+    ):
         return False
     match n.op:
         case Op.DEFINED | Op.NAN:
@@ -80,7 +94,12 @@ def _bound_ok(n: Node) -> bool:
         case Op.IN:
             return column.dtype.ordered and isinstance(n.value, tuple) and len(n.value) > 1
     lit = n.args[1]
-    fits = lit.op is Op.LITERAL and lit.dtype == column.dtype and lit.value is not None and lit.value == lit.value
+    fits = (
+        lit.op is Op.LITERAL
+        and lit.dtype == column.dtype
+        and lit.value is not None
+        and lit.value == lit.value
+    )
     return fits and (n.op is not Op.LIKE or column.dtype == ty.STRING)
 
 

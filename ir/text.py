@@ -41,9 +41,15 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"DATE '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
-        case Kind.TIMESTAMP, int() if dtype.unit == "ns":  # all of its range lies within Python's years
+        case Kind.TIMESTAMP, int() if (
+            dtype.unit == "ns"
+        ):  # all of its range lies within Python's years
             shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")  # type: ignore[operator]
-            return shown + ("" if "." in shown else ".000000") + f"{value % 1000:03d}{'+00:00' if dtype.zoned else ''}'"  # type: ignore[operator]
+            return (
+                shown
+                + ("" if "." in shown else ".000000")
+                + f"{value % 1000:03d}{'+00:00' if dtype.zoned else ''}'"
+            )  # type: ignore[operator]
         case _, v:
             return str(v)
 
@@ -53,7 +59,15 @@ def show(n: Node) -> str:
     return _show(n, 0)
 
 
-_INFIX: Final = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">=", Op.EQ: "=", Op.NE: "<>", Op.SAME: "<=>"}
+_INFIX: Final = {
+    Op.LT: "<",
+    Op.LE: "<=",
+    Op.GT: ">",
+    Op.GE: ">=",
+    Op.EQ: "=",
+    Op.NE: "<>",
+    Op.SAME: "<=>",
+}
 
 
 def _show(n: Node, tight: int) -> str:
@@ -111,13 +125,25 @@ def _show(n: Node, tight: int) -> str:
     return f"({text})" if tight > 1 else text
 
 
-_SIGNS: Final = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "div": "div"} | {s: s for s in "+-*/%&|^"}
+_SIGNS: Final = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "remainder": "%",
+    "div": "div",
+} | {s: s for s in "+-*/%&|^"}
 
 
 def _is_flag(n: Node) -> bool:
     """A BOOLEAN call as a condition: it stands for itself."""
     call, lit = n.args
-    return call.op is Op.CALL and lit.dtype is not None and lit.dtype.kind is Kind.BOOL and lit.value == 1
+    return (
+        call.op is Op.CALL
+        and lit.dtype is not None
+        and lit.dtype.kind is Kind.BOOL
+        and lit.value == 1
+    )
 
 
 def _call(n: Node, tight: int) -> str:
@@ -136,7 +162,10 @@ def _call(n: Node, tight: int) -> str:
         text = f"{_show(n.args[0], 2)} {word} {_show(n.args[1], 2)}{clause}"
         return f"({text})" if tight > 1 else text
     if name == "case":
-        arms = "".join(f" WHEN {_show(c, 0)} THEN {_show(v, 0)}" for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False))
+        arms = "".join(
+            f" WHEN {_show(c, 0)} THEN {_show(v, 0)}"
+            for c, v in zip(n.args[:-1:2], n.args[1::2], strict=False)
+        )
         return f"CASE{arms} ELSE {_show(n.args[-1], 0)} END"
     return f"{str(name).partition('@')[0]}({', '.join(_show(a, 0) for a in n.args)})"
 
@@ -178,7 +207,13 @@ def _plain(n: Node) -> Node:
 
 def _rewrite(n: Node, tight: bool) -> str:
     # Statistics of a call are named by its text.
-    path: Path = n.value if isinstance(n.value, tuple) else (show(n.value),) if isinstance(n.value, Node) else ()
+    path: Path = (
+        n.value
+        if isinstance(n.value, tuple)
+        else (show(n.value),)
+        if isinstance(n.value, Node)
+        else ()
+    )
     match n.op:
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
@@ -187,7 +222,9 @@ def _rewrite(n: Node, tight: bool) -> str:
         case Op.NULLS:
             return f"{column_name(path, 'null_count')} > 0"
         case Op.NANS:
-            nulls, nans, rows = (column_name(path, s) for s in ("null_count", "nan_count", "row_count"))
+            nulls, nans, rows = (
+                column_name(path, s) for s in ("null_count", "nan_count", "row_count")
+            )
             return f"CASE WHEN {nulls} = {rows} THEN false ELSE {nans} > 0 END"
         case Op.REAL:
             return f"CASE WHEN {_all_null(n)} THEN false ELSE true END"

@@ -62,12 +62,18 @@ class Transform:
         """Whether the specification defines the transform for a column's type. `void` is defined for all, and says nothing."""
         if self.name in ("identity", "void"):
             return not self.width
-        return source.kind in SOURCES.get(self.name, ()) and (self.width > 0) == (self.name in ("bucket", "truncate"))
+        return source.kind in SOURCES.get(self.name, ()) and (self.width > 0) == (
+            self.name in ("bucket", "truncate")
+        )
 
     def exact(self, source: DType) -> bool:
         """Whether a partition's value is the value of each of its rows."""
         days = self.name == "day" and source.kind is Kind.DATE
-        return self.supports(source) and (self.name == "identity" or days or (self.name == "truncate" and self.width == 1 and source.kind not in TEXT))
+        return self.supports(source) and (
+            self.name == "identity"
+            or days
+            or (self.name == "truncate" and self.width == 1 and source.kind not in TEXT)
+        )
 
     def result_type(self, source: DType) -> DType:
         """The type of partition values.
@@ -80,7 +86,11 @@ class Transform:
         if self.name == "day":
             return DATE
         if self.name in ("identity", "truncate", "void"):
-            return INT32 if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32 else source
+            return (
+                INT32
+                if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32
+                else source
+            )
         return INT32
 
     def apply(self, values: Any, source: DType) -> Any:
@@ -106,7 +116,9 @@ class Transform:
             [0, -1, 636]
         """
         if not self.supports(source):
-            raise UnsupportedForm(f"the partition transform {str(self)!r} of {source} is not known; expected one that Iceberg's specification defines")
+            raise UnsupportedForm(
+                f"the partition transform {str(self)!r} of {source} is not known; expected one that Iceberg's specification defines"
+            )
         if self.name == "identity":
             return values
         if self.name == "void":
@@ -116,11 +128,15 @@ class Transform:
         if source.kind in TEXT:
             if source.kind is Kind.BINARY:
                 return pc.binary_slice(values, 0, self.width)
-            return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, self.width).cast(pa.large_binary())
+            return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, self.width).cast(
+                pa.large_binary()
+            )
         result = self.result_type(source)
         numbers = np.asarray(values)
         with np.errstate(over="ignore"):
-            steps = self.floor(numbers if numbers.dtype == object else numbers.astype(np.int64), source)
+            steps = self.floor(
+                numbers if numbers.dtype == object else numbers.astype(np.int64), source
+            )
         return steps if steps.dtype == object else steps.astype(result.lane)
 
     def floor(self, v: Any, source: DType) -> Any:
@@ -146,7 +162,9 @@ class Transform:
             return pa.array(buckets, mask=np.asarray(values.is_null()))
         numbers = np.asarray(values)
         if source.kind is Kind.DECIMAL:
-            return self._modulo(hash_bytes(pa.array(map(_twos_complement, numbers.tolist()), pa.large_binary())))
+            return self._modulo(
+                hash_bytes(pa.array(map(_twos_complement, numbers.tolist()), pa.large_binary()))
+            )
         longs = numbers.astype(np.int64)
         if source.kind is Kind.TIMESTAMP:
             # Nanoseconds hash as the microseconds they lie in.

@@ -61,14 +61,28 @@ class DType:
 
     def __post_init__(self) -> None:
         # Kept: every member of an IN list carries its type, and is hashed with it.
-        object.__setattr__(self, "_hash", hash((self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)))
+        object.__setattr__(
+            self,
+            "_hash",
+            hash(
+                (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
+            ),
+        )
 
     def __hash__(self) -> int:
         return self._hash
 
     # Hashes of strings and enums differ between processes, so a pickled type makes its own.
     def __reduce__(self) -> tuple[type[DType], tuple[object, ...]]:
-        return DType, (self.kind, self.bits, self.precision, self.scale, self.unit, self.zoned, self.name)
+        return DType, (
+            self.kind,
+            self.bits,
+            self.precision,
+            self.scale,
+            self.unit,
+            self.zoned,
+            self.name,
+        )
 
     def __str__(self) -> str:
         match self.kind:
@@ -100,7 +114,9 @@ class DType:
     @property
     def coded(self) -> bool:
         """Whether values are wider than a machine word, so that kernels see order-preserving codes."""
-        return self.kind in (Kind.STRING, Kind.BINARY) or (self.kind is Kind.DECIMAL and self.precision > 18)
+        return self.kind in (Kind.STRING, Kind.BINARY) or (
+            self.kind is Kind.DECIMAL and self.precision > 18
+        )
 
     @property
     def lane(self) -> str:
@@ -178,10 +194,16 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
         'STRING'
     """
-    while pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t) or isinstance(t, pa.BaseExtensionType):
+    while (
+        pa.types.is_dictionary(t)
+        or pa.types.is_run_end_encoded(t)
+        or isinstance(t, pa.BaseExtensionType)
+    ):
         t = t.storage_type if isinstance(t, pa.BaseExtensionType) else t.value_type
     if _is_text(t):
-        collation = next((metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY")
+        collation = next(
+            (metadata[k] for k in COLLATION_KEYS if metadata and k in metadata), b"UTF8_BINARY"
+        )
         # A collated string is not ordered by its bytes, so its bounds say nothing that bytes can check.
         return STRING if collation == b"UTF8_BINARY" else DType(Kind.OTHER, name="collated string")
     if pa.types.is_boolean(t):
@@ -196,7 +218,12 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         return DATE
     if pa.types.is_timestamp(t):
         return DType(Kind.TIMESTAMP, unit=t.unit, zoned=t.tz is not None)
-    if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or pa.types.is_fixed_size_binary(t):
+    if (
+        pa.types.is_binary(t)
+        or pa.types.is_large_binary(t)
+        or pa.types.is_binary_view(t)
+        or pa.types.is_fixed_size_binary(t)
+    ):
         return BINARY
     if pa.types.is_null(t):
         return NULL
@@ -283,7 +310,9 @@ def to_axis(value: object, dtype: DType) -> int | float | bytes:
             if rest == 0:
                 return ticks
         case Kind.STRING, str():
-            return value.encode()  # a lone surrogate is no character: UnicodeEncodeError, a ValueError
+            return (
+                value.encode()
+            )  # a lone surrogate is no character: UnicodeEncodeError, a ValueError
         case Kind.BINARY, bytes() | bytearray() | memoryview():
             return bytes(value)
     raise ValueError(f"{value!r} is not a value of {dtype}")

@@ -51,7 +51,11 @@ def lane_of(dtype: DType) -> np.dtype[Any]:
     """The NumPy type of axis values."""
     if dtype.kind is Kind.FLOAT:
         return np.dtype(dtype.lane)
-    wide = dtype.kind in TEXT or (dtype.kind is Kind.DECIMAL and dtype.precision > 18) or dtype == DType(Kind.UINT, bits=64)
+    wide = (
+        dtype.kind in TEXT
+        or (dtype.kind is Kind.DECIMAL and dtype.precision > 18)
+        or dtype == DType(Kind.UINT, bits=64)
+    )
     return np.dtype(object if wide else np.int64)
 
 
@@ -82,7 +86,13 @@ def malformed(texts: pa.Array) -> Mask:
         texts.validate(full=True)
         return np.zeros(len(texts), np.bool_)
     except pa.ArrowInvalid:
-        return np.array([_is_malformed(raw) for raw in texts.cast(pa.large_string()).view(pa.large_binary()).to_pylist()], np.bool_)
+        return np.array(
+            [
+                _is_malformed(raw)
+                for raw in texts.cast(pa.large_string()).view(pa.large_binary()).to_pylist()
+            ],
+            np.bool_,
+        )
 
 
 def _is_malformed(raw: bytes | None) -> bool:
@@ -95,13 +105,19 @@ def _is_malformed(raw: bytes | None) -> bool:
 def _data(array: pa.Array, dtype: DType) -> Data:
     match dtype.kind:
         case Kind.STRING | Kind.BINARY:
-            raw = array.cast(pa.large_string()).view(pa.large_binary()) if dtype.kind is Kind.STRING else array.cast(pa.large_binary())
+            raw = (
+                array.cast(pa.large_string()).view(pa.large_binary())
+                if dtype.kind is Kind.STRING
+                else array.cast(pa.large_binary())
+            )
             return np.asarray(raw.fill_null(b"").to_numpy(zero_copy_only=False), object)
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
             if dtype.precision <= 18:
                 return words[:, 0].astype(np.int64)
-            return np.asarray(words[:, 1].astype(np.int64).astype(object) * 2**64 + words[:, 0].astype(object))
+            return np.asarray(
+                words[:, 1].astype(np.int64).astype(object) * 2**64 + words[:, 0].astype(object)
+            )
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
         case Kind.TIMESTAMP:
@@ -119,7 +135,11 @@ def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
     if data is not None and len(array):
         words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
     if array.null_count:
-        words = np.where(np.asarray(array.is_valid().to_numpy(zero_copy_only=False))[:, None], words, np.uint64(0))
+        words = np.where(
+            np.asarray(array.is_valid().to_numpy(zero_copy_only=False))[:, None],
+            words,
+            np.uint64(0),
+        )
     return words
 
 
@@ -132,16 +152,23 @@ def to_array(values: Values, n: int) -> pa.Array:
             raw = pa.array(data, pa.large_binary(), mask=mask)
             return raw.cast(pa.large_string()) if dtype.kind is Kind.STRING else raw
         case Kind.DECIMAL:
-            digits = [None if m else decimal.Decimal(int(v)).scaleb(-dtype.scale, ty.EXACT) for v, m in zip(data, mask, strict=True)]
+            digits = [
+                None if m else decimal.Decimal(int(v)).scaleb(-dtype.scale, ty.EXACT)
+                for v, m in zip(data, mask, strict=True)
+            ]
             return pa.array(digits, pa.decimal128(dtype.precision, dtype.scale))
         case Kind.DATE:
             return pa.array(data.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
         case Kind.TIMESTAMP:
-            return pa.array(data, pa.int64(), mask=mask).cast(pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None))
+            return pa.array(data, pa.int64(), mask=mask).cast(
+                pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
+            )
         case Kind.BOOL:
             return pa.array(data.astype(np.bool_), mask=mask)
         case Kind.UINT if dtype.bits == 64:
-            return pa.array([None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64())
+            return pa.array(
+                [None if m else int(v) for v, m in zip(data, mask, strict=True)], pa.uint64()
+            )
     return pa.array(data.astype(dtype.lane), mask=mask)
 
 

@@ -32,7 +32,9 @@ def zone_of(name: str) -> dt.tzinfo:
         ValueError: no such zone.
     """
     if not isinstance(name, str):
-        raise ValueError(f"timezone is {name!r}; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'")
+        raise ValueError(
+            f"timezone is {name!r}; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+        )
     if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC"):
         return dt.UTC
     if m := re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", name):
@@ -44,7 +46,9 @@ def zone_of(name: str) -> dt.tzinfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
-        raise ValueError(f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'") from e
+        raise ValueError(
+            f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+        ) from e
 
 
 def is_fixed(zone: dt.tzinfo) -> bool:
@@ -93,7 +97,10 @@ def is_calm(instant: int, zone: dt.tzinfo) -> bool:
     if is_fixed(zone):
         return True
     days = range(instant - 3 * DAY, instant + 3 * DAY + 1, DAY // 4)
-    return len({offset_at(t, zone, local=False) for t in days}) == 1 and offset_at(instant, zone, local=False) is not None
+    return (
+        len({offset_at(t, zone, local=False) for t in days}) == 1
+        and offset_at(instant, zone, local=False) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +135,10 @@ class Shift:
         least, most = self(low), self(high)
         if not len(self.switches):
             return least, most
-        after, before = np.searchsorted(self.switches, low, "right"), np.searchsorted(self.switches, high, "right") - 1
+        after, before = (
+            np.searchsorted(self.switches, low, "right"),
+            np.searchsorted(self.switches, high, "right") - 1,
+        )
         end = len(self.switches) - 1
         for step in range(2):
             s = self.switches[np.minimum(after + step, end)]
@@ -154,13 +164,21 @@ def shifts_of(name: str) -> tuple[Shift, Shift]:
                 low, high = moment, ahead
                 while high - low > 1:
                     middle = (low + high) // 2
-                    low, high = (middle, high) if offset_at(middle, zone, local=False) == offsets[-1] else (low, middle)
+                    low, high = (
+                        (middle, high)
+                        if offset_at(middle, zone, local=False) == offsets[-1]
+                        else (low, middle)
+                    )
                 switches.append(high)
                 offsets.append(offset_at(high, zone, local=False) or 0)
                 ahead = high
             moment = ahead
     # A wall reading that occurs twice is the earlier instant, one that never occurs takes the offset before.
     walls = [t + max(a, b) for t, a, b in zip(switches, offsets, offsets[1:], strict=False)]
-    ends = (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0])) if is_fixed(zone) else (FIRST, LAST)
+    ends = (
+        (-(2**63) + abs(offsets[0]), 2**63 - 1 - abs(offsets[0]))
+        if is_fixed(zone)
+        else (FIRST, LAST)
+    )
     at, shift = np.array(switches, np.int64), np.array(offsets, np.int64)
     return Shift(at, shift, *ends), Shift(np.array(walls, np.int64), -shift, *ends)

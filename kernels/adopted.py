@@ -18,7 +18,9 @@ from skipstone.kernels.foreign import Foreign
 from skipstone.kernels.narrow import end_of
 
 
-def lanes_there(device: Device, dtype: DType, low: Foreign | None, high: Foreign | None) -> list[DeviceArray | None]:
+def lanes_there(
+    device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
+) -> list[DeviceArray | None]:
     """The lower and the upper bounds of a column, lanes of its type, device memory; None where all are unknown.
 
     Args:
@@ -26,27 +28,56 @@ def lanes_there(device: Device, dtype: DType, low: Foreign | None, high: Foreign
         dtype: The column's type, which both suit.
         low, high: As they came, of one length that is not 0; at least one of the two.
     """
-    sides = [None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes" for f in (low, high)]
+    sides = [
+        None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
+        for f in (low, high)
+    ]
     there = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
     n = next(iter(there.values())).n
     kinds = [str(f.told).partition("[")[0] for f in there.values()]
-    text = cuda_tools.check_text("datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1]))
+    text = cuda_tools.check_text(
+        "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
+    )
     values = {side: f.values(device) for side, f in there.items()}
     lost = {side: device.empty((n + 31) // 32, "uint32") for side in there}
-    masks: list[Any] = [part for f in there.values() if f.mask is not None for part in (f.mask_bytes(device), np.int64(f.first))]
-    device.start(device.function(text), -(-n // THREADS), [np.int64(n), *lost.values(), *values.values(), *masks])
-    found = [_mended(device, dtype, values[side], lost[side], side) if side in there else None for side in (False, True)]
-    if any(lanes is not None and lanes is not values.get(side) for side, lanes in zip((False, True), found, strict=True)):
+    masks: list[Any] = [
+        part
+        for f in there.values()
+        if f.mask is not None
+        for part in (f.mask_bytes(device), np.int64(f.first))
+    ]
+    device.start(
+        device.function(text),
+        -(-n // THREADS),
+        [np.int64(n), *lost.values(), *values.values(), *masks],
+    )
+    found = [
+        _mended(device, dtype, values[side], lost[side], side) if side in there else None
+        for side in (False, True)
+    ]
+    if any(
+        lanes is not None and lanes is not values.get(side)
+        for side, lanes in zip((False, True), found, strict=True)
+    ):
         device.settle()  # what was mended is read on other streams too
     return found
 
 
-def _mended(device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool) -> DeviceArray | None:
+def _mended(
+    device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool
+) -> DeviceArray | None:
     n, unknown = values.shape[0], int(gpu.count(device, lost).sum())
     if unknown == n:
         return None
     if not unknown:
         return values
-    out, end = device.empty(n, dtype.lane), np.dtype(dtype.lane).type(end_of(dtype, dtype.lane, high=high))
-    device.start(device.function(cuda_tools.mend_text(dtype.lane)), -(-n // THREADS), [np.int64(n), out, values, lost, end])
+    out, end = (
+        device.empty(n, dtype.lane),
+        np.dtype(dtype.lane).type(end_of(dtype, dtype.lane, high=high)),
+    )
+    device.start(
+        device.function(cuda_tools.mend_text(dtype.lane)),
+        -(-n // THREADS),
+        [np.int64(n), out, values, lost, end],
+    )
     return out

@@ -15,7 +15,17 @@ import numpy as np
 
 from skipstone.ir.errors import SourceError
 from skipstone.kernels import avro_loops
-from skipstone.kernels.avro_loops import BRANCH, COUNT, DEPTH, LENGTH, NUMBER, REST, SYNC, items, varint
+from skipstone.kernels.avro_loops import (
+    BRANCH,
+    COUNT,
+    DEPTH,
+    LENGTH,
+    NUMBER,
+    REST,
+    SYNC,
+    items,
+    varint,
+)
 from skipstone.kernels.avro_program import Program, Unsupported, program_of
 from skipstone.kernels.avro_records import Records
 from skipstone.kernels.loops import Loop, compiled
@@ -23,7 +33,9 @@ from skipstone.kernels.spans import Bytes, Longs
 
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the marker after each block
-MOST: Final = 1 << 30  # bytes of a file's blocks, unpacked: positions in Arrow's arrays have 31 bits
+MOST: Final = (
+    1 << 30
+)  # bytes of a file's blocks, unpacked: positions in Arrow's arrays have 31 bits
 # Bytes of slots that are made, at least, and for each byte of the file: real manifests take some 10, and a deflated byte could
 # stand for thousands.
 ROOM, RATIO = 1 << 26, 200
@@ -38,7 +50,9 @@ WRONG: Final = {
 Codec = Callable[[bytes], bytes]
 INNER: Final = ("varint", "items")
 BLOCKS: Final = Loop(avro_loops, "blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
-RECORDS: Final = Loop(avro_loops, "records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER)
+RECORDS: Final = Loop(
+    avro_loops, "records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER
+)
 
 
 class Container:
@@ -104,9 +118,16 @@ class Container:
             raise SourceError("a block is too short for its records")
         n = int(places[:, 0].sum())
         if n * program.slots * 8 > ROOM + RATIO * len(self.data):
-            raise SourceError(f"it says that it has {n} records, too many for its {len(self.data)} bytes")
+            raise SourceError(
+                f"it says that it has {n} records, too many for its {len(self.data)} bytes"
+            )
         slots = np.zeros((program.slots, n), np.int64)
-        if compiled(RECORDS)(data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error) < 0:
+        if (
+            compiled(RECORDS)(
+                data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error
+            )
+            < 0
+        ):
             raise damaged(error)
         return Records(data, program, slots, self.header)
 
@@ -137,7 +158,9 @@ def _inflate(block: bytes) -> bytes:
     except zlib.error as e:
         raise SourceError(f"a block cannot be unpacked ({e})") from None
     if not stream.eof:
-        raise SourceError(f"a block cannot be unpacked (it is cut off, or has more than {MOST} bytes)")
+        raise SourceError(
+            f"a block cannot be unpacked (it is cut off, or has more than {MOST} bytes)"
+        )
     return out
 
 

@@ -90,14 +90,18 @@ class _Writer:
             number = f.get("field-id")
             if type(number) is not int or (wanted and number in self.fields):
                 raise Unsupported(f"the field {f.get('name')!r} of the schema has no id of its own")
-            total += self.value(f["type"], number if wanted and number not in self.unused else None, depth)
+            total += self.value(
+                f["type"], number if wanted and number not in self.unused else None, depth
+            )
         return total
 
     def value(self, described: Any, number: int | None, depth: int) -> int:
         if not isinstance(described, list):
             return self.plain(described, number, depth, None)
         if len(described) != 2 or "null" not in described or described == ["null", "null"]:
-            raise Unsupported(f"the schema has a union of {described!r:.100}; expected one of null and another type")
+            raise Unsupported(
+                f"the schema has a union of {described!r:.100}; expected one of null and another type"
+            )
         null = described.index("null")
         present = None if number is None else self.take(1)
         at = self.step(UNION, -1 if present is None else present, null)
@@ -142,15 +146,26 @@ class _Writer:
         begin = self.step(ARRAY, slot)
         start = len(self.steps)
         items, pairs = described.get("items"), described.get("logicalType") == "map"
-        if pairs != ("logicalType" in described) or not (pairs or isinstance(described.get("element-id"), int)):
+        if pairs != ("logicalType" in described) or not (
+            pairs or isinstance(described.get("element-id"), int)
+        ):
             raise Unsupported("the schema has an array that is neither a map nor a list with an id")
         if not self.value(items, None, depth + 1):
             raise Unsupported("the schema has an array of items that take no bytes")
         body = [step[0] for step in self.steps[start:]]
         self.steps[begin][3] = self.step(END, -1, 0, begin)
         if number is not None:
-            pairs = pairs and isinstance(items, dict) and items.get("type") == "record" and [f["name"] for f in items["fields"]] == ["key", "value"]
-            texts = {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1])) if pairs and len(body) == 2 else None
+            pairs = (
+                pairs
+                and isinstance(items, dict)
+                and items.get("type") == "record"
+                and [f["name"] for f in items["fields"]] == ["key", "value"]
+            )
+            texts = (
+                {(LONG, LONG): False, (LONG, BYTES): True}.get((body[0], body[1]))
+                if pairs and len(body) == 2
+                else None
+            )
             self.fields[number] = Slot("array", slot, present, 0, described, texts)
         return 1
 
@@ -179,4 +194,10 @@ def program_of(schema: Any, unused: Set[int] = frozenset()) -> Program:
         raise Unsupported("the schema is nested too deeply") from None
     if not width:
         raise Unsupported("the schema's records take no bytes")
-    return Program(np.array(writer.steps, np.int64).reshape(-1, 4), writer.slots, writer.fields, writer.records, width)
+    return Program(
+        np.array(writer.steps, np.int64).reshape(-1, 4),
+        writer.slots,
+        writer.fields,
+        writer.records,
+        width,
+    )

@@ -16,7 +16,9 @@ from skipstone.kernels.avro_program import WIDTHS, Program, Slot, Unsupported
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import Bytes, Longs, gathered
 
-ENTRIES: Final = Loop(avro_loops, "entries", "i8(readonly, array, i8, nb.boolean, array, array)", ("varint", "items"))
+ENTRIES: Final = Loop(
+    avro_loops, "entries", "i8(readonly, array, i8, nb.boolean, array, array)", ("varint", "items")
+)
 
 
 @dataclass(eq=False)
@@ -51,7 +53,9 @@ class Records:
         """
         found = self.program.fields.get(number)
         if found is not None and found.kind not in kinds:
-            raise Unsupported(f"the field {number} is of type {found.kind}; expected {' or '.join(kinds)}")
+            raise Unsupported(
+                f"the field {number} is of type {found.kind}; expected {' or '.join(kinds)}"
+            )
         return found
 
     def known(self, slot: Slot) -> npt.NDArray[np.bool_] | None:
@@ -70,8 +74,17 @@ class Records:
     def texts(self, slot: Slot, rows: npt.NDArray[np.int64] | None = None) -> pa.BinaryArray:
         """Bytes of strings, of bytes and of a fixed number of them, of some records or all; null where there are none."""
         chosen = self.slots if rows is None else self.slots[:, rows]
-        sizes = chosen[slot.at + 1] if slot.kind in ("string", "bytes") else np.full(chosen.shape[1], slot.width)
-        return gathered(self.data, chosen[slot.at], sizes, None if slot.present is None else chosen[slot.present] != 0)
+        sizes = (
+            chosen[slot.at + 1]
+            if slot.kind in ("string", "bytes")
+            else np.full(chosen.shape[1], slot.width)
+        )
+        return gathered(
+            self.data,
+            chosen[slot.at],
+            sizes,
+            None if slot.present is None else chosen[slot.present] != 0,
+        )
 
     def items(self, slot: Slot, row: int) -> list[Any]:
         """The items of an array in one record: numbers, bytes, lists, and dictionaries of records by field ids."""
@@ -83,8 +96,18 @@ class Records:
         if slot.texts is None:
             raise Unsupported("the field is no map of numbers or bytes")
         known, starts = self.known(slot), self.slots[slot.at]
-        first, second = np.zeros(len(self), np.int64), np.full(len(self), -1 if slot.texts else 0, np.int64)
-        compiled(ENTRIES)(self.data, starts if known is None else np.where(known, starts, -1), key, slot.texts, first, second)
+        first, second = (
+            np.zeros(len(self), np.int64),
+            np.full(len(self), -1 if slot.texts else 0, np.int64),
+        )
+        compiled(ENTRIES)(
+            self.data,
+            starts if known is None else np.where(known, starts, -1),
+            key,
+            slot.texts,
+            first,
+            second,
+        )
         return Entry(self.data, first, second)
 
 
@@ -116,7 +139,9 @@ class Entry:
         return fixed(self.data, self.first, known, dtype), known
 
 
-def fixed(data: Bytes, starts: Longs, known: npt.NDArray[np.bool_] | None, dtype: str) -> npt.NDArray[Any]:
+def fixed(
+    data: Bytes, starts: Longs, known: npt.NDArray[np.bool_] | None, dtype: str
+) -> npt.NDArray[Any]:
     """Values that start at some bytes; arbitrary where they are not known."""
     width = np.dtype(dtype).itemsize
     places = starts if known is None else np.where(known, starts, 0)

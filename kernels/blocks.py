@@ -45,10 +45,14 @@ class Blocks:
             return cls(n, int(given))
         ends = np.asarray(given)
         if ends.ndim != 1 or ends.dtype.kind not in "iu" or not len(ends):
-            raise StatisticsError(f"block is an array of shape {ends.shape} and type {ends.dtype}; expected the ends of blocks, integers")
+            raise StatisticsError(
+                f"block is an array of shape {ends.shape} and type {ends.dtype}; expected the ends of blocks, integers"
+            )
         ends = ends.astype(np.int64)
         if (ends[1:] < ends[:-1]).any() or ends[0] < 0 or ends[-1] != n:
-            raise StatisticsError(f"the ends of blocks must ascend from 0 up to {n}, the number of containers; the last is {ends[-1]}")
+            raise StatisticsError(
+                f"the ends of blocks must ascend from 0 up to {n}, the number of containers; the last is {ends[-1]}"
+            )
         return cls(n, starts=np.unique(np.append(0, ends)))
 
     @property
@@ -78,7 +82,11 @@ class Blocks:
         if self.starts is None:
             step = max(containers // (self.size or 1), 1)
             return np.append(np.arange(0, self.count, step), self.count)
-        return np.unique(np.append(np.searchsorted(self.starts[:-1], np.arange(0, self.n, containers)), self.count))
+        return np.unique(
+            np.append(
+                np.searchsorted(self.starts[:-1], np.arange(0, self.n, containers)), self.count
+            )
+        )
 
 
 def spans(first: Positions, stop: Positions) -> WordNumbers:

@@ -58,8 +58,18 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
         if pa.types.is_date64(array.type):
             array = array.cast(pa.date32(), safe=False)
         return Bounds(values_of(array.view(pa.int32())), known)
-    if source.kind is Kind.TIMESTAMP and dtype.kind is Kind.TIMESTAMP and source.zoned == dtype.zoned:
-        return _rescaled(values_of(array.view(pa.int64())), known, PER_SECOND[source.unit], PER_SECOND[dtype.unit], side)
+    if (
+        source.kind is Kind.TIMESTAMP
+        and dtype.kind is Kind.TIMESTAMP
+        and source.zoned == dtype.zoned
+    ):
+        return _rescaled(
+            values_of(array.view(pa.int64())),
+            known,
+            PER_SECOND[source.unit],
+            PER_SECOND[dtype.unit],
+            side,
+        )
     if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
         return _integers(values_of(array), dtype, known)
     return None
@@ -68,7 +78,11 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
 def lying(array: Given, dtype: DType) -> Lanes | None:
     """The bounds where they lie in memory, if they are lanes of the type there and all known; else None."""
     kind, lane = array.type, np.dtype(dtype.lane)
-    if not pa.types.is_primitive(kind) or kind.bit_width != lane.itemsize * 8 or from_arrow(kind) != dtype:
+    if (
+        not pa.types.is_primitive(kind)
+        or kind.bit_width != lane.itemsize * 8
+        or from_arrow(kind) != dtype
+    ):
         return None
     if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
         return None
@@ -81,7 +95,9 @@ def known_of(array: pa.Array) -> Mask | None:
         return None
     first, skipped = divmod(array.offset, 8)
     bits = np.frombuffer(array.buffers()[0], np.uint8, (skipped + len(array) + 7) // 8, first)
-    return np.unpackbits(bits, count=skipped + len(array), bitorder="little").view(np.bool_)[skipped:]
+    return np.unpackbits(bits, count=skipped + len(array), bitorder="little").view(np.bool_)[
+        skipped:
+    ]
 
 
 def values_of(array: pa.Array) -> Lanes:
@@ -106,7 +122,9 @@ def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None)
         fits = below if fits is None else fits & below
     if fits is not None and fits.all():
         fits = None
-    return Bounds(values.astype(lane), fits if known is None else known if fits is None else known & fits)
+    return Bounds(
+        values.astype(lane), fits if known is None else known if fits is None else known & fits
+    )
 
 
 def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) -> Bounds | None:
@@ -117,7 +135,9 @@ def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) ->
         return Bounds(values_of(array).astype(dtype.lane, copy=False), known)
 
 
-def _rescaled(values: npt.NDArray[np.generic], known: Mask | None, source: int, to: int, side: Side) -> Bounds:
+def _rescaled(
+    values: npt.NDArray[np.generic], known: Mask | None, source: int, to: int, side: Side
+) -> Bounds:
     ticks = values.astype(np.int64, copy=False)
     if to == source:
         return Bounds(ticks, known)
@@ -171,7 +191,12 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
         words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
     known = known_of(array)
     if not dtype.coded:
-        low, high = words[:, 0].view(np.int64) if words.flags.c_contiguous else words[:, 0].astype(np.int64), words[:, 1].astype(np.int64)
+        low, high = (
+            words[:, 0].view(np.int64)
+            if words.flags.c_contiguous
+            else words[:, 0].astype(np.int64),
+            words[:, 1].astype(np.int64),
+        )
         values = np.ascontiguousarray(low)
         limit = 10**dtype.precision
         fits = (high == (values >> 63)) & (values > -limit) & (values < limit)
@@ -182,7 +207,9 @@ def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
     flipped = np.empty((len(array), 2), ">u8")
     flipped[:, 0] = words[:, 1] ^ np.uint64(1 << 63)
     flipped[:, 1] = words[:, 0]
-    keys = pa.Array.from_buffers(pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())])
+    keys = pa.Array.from_buffers(
+        pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())]
+    )
     return Bounds(keys.cast(pa.large_binary()), known)
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 
-def search(points: Any, least: Any, most: Any, low: Any, high: Any, first: int, stop: int, stack: Any, out: Any) -> int:
+def search(
+    points: Any,
+    least: Any,
+    most: Any,
+    low: Any,
+    high: Any,
+    first: int,
+    stop: int,
+    stack: Any,
+    out: Any,
+) -> int:
     """Set `out` to 1 for each box from `first` to `stop` that holds a point; (kernels/boxes.py) says what the arrays are.
 
     Nodes are numbered level by level, so those below node i are 2i + 1 and 2i + 2, and the last half of them are leaves.
@@ -21,7 +31,11 @@ def search(points: Any, least: Any, most: Any, low: Any, high: Any, first: int, 
             node = stack[top]
             meets, within = True, True
             for k in range(d):
-                if low[box, k] > most[node, k] or high[box, k] < least[node, k] or low[box, k] > high[box, k]:
+                if (
+                    low[box, k] > most[node, k]
+                    or high[box, k] < least[node, k]
+                    or low[box, k] > high[box, k]
+                ):
                     meets = False
                     break
                 if low[box, k] > least[node, k] or high[box, k] < most[node, k]:

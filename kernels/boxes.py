@@ -20,7 +20,9 @@ from skipstone.kernels.pool import run_chunks
 
 Points = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-SEARCH: Final = Loop(box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)")
+SEARCH: Final = Loop(
+    box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
+)
 LEAF: Final = 8  # points
 FEW: Final = 1 << 10  # boxes for which no loop is compiled
 CHUNK: Final = 1 << 12  # boxes for one thread
@@ -58,7 +60,10 @@ def tree_of(points: Points) -> Tree:
         within = np.argsort(keys, axis=1)
         order = np.take_along_axis(order.reshape(1 << level, -1), within, axis=1).reshape(-1)
     leaves = np.ascontiguousarray(points[order])
-    least, most = [leaves.reshape(-1, LEAF, d).min(axis=1)], [leaves.reshape(-1, LEAF, d).max(axis=1)]
+    least, most = (
+        [leaves.reshape(-1, LEAF, d).min(axis=1)],
+        [leaves.reshape(-1, LEAF, d).max(axis=1)],
+    )
     for _ in range(depth):
         least.append(least[-1].reshape(-1, 2, d).min(axis=1))
         most.append(most[-1].reshape(-1, 2, d).max(axis=1))
@@ -84,10 +89,25 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     n = len(low)
     out = np.zeros(n, np.bool_)
     if (n >= FEW and at_hand(SEARCH)) if compiling is None else compiling:
-        loop, low, high, found = compiled(SEARCH), np.ascontiguousarray(low), np.ascontiguousarray(high), out.view(np.uint8)
+        loop, low, high, found = (
+            compiled(SEARCH),
+            np.ascontiguousarray(low),
+            np.ascontiguousarray(high),
+            out.view(np.uint8),
+        )
 
         def search(first: int, stop: int) -> None:
-            loop(tree.points, tree.least, tree.most, low, high, first, stop, np.zeros(tree.depth + 3, np.int64), found)
+            loop(
+                tree.points,
+                tree.least,
+                tree.most,
+                low,
+                high,
+                first,
+                stop,
+                np.zeros(tree.depth + 3, np.int64),
+                found,
+            )
 
         run_chunks(search, n, CHUNK)
         return out
@@ -97,7 +117,9 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     return out
 
 
-def _go_down(tree: Tree, low: Points, high: Points, box: Points, node: Points, level: int, out: Mask) -> None:
+def _go_down(
+    tree: Tree, low: Points, high: Points, box: Points, node: Points, level: int, out: Mask
+) -> None:
     """Settle pairs of box and node of a level; `out` gets what is found."""
     while len(box):
         if len(box) > PAIRS:

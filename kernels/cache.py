@@ -54,7 +54,9 @@ def ready(shape: Hashable) -> Kernel | None:
     return _kernels.get(shape)
 
 
-def kernel(shape: K, source_of: Callable[[K], str], load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+def kernel(
+    shape: K, source_of: Callable[[K], str], load: Callable[[types.ModuleType], Kernel]
+) -> Kernel:
     """The kernel of a shape, or of another key that its text follows from."""
     return made(shape, lambda: _loaded(source_of(shape), load))
 
@@ -88,24 +90,32 @@ def alone(path: Path) -> Iterator[None]:
             end = time.monotonic() + LONGEST
             while time.monotonic() < end:
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system ends it with the process
+                    fcntl.flock(
+                        file, fcntl.LOCK_EX | fcntl.LOCK_NB
+                    )  # the system ends it with the process
                     break
                 time.sleep(0.01)
         yield
 
 
-def _load_or_compile(module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
+def _load_or_compile(
+    module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]
+) -> Kernel:
     try:
         return load(module)
     except Exception:
         # Machine code that a crash or a full disk left unusable fails in many ways. Without it the
         # kernel is compiled again, and what is wrong with the text itself is raised then.
-        for stale in (Path(str(module.__file__)).parent / "__pycache__").glob(f"{module.__name__}.*"):
+        for stale in (Path(str(module.__file__)).parent / "__pycache__").glob(
+            f"{module.__name__}.*"
+        ):
             stale.unlink(missing_ok=True)
         return load(module)
 
 
-def compile_behind(shape: K, compile_now: Callable[[K], Any], failed: Callable[[Exception], None] | None = None) -> None:
+def compile_behind(
+    shape: K, compile_now: Callable[[K], Any], failed: Callable[[Exception], None] | None = None
+) -> None:
     """Have a daemon thread compile a shape, or what another key stands for; nobody waits for it.
 
     Args:
@@ -127,7 +137,11 @@ def compile_behind(shape: K, compile_now: Callable[[K], Any], failed: Callable[[
             compile_now(shape)
         except Exception as e:  # what answered goes on answering
             if failed is None:
-                warnings.warn(f"skipstone could not compile a kernel and goes on with NumPy: {e}", RuntimeWarning, stacklevel=2)
+                warnings.warn(
+                    f"skipstone could not compile a kernel and goes on with NumPy: {e}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
                 return
             with _waiting_lock:
                 _waiting.discard(shape)
@@ -152,7 +166,11 @@ def directory(kind: str = "kernels") -> Path:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
         reason = str(e)
-    warnings.warn(f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.", RuntimeWarning, stacklevel=3)
+    warnings.warn(
+        f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
     return _temporary()
 
 
@@ -188,7 +206,9 @@ def _versions() -> str:
         own = metadata.version("skipstone")
     except metadata.PackageNotFoundError:  # a checkout that was not installed
         own = "checkout"
-    return f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
+    return (
+        f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
+    )
 
 
 def _module(text: str) -> types.ModuleType:
@@ -235,4 +255,6 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
+    )

@@ -66,9 +66,14 @@ class Grid:
         if isinstance(self.base, float):
             with np.errstate(over="ignore"):
                 # Each step rounds, and none of them reverses an order.
-                return np.asarray(np.clip((values.astype(np.float64) - self.base) * self.scale, 0, LAST), np.uint16)
+                return np.asarray(
+                    np.clip((values.astype(np.float64) - self.base) * self.scale, 0, LAST),
+                    np.uint16,
+                )
         if values.dtype.itemsize < 8:
-            return np.asarray(np.clip((values.astype(np.int64) - self.base) >> self.shift, 0, LAST), np.uint16)
+            return np.asarray(
+                np.clip((values.astype(np.int64) - self.base) >> self.shift, 0, LAST), np.uint16
+            )
         top = min(self.base + ((LAST + 1) << self.shift) - 1, int(np.iinfo(values.dtype).max))  # type: ignore[type-var]
         clipped = np.clip(values, values.dtype.type(self.base), values.dtype.type(top))
         # The difference may exceed the lane; as unsigned words it is right.

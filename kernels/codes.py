@@ -77,24 +77,37 @@ class Dictionary:
         wanted = [key_of(v, self.dtype) for v in values]
         if hasattr(pc, "search_sorted"):  # pyarrow 26
             keys = pa.array(wanted, pa.large_binary())
-            left, right = (pc.search_sorted(self.keys, keys, side=side).to_numpy() for side in ("left", "right"))
+            left, right = (
+                pc.search_sorted(self.keys, keys, side=side).to_numpy()
+                for side in ("left", "right")
+            )
             return left.astype(np.int32), right.astype(np.int32)
-        left, right = ([find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right))
+        left, right = (
+            [find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right)
+        )
         return np.array(left, np.int32), np.array(right, np.int32)
 
 
 Codes = npt.NDArray[np.int32]
 
 
-def encode(low: Bounds | None, high: Bounds | None, dtype: DType) -> tuple[Codes | None, Codes | None, Dictionary]:
+def encode(
+    low: Bounds | None, high: Bounds | None, dtype: DType
+) -> tuple[Codes | None, Codes | None, Dictionary]:
     """Codes of both bounds over one dictionary; None for a bound that is unknown everywhere.
 
     An unknown lower bound has the code of the type's lowest value. An unknown upper bound has that
     of the highest, or, for strings and binary, one past all codes.
     """
-    ends = [key_of(dtype.lowest, dtype)] + ([] if dtype.highest is None else [key_of(dtype.highest, dtype)])
+    ends = [key_of(dtype.lowest, dtype)] + (
+        [] if dtype.highest is None else [key_of(dtype.highest, dtype)]
+    )
     parts = [pa.array(ends, pa.large_binary())]
-    parts += [b.values if b.known is None else pc.if_else(pa.array(b.known), b.values, None) for b in (low, high) if b is not None]
+    parts += [
+        b.values if b.known is None else pc.if_else(pa.array(b.known), b.values, None)
+        for b in (low, high)
+        if b is not None
+    ]
     encoded = pa.concat_arrays(parts).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     rank = np.empty(len(order), np.int32)

@@ -88,7 +88,15 @@ class Raw:
     nan_count: Given | None = None
 
 
-def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above: bool = False, rows: Given | None = None) -> Column:
+def pack_column(
+    raw: Raw,
+    dtype: DType,
+    n: int,
+    *,
+    nullable: bool = True,
+    above: bool = False,
+    rows: Given | None = None,
+) -> Column:
     """Pack the statistics of one column.
 
     Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
@@ -102,39 +110,73 @@ def pack_column(raw: Raw, dtype: DType, n: int, *, nullable: bool = True, above:
         rows: Row counts of the containers, which stand in for the column's own.
     """
     floating = dtype.kind is Kind.FLOAT
-    real, nulls, nans = planes_of(raw.null_count, raw.row_count, raw.nan_count if floating else None, rows, n, nullable=nullable, floating=floating)
+    real, nulls, nans = planes_of(
+        raw.null_count,
+        raw.row_count,
+        raw.nan_count if floating else None,
+        rows,
+        n,
+        nullable=nullable,
+        floating=floating,
+    )
     given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
     if dtype.coded:
         low, high = (None if a is None else bounds_of(a, dtype, side) for a, side in given)
         return column_of(dtype, low, high, real, above or nulls, nans)
 
     def read(first: int, stop: int) -> Pair:
-        low, high = (None if a is None else bounds_of(a.slice(first, stop - first), dtype, side) for a, side in given)
+        low, high = (
+            None if a is None else bounds_of(a.slice(first, stop - first), dtype, side)
+            for a, side in given
+        )
         return _in_order(low, high, dtype)
 
     a, b = (None if a is None else lying(a, dtype) for a, _ in given)
-    bounds = lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b)) if dtype.ordered else (dtype.lane, None, None)
+    bounds = (
+        lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
+        if dtype.ordered
+        else (dtype.lane, None, None)
+    )
     return Column(dtype, *bounds, real, above or nulls, nans)
 
 
-def column_of(dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane) -> Column:
+def column_of(
+    dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane
+) -> Column:
     """A column from its bounds, in order, and planes."""
     if dtype.coded:
         a, b, codes = encode(low, high, dtype)
         if a is not None and b is not None and (disorder := a > b).any():
-            a, b = np.where(disorder, 0, a).astype(np.int32), np.where(disorder, codes.end(high=True), b).astype(np.int32)
+            a, b = (
+                np.where(disorder, 0, a).astype(np.int32),
+                np.where(disorder, codes.end(high=True), b).astype(np.int32),
+            )
         return Column(dtype, "int32", a, b, real, nulls, nans, codes)
     if not dtype.ordered or (low is None and high is None):
         return Column(dtype, dtype.lane, None, None, real, nulls, nans)
     whole = (low, high)
 
     def read(first: int, stop: int) -> Pair:
-        low, high = (None if b is None else Bounds(b.values[first:stop], None if b.known is None else b.known[first:stop]) for b in whole)
+        low, high = (
+            None
+            if b is None
+            else Bounds(b.values[first:stop], None if b.known is None else b.known[first:stop])
+            for b in whole
+        )
         return low, high
 
-    lying = (None if low is None or low.known is not None else low.values, None if high is None or high.known is not None else high.values)
+    lying = (
+        None if low is None or low.known is not None else low.values,
+        None if high is None or high.known is not None else high.values,
+    )
     n = max(0 if b is None else len(b.values) for b in whole)
-    return Column(dtype, *lanes_of(read, dtype, n, (low is not None, high is not None), lying), real, nulls, nans)
+    return Column(
+        dtype,
+        *lanes_of(read, dtype, n, (low is not None, high is not None), lying),
+        real,
+        nulls,
+        nans,
+    )
 
 
 def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
@@ -151,7 +193,9 @@ def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
     if bad is None or not bad.any():
         return low, high
     good = ~bad
-    return tuple(b and Bounds(b.values, good if b.known is None else b.known & good) for b in (low, high))  # type: ignore[return-value]
+    return tuple(
+        b and Bounds(b.values, good if b.known is None else b.known & good) for b in (low, high)
+    )  # type: ignore[return-value]
 
 
 def _without_nan(b: Bounds | None) -> Bounds | None:

@@ -21,7 +21,14 @@ NONE: Final = np.array(False)
 
 
 def planes_of(
-    null: Given | None, row: Given | None, nan: Given | None, container: Given | None, n: int, *, nullable: bool, floating: bool
+    null: Given | None,
+    row: Given | None,
+    nan: Given | None,
+    container: Given | None,
+    n: int,
+    *,
+    nullable: bool,
+    floating: bool,
 ) -> tuple[Plane, Plane, Plane]:
     """Whether each of n containers may hold a value, NULL, NaN.
 
@@ -34,7 +41,10 @@ def planes_of(
         nullable: Whether a container whose NULLs are not counted may hold some.
         floating: Whether a container whose NaNs are not counted may hold some.
     """
-    given = [a if a is not None and pa.types.is_integer(a.type) else None for a in (null, row, nan, container)]
+    given = [
+        a if a is not None and pa.types.is_integer(a.type) else None
+        for a in (null, row, nan, container)
+    ]
     if given == [None] * 4:
         return True, nullable, floating
     null, row, nan, container = given
@@ -48,7 +58,9 @@ def planes_of(
     return real, nulls, nans
 
 
-def _masks(null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool) -> tuple[Mask, ...]:
+def _masks(
+    null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
+) -> tuple[Mask, ...]:
     if not floating and rows.min() > 0:  # most blocks; the same in fewer loops
         return null != rows, null != 0 if nullable else (null > 0) & (null <= rows), NONE
     counted, empty = rows >= 0, rows == 0
@@ -88,4 +100,7 @@ def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Pl
         found[first] = tuple(map(plane_of, masks(first, stop)))
 
     pool.run_chunks(work, n, BLOCK)
-    return [joined(parts, BLOCK, n) for parts in zip(*(found[first] for first in sorted(found)), strict=True)]
+    return [
+        joined(parts, BLOCK, n)
+        for parts in zip(*(found[first] for first in sorted(found)), strict=True)
+    ]

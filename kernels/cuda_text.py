@@ -53,7 +53,9 @@ AHEAD: Final = 64
 # Masks up to which a lane keeps its word of each. More take so many registers that few lanes have room beside each other;
 # then words are joined one by one: some 15 % more instructions, and a half to a third of the registers.
 MASKS: Final = 8
-TESTS: Final = 128  # masks that are written out one after the other: texts of more take seconds to compile
+TESTS: Final = (
+    128  # masks that are written out one after the other: texts of more take seconds to compile
+)
 KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
@@ -137,7 +139,11 @@ def tile(shape: DeviceShape) -> int:
     """Words of 32 containers that a warp judges."""
     if not _width(shape):
         return 32  # planes alone: a word for each lane
-    return TILE if shape.form != "many" else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
+    return (
+        TILE
+        if shape.form != "many"
+        else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
+    )
 
 
 def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]]:
@@ -149,7 +155,10 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
     Returns:
         An array for each lane type, in the order of first use: its literals in the first launch, those in the second, ...
     """
-    return [np.array([p for row in rows for p in row if p.dtype == lane], lane) for lane in dict.fromkeys(p.dtype for p in rows[0])]
+    return [
+        np.array([p for row in rows for p in row if p.dtype == lane], lane)
+        for lane in dict.fromkeys(p.dtype for p in rows[0])
+    ]
 
 
 def _width(shape: DeviceShape) -> int:
@@ -165,11 +174,20 @@ def _arguments(shape: DeviceShape) -> list[str]:
     kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
     literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
     if shape.form == "many":
-        literals = [f"const {t}* __restrict__ r{i}" for i, t in enumerate(dict.fromkeys(kinds[Op.PARAM]))]
+        literals = [
+            f"const {t}* __restrict__ r{i}" for i, t in enumerate(dict.fromkeys(kinds[Op.PARAM]))
+        ]
     return [
         "const i64 n",
-        *{"all": [], "chosen": ["const u32* __restrict__ todo", "const i64 count"], "many": ["const i64 rows"]}[shape.form],
-        *(f"u32* __restrict__ o{i}" for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))),
+        *{
+            "all": [],
+            "chosen": ["const u32* __restrict__ todo", "const i64 count"],
+            "many": ["const i64 rows"],
+        }[shape.form],
+        *(
+            f"u32* __restrict__ o{i}"
+            for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))
+        ),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
         *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
         *literals,
@@ -221,10 +239,20 @@ def _logic(shape: DeviceShape, body: Body) -> _Logic:
     votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
     planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
     if len(votes) > MASKS:
-        return _Logic([f"v{i}" for i in range(len(roots))], [*ranks, *planes, *_joined(votes, roots)], [], [f"v{i}" for i in range(len(roots))])
+        return _Logic(
+            [f"v{i}" for i in range(len(roots))],
+            [*ranks, *planes, *_joined(votes, roots)],
+            [],
+            [f"v{i}" for i in range(len(roots))],
+        )
     masks = range(len(votes))
     asked = [f"const u32 t{m} = {votes[m]};" for m in masks]
-    return _Logic([f"m{m}" for m in masks], [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)], planes, roots)
+    return _Logic(
+        [f"m{m}" for m in masks],
+        [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)],
+        planes,
+        roots,
+    )
 
 
 def _joined(votes: list[str], roots: list[str]) -> list[str]:
@@ -233,29 +261,51 @@ def _joined(votes: list[str], roots: list[str]) -> list[str]:
     needed = collections.Counter(re.findall(r"\bm\d+\b", " ".join(roots)))
     asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
     for i, root in enumerate(roots):
-        word = re.sub(r"\bm(\d+)\b", lambda m: votes[int(m[1])] if needed[m[0]] == 1 else m[0], root)
+        word = re.sub(
+            r"\bm(\d+)\b", lambda m: votes[int(m[1])] if needed[m[0]] == 1 else m[0], root
+        )
         asked += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
     return asked
 
 
 def _ranks(shape: DeviceShape) -> list[str]:
     """What tests of long sets share: a lookup takes longer than all else that they do."""
-    tests = [n for root in shape.roots for n in root.walk() if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET]
-    return list(dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests))
+    tests = [
+        n
+        for root in shape.roots
+        for n in root.walk()
+        if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET
+    ]
+    return list(
+        dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests)
+    )
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
-    chosen, kinds, logic = shape.form == "chosen", inputs(shape.roots, Op.ARRAY), _logic(shape, body)
+    chosen, kinds, logic = (
+        shape.form == "chosen",
+        inputs(shape.roots, Op.ARRAY),
+        _logic(shape, body),
+    )
     # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
-    base = ["const i64 base = first << 5 | lane;", f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};"]
-    near = ["const i64 i = base + (j << 5), w = first + j < words ? first + j : first;", "const bool in = (int)(j << 5) < rest;"]
+    base = [
+        "const i64 base = first << 5 | lane;",
+        f"const int rest = n - base < {TILE * 32} ? (int)(n - base) : {TILE * 32};",
+    ]
+    near = [
+        "const i64 i = base + (j << 5), w = first + j < words ? first + j : first;",
+        "const bool in = (int)(j << 5) < rest;",
+    ]
     far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
         *(() if chosen else base),
         f"#pragma unroll {_loaded(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
         *(f"    {line}" for line in (far if chosen else near)),
-        *(f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};" for a, t in enumerate(kinds)),
+        *(
+            f"    const {TYPES[t]} x{a} = {f'a{a}[i]' if chosen else f'in ? a{a}[i] : 0'};"
+            for a, t in enumerate(kinds)
+        ),
         *(f"    {line}" for line in logic.each),
         "}",
     ]
@@ -314,4 +364,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
 def _literals(lanes: list[str]) -> list[str]:
     """Those of a row, from its tables."""
     tables = list(dict.fromkeys(lanes))
-    return [f"const {TYPES[t]} p{i} = r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];" for i, t in enumerate(lanes)]
+    return [
+        f"const {TYPES[t]} p{i} = r{tables.index(t)}[row * {lanes.count(t)} + {lanes[:i].count(t)}];"
+        for i, t in enumerate(lanes)
+    ]

@@ -13,11 +13,15 @@ from skipstone.kernels.cuda_text import HEADER, THREADS, TYPES
 
 TILE: Final = 256  # words of 32 that a warp counts, and then finds the bits of: 8,192 containers
 WARPS: Final = THREADS // 32
-COUNTED: Final = TILE.bit_length()  # bits of a lane's count: at most TILE, if all of its words are full
+COUNTED: Final = (
+    TILE.bit_length()
+)  # bits of a lane's count: at most TILE, if all of its words are full
 
 
 def _text(arguments: list[str], lines: list[str], above: str = "") -> str:
-    head = f'extern "C" __global__ void __launch_bounds__({THREADS})\nkernel({", ".join(arguments)})'
+    head = (
+        f'extern "C" __global__ void __launch_bounds__({THREADS})\nkernel({", ".join(arguments)})'
+    )
     return "\n".join([f"{HEADER}{above}", head, "{", *(f"    {line}" for line in lines), "}", ""])
 
 
@@ -38,10 +42,15 @@ def verdicts_text(match: bool | None, miss: bool | None) -> str:
     """
     planes = [name for name, answer in (("match", match), ("miss", miss)) if answer is None]
     can_match, can_miss = (
-        f"{name}[at >> 3] >> shift & 15u" if answer is None else f"{15 if answer else 0}u" for name, answer in (("match", match), ("miss", miss))
+        f"{name}[at >> 3] >> shift & 15u" if answer is None else f"{15 if answer else 0}u"
+        for name, answer in (("match", match), ("miss", miss))
     )
     return _text(
-        ["const i64 n", "u32* __restrict__ out", *(f"const u32* __restrict__ {name}" for name in planes)],
+        [
+            "const i64 n",
+            "u32* __restrict__ out",
+            *(f"const u32* __restrict__ {name}" for name in planes),
+        ],
         [
             f"const i64 at = (i64)blockIdx.x * {THREADS} + threadIdx.x;",
             "if (at << 2 >= n) return;",
@@ -81,7 +90,12 @@ def count_text() -> str:
 def positions_text() -> str:
     """`kernel(words, out, bits, starts)`: the places of the bits that are set, ascending; those of a TILE from its start on."""
     return _text(
-        ["const i64 words", "i64* __restrict__ out", "const u32* __restrict__ bits", "const i64* __restrict__ starts"],
+        [
+            "const i64 words",
+            "i64* __restrict__ out",
+            "const u32* __restrict__ bits",
+            "const i64* __restrict__ starts",
+        ],
         [
             *_TILE,
             "i64 to = starts[tile];",
@@ -106,29 +120,51 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
             first bound has number `first`; None, there is no such bound: what belongs to it is no argument.
     """
     kind = TYPES[{"bool": "uint8", "datetime64": "int64"}.get(lane, lane)]
-    names = [(name, side) for name, side in zip(("low", "high"), sides, strict=True) if side is not None]
+    names = [
+        (name, side) for name, side in zip(("low", "high"), sides, strict=True) if side is not None
+    ]
     masks = [(name, side) for name, side in names if side != "all"]
     known = {
         "bits": "({0}_mask[({0}_first + at) >> 3] >> (({0}_first + at) & 7) & 1) != 0",
         "bytes": "{0}_mask[{0}_first + at] != 0",
         "all": "true",
     }
-    nan, nat = " && {0}[at] == {0}[at]", " && {0}[at] > -9223372036854775807ll - 1"  # NaN is not equal to itself
-    proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(lane, "")
-    inverted = "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
+    nan, nat = (
+        " && {0}[at] == {0}[at]",
+        " && {0}[at] > -9223372036854775807ll - 1",
+    )  # NaN is not equal to itself
+    proper = {"bool": " && {0}[at] <= 1", "datetime64": nat, "float32": nan, "float64": nan}.get(
+        lane, ""
+    )
+    inverted = (
+        "here && knows_low && knows_high && low[at] > high[at]" if len(names) == 2 else "false"
+    )
     return _text(
         [
             "const i64 n",
             *(f"u32* __restrict__ {name}_lost" for name, _ in names),
             *(f"const {kind}* __restrict__ {name}" for name, _ in names),
-            *(part for name, _ in masks for part in (f"const {TYPES['uint8']}* __restrict__ {name}_mask", f"const i64 {name}_first")),
+            *(
+                part
+                for name, _ in masks
+                for part in (
+                    f"const {TYPES['uint8']}* __restrict__ {name}_mask",
+                    f"const i64 {name}_first",
+                )
+            ),
         ],
         [
             f"const i64 at = (i64)blockIdx.x * {THREADS} + threadIdx.x;",
             "const bool here = at < n;",
-            *(f"const bool knows_{name} = here && {(known[side] + proper).format(name)};" for name, side in names),
+            *(
+                f"const bool knows_{name} = here && {(known[side] + proper).format(name)};"
+                for name, side in names
+            ),
             f"const bool inverted = {inverted};",
-            *(f"const u32 {name}_word = vote(here && (!knows_{name} || inverted));" for name, _ in names),
+            *(
+                f"const u32 {name}_word = vote(here && (!knows_{name} || inverted));"
+                for name, _ in names
+            ),
             "if ((threadIdx.x & 31) != 0 || !here) return;",
             *(f"{name}_lost[at >> 5] = {name}_word;" for name, _ in names),
         ],
@@ -139,7 +175,13 @@ def mend_text(lane: str) -> str:
     """`kernel(n, out, values, lost, end)`: the values, and the end of their type where a bit is set. A thread writes one."""
     kind = TYPES[lane]
     return _text(
-        ["const i64 n", f"{kind}* __restrict__ out", f"const {kind}* __restrict__ values", "const u32* __restrict__ lost", f"const {kind} end"],
+        [
+            "const i64 n",
+            f"{kind}* __restrict__ out",
+            f"const {kind}* __restrict__ values",
+            "const u32* __restrict__ lost",
+            f"const {kind} end",
+        ],
         [
             f"const i64 at = (i64)blockIdx.x * {THREADS} + threadIdx.x;",
             "if (at < n) out[at] = lost[at >> 5] >> (at & 31) & 1u ? end : values[at];",

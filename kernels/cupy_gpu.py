@@ -22,10 +22,17 @@ from skipstone.kernels.cuda_text import THREADS
 from skipstone.kernels.device import DeviceArray, Function
 
 ELSE: Final = "use backend='numba' or 'auto'"
-EXTRAS: Final = 'pip install "skipstone[gpu-cuda13]" (or [gpu-cuda12] for drivers of CUDA 12; never both)'
+EXTRAS: Final = (
+    'pip install "skipstone[gpu-cuda13]" (or [gpu-cuda12] for drivers of CUDA 12; never both)'
+)
 # Of cudaError_t and CUresult, which number alike.
 NO_MEMORY, NOT_INITIALIZED, OLD_DRIVER, BUSY, NO_DEVICE, NO_SUCH_DEVICE = 2, 3, 35, 46, 100, 101
-NO_IMAGE: Final = (200, 209, 218, 222)  # the kernel is for another architecture, or from another CUDA
+NO_IMAGE: Final = (
+    200,
+    209,
+    218,
+    222,
+)  # the kernel is for another architecture, or from another CUDA
 
 _devices: dict[int, CupyDevice] = {}
 _process: int | None = None  # that used CUDA first
@@ -43,7 +50,9 @@ def device(number: int | None = None) -> CupyDevice:
     """
     global _process
     if _process is not None and _process != os.getpid():
-        raise DeviceError(f"process {_process} used CUDA before this one was forked of it, and CUDA does not survive a fork; start processes by 'spawn'")
+        raise DeviceError(
+            f"process {_process} used CUDA before this one was forked of it, and CUDA does not survive a fork; start processes by 'spawn'"
+        )
     cupy = _cupy()
     try:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -51,7 +60,9 @@ def device(number: int | None = None) -> CupyDevice:
     except RuntimeError as e:
         raise _absent(cupy, e) from e
     if not 0 <= chosen < count:
-        raise BackendMissing(f"there is no device {chosen}; CUDA counts {count}, from 0 on (CUDA_VISIBLE_DEVICES decides which)")
+        raise BackendMissing(
+            f"there is no device {chosen}; CUDA counts {count}, from 0 on (CUDA_VISIBLE_DEVICES decides which)"
+        )
     if chosen not in _devices:
         _devices[chosen] = CupyDevice(cupy, chosen)
         _process = os.getpid()
@@ -63,9 +74,13 @@ def _cupy() -> Any:
         import cupy
     except ImportError as e:
         if isinstance(e, ModuleNotFoundError) and e.name == "cupy":
-            raise BackendMissing(f"backend 'cupy' needs a GPU and the cupy package: {EXTRAS}; or {ELSE}") from None
+            raise BackendMissing(
+                f"backend 'cupy' needs a GPU and the cupy package: {EXTRAS}; or {ELSE}"
+            ) from None
         # Such as NumPy of another major version; CuPy's first paragraph says which.
-        raise BackendMissing(f"backend 'cupy' found a cupy package that cannot be imported: {_first(e)}; {EXTRAS}; or {ELSE}") from e
+        raise BackendMissing(
+            f"backend 'cupy' found a cupy package that cannot be imported: {_first(e)}; {EXTRAS}; or {ELSE}"
+        ) from e
     return cupy
 
 
@@ -76,17 +91,29 @@ def _absent(cupy: Any, error: RuntimeError) -> SkipstoneError:
     driver = _version(cupy.cuda.runtime.driverGetVersion)
     package = f"cupy {cupy.__version__} for CUDA {made_for}"
     if status == OLD_DRIVER and driver is None:
-        return BackendMissing(f"backend 'cupy' found {package} but no NVIDIA driver; install one (`nvidia-smi` then lists the devices), or {ELSE}")
+        return BackendMissing(
+            f"backend 'cupy' found {package} but no NVIDIA driver; install one (`nvidia-smi` then lists the devices), or {ELSE}"
+        )
     if status == OLD_DRIVER:
         major = str(driver).partition(".")[0]
-        way = f'install cupy for it: pip uninstall the other, then pip install "skipstone[gpu-cuda{major}]"' if major in ("12", "13") else "update the driver"
-        return BackendMissing(f"backend 'cupy' found {package}, and a driver for CUDA {driver}, which is too old for it; {way}, or {ELSE}")
+        way = (
+            f'install cupy for it: pip uninstall the other, then pip install "skipstone[gpu-cuda{major}]"'
+            if major in ("12", "13")
+            else "update the driver"
+        )
+        return BackendMissing(
+            f"backend 'cupy' found {package}, and a driver for CUDA {driver}, which is too old for it; {way}, or {ELSE}"
+        )
     if status == NO_DEVICE:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
-        return BackendMissing(f"backend 'cupy' found {package} and a driver, but no device{why}; {ELSE}")
+        return BackendMissing(
+            f"backend 'cupy' found {package} and a driver, but no device{why}; {ELSE}"
+        )
     if status == NOT_INITIALIZED:
-        return DeviceError("CUDA cannot be initialized: most often the process was forked of one that used it; start processes by 'spawn'")
+        return DeviceError(
+            "CUDA cannot be initialized: most often the process was forked of one that used it; start processes by 'spawn'"
+        )
     return DeviceError(f"backend 'cupy' found {package}, and CUDA fails: {_first(error)}; {ELSE}")
 
 
@@ -140,10 +167,20 @@ class CupyDevice:
         with self._here("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
-            if lies != self._number:  # a kernel that reads another device's memory ends the context of this one
-                where = f"on device {lies}; give device={lies}" if lies >= 0 else "in host memory that CUDA does not know"
-                raise DeviceError(f"statistics for device {self._number} were given an array that lies {where}")
-            memory = cuda.MemoryPointer(cuda.UnownedMemory(pointer, count * size, owner, self._number), 0)
+            if (
+                lies != self._number
+            ):  # a kernel that reads another device's memory ends the context of this one
+                where = (
+                    f"on device {lies}; give device={lies}"
+                    if lies >= 0
+                    else "in host memory that CUDA does not know"
+                )
+                raise DeviceError(
+                    f"statistics for device {self._number} were given an array that lies {where}"
+                )
+            memory = cuda.MemoryPointer(
+                cuda.UnownedMemory(pointer, count * size, owner, self._number), 0
+            )
             if pointer % size:
                 copy = self._cupy.ndarray((count * size,), np.uint8, memory).copy().view(lane)
                 cuda.get_current_stream().synchronize()
@@ -180,7 +217,9 @@ class CupyDevice:
         """Whether the function of a text is loaded."""
         return text in self._functions
 
-    def start(self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]) -> None:
+    def start(
+        self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]
+    ) -> None:
         """Start blocks on CuPy's current stream."""
         with self._here("start a kernel"):
             function((blocks,), (THREADS,), tuple(arguments))

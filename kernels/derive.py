@@ -49,7 +49,12 @@ def interval_of(n: Node, source: Source) -> Interval:
     count = source.num_containers
     if count <= BLOCK:
         return _evaluate(n, leaves, 0, count)
-    if len(leaves) == 1 and (only := next(iter(leaves))).op is Op.COLUMN and only.dtype is not None and only.dtype.coded:
+    if (
+        len(leaves) == 1
+        and (only := next(iter(leaves))).op is Op.COLUMN
+        and only.dtype is not None
+        and only.dtype.coded
+    ):
         return _by_distinct(n, only, source)
     return _in_blocks(n, leaves, count)
 
@@ -58,19 +63,36 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
     """Of one text or long decimal column: each pair of bounds once, since they repeat and take long."""
     assert isinstance(leaf.value, tuple) and leaf.dtype is not None
     count, column = source.num_containers, source.column(leaf.value, leaf.dtype)
-    low, high = (np.zeros(count, np.int64) if b is None else b.astype(np.int64) for b in (column.low, column.high))
-    flags = sum(np.broadcast_to(_mask(p, count), count).astype(np.int64) << i for i, p in enumerate((column.real, column.nulls)))
-    _, first, inverse = np.unique((low << 33) | (high << 2) | flags, return_index=True, return_inverse=True)
+    low, high = (
+        np.zeros(count, np.int64) if b is None else b.astype(np.int64)
+        for b in (column.low, column.high)
+    )
+    flags = sum(
+        np.broadcast_to(_mask(p, count), count).astype(np.int64) << i
+        for i, p in enumerate((column.real, column.nulls))
+    )
+    _, first, inverse = np.unique(
+        (low << 33) | (high << 2) | flags, return_index=True, return_inverse=True
+    )
     if len(first) > count // 2:
         return _in_blocks(n, {leaf: _leaf(leaf, source)}, count)
-    planes = (plane_of(np.broadcast_to(_mask(p, count), count)[first]) for p in (column.real, column.nulls))
+    planes = (
+        plane_of(np.broadcast_to(_mask(p, count), count)[first])
+        for p in (column.real, column.nulls)
+    )
     real, nulls = planes
     bounds = (b if b is None else b[first] for b in (column.low, column.high))
     distinct = replace(column, low=next(bounds), high=next(bounds), real=real, nulls=nulls)
     keys = _keys(column)
     parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
     v = _in_blocks(n, parts, len(first))
-    return Interval(v.dtype, *(np.broadcast_to(a, len(first))[inverse] for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)))
+    return Interval(
+        v.dtype,
+        *(
+            np.broadcast_to(a, len(first))[inverse]
+            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+        ),
+    )
 
 
 def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
@@ -78,11 +100,15 @@ def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
 
     def work(first: int, stop: int) -> None:
         v = _evaluate(n, leaves, first, stop)
-        for whole, part in zip(out, (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost), strict=True):
+        for whole, part in zip(
+            out, (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost), strict=True
+        ):
             whole[first:stop] = part
 
     assert n.dtype is not None
-    out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [np.empty(count, np.bool_) for _ in range(5)]
+    out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [
+        np.empty(count, np.bool_) for _ in range(5)
+    ]
     pool.run_chunks(work, count, BLOCK if _is_ours(n) else count)
     return Interval(n.dtype, *out)
 
@@ -97,7 +123,11 @@ def _leaves(n: Node) -> Iterator[Node]:
 
 def _is_ours(n: Node) -> bool:
     """Whether all functions are ours: a user's is given all containers at once, in the caller's thread."""
-    return n.op is not Op.CALL or call_of(n).name == TRUTH or (call_of(n).name in FUNCTIONS and all(map(_is_ours, n.args)))
+    return (
+        n.op is not Op.CALL
+        or call_of(n).name == TRUTH
+        or (call_of(n).name in FUNCTIONS and all(map(_is_ours, n.args)))
+    )
 
 
 def _leaf(n: Node, source: Source) -> Part:
@@ -110,11 +140,20 @@ def _leaf(n: Node, source: Source) -> Part:
 
 
 def _part(v: Interval, first: int, stop: int) -> Interval:
-    return Interval(v.dtype, *(a if len(a) == 1 else a[first:stop] for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)))
+    return Interval(
+        v.dtype,
+        *(
+            a if len(a) == 1 else a[first:stop]
+            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+        ),
+    )
 
 
 def _slice(c: Column, first: int, stop: int) -> Column:
-    planes = (p if isinstance(p, bool) else p[first // 64 : word_count(stop)] for p in (c.real, c.nulls, c.nans, c.lost))
+    planes = (
+        p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
+        for p in (c.real, c.nulls, c.nans, c.lost)
+    )
     real, nulls, nans, lost = planes
     low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
     return replace(c, low=low, high=high, real=real, nulls=nulls, nans=nans, lost=lost)
@@ -139,9 +178,14 @@ def _truth(condition: Node, source: Source) -> Interval:
     from skipstone.kernels.launch import prepare
 
     merged = merge(condition)
-    true, false, null = (_plane(Program(condition_of(merged, want)), source, prepare) for want in (Want.T, Want.F, Want.N))
+    true, false, null = (
+        _plane(Program(condition_of(merged, want)), source, prepare)
+        for want in (Want.T, Want.F, Want.N)
+    )
     lost = functools.reduce(np.logical_or, _losses(merged, source), NO)
-    return Interval(ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost)
+    return Interval(
+        ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost
+    )
 
 
 def _losses(condition: Node, source: Source) -> Iterator[Mask]:
@@ -175,12 +219,23 @@ def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
     dtype = c.dtype
     real, nulls, nans, lost = (_mask(p, n) for p in (c.real, c.nulls, c.nans, c.lost))
     if not dtype.ordered:  # null tests only
-        return Interval(dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, lost)
+        return Interval(
+            dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, lost
+        )
     low, high = (_values(c, keys, high=h) for h in (False, True))
     above = NO
     if dtype.kind in TEXT:
-        above = np.ones(1, np.bool_) if c.high is None else np.asarray(c.high == c.end(high=True), np.bool_)
-    if dtype.kind is not Kind.FLOAT and c.low is not None and c.high is not None and np.array_equal(c.low, c.high):
+        above = (
+            np.ones(1, np.bool_)
+            if c.high is None
+            else np.asarray(c.high == c.end(high=True), np.bool_)
+        )
+    if (
+        dtype.kind is not Kind.FLOAT
+        and c.low is not None
+        and c.high is not None
+        and np.array_equal(c.low, c.high)
+    ):
         high = low  # one value each: functions then look once
     return Interval(dtype, low, high, above, real, nulls, nans, lost)
 
@@ -213,20 +268,29 @@ def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
 def packed(v: Interval, n: int) -> Column:
     """An interval as a packed column of n containers."""
     dtype = v.dtype
-    real, nulls, nans, lost = (plane_of(np.broadcast_to(m, n)) for m in (v.real, v.nulls, v.nans, v.lost))
+    real, nulls, nans, lost = (
+        plane_of(np.broadcast_to(m, n)) for m in (v.real, v.nulls, v.nans, v.lost)
+    )
     alive = np.broadcast_to(v.real, n)
     known = alive.copy()
     low = _bounds(np.broadcast_to(v.low, n), known, dtype)
     high = _bounds(np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.above, n), dtype)
     column = column_of(dtype, low, high, real, nulls, nans)
-    return Column(dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, lost)
+    return Column(
+        dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, lost
+    )
 
 
 def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
     if dtype.coded:
-        keys = [key_of(int(x) if dtype.kind is Kind.DECIMAL else x, dtype) if k else None for x, k in zip(values.tolist(), known.tolist(), strict=True)]
+        keys = [
+            key_of(int(x) if dtype.kind is Kind.DECIMAL else x, dtype) if k else None
+            for x, k in zip(values.tolist(), known.tolist(), strict=True)
+        ]
         return Bounds(pa.array(keys, pa.large_binary()), known)
     if dtype.kind is Kind.FLOAT:
         return Bounds(np.where(known, values, 0).astype(dtype.lane), known)
     low, high = dtype.lowest, dtype.highest
-    return Bounds(np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane), known)
+    return Bounds(
+        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane), known
+    )

@@ -22,11 +22,24 @@ from skipstone.kernels.launch import Launch
 from skipstone.kernels.levels import Coarse, Level
 from skipstone.kernels.order import Order
 from skipstone.kernels.packed import Packed
-from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, Words, clear_tail, held, pack, positions, word_count
+from skipstone.kernels.planes import (
+    Plane,
+    Todo,
+    Verdicts,
+    WordNumbers,
+    Words,
+    clear_tail,
+    held,
+    pack,
+    positions,
+    word_count,
+)
 from skipstone.kernels.run import Backend, run, sift
 from skipstone.kernels.subset import Subset
 
-FLAT: Final = 1 << 16  # containers below which the flat kernel takes less time than a look at levels
+FLAT: Final = (
+    1 << 16
+)  # containers below which the flat kernel takes less time than a look at levels
 MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
 SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
 WORTH: Final = 0.8  # of the flat kernel: coarse codes must promise less
@@ -57,7 +70,9 @@ class Found:
         """Positions of the containers that may match, ascending."""
         found = positions(self.match, self.n, self.words)
         self._touch()
-        return found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
+        return (
+            found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
+        )
 
     def verdicts(self) -> Verdicts:
         """0, 1 or 2 for each of the n containers; 0 or 1 where nobody asked for more."""
@@ -81,7 +96,9 @@ class Found:
         self._touch()
         nothing = np.zeros_like(self.match)
         bits = np.zeros((2, word_count(self.n) * 64), np.bool_)
-        for mask, words in zip(bits, (self.match, nothing if self.sure is None else self.sure), strict=True):
+        for mask, words in zip(
+            bits, (self.match, nothing if self.sure is None else self.sure), strict=True
+        ):
             mask[self.order[positions(words, self.n, self.words)]] = True
         return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
 
@@ -97,7 +114,9 @@ def found_in(planes: Sequence[Plane], n: int) -> Found:
     return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
 
 
-def descend(index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend) -> Found | None:
+def descend(
+    index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend
+) -> Found | None:
     """What may match, by levels; None where the flat kernel is to be asked instead.
 
     Args:
@@ -121,10 +140,17 @@ class _Search:
         self.index, self.both, self.wanted, self.backend = index, both, wanted, backend
         self.n = index.leaf.num_containers
         self.todo: Todo = None
-        self.edges: list[WordNumbers] = []  # words of containers that settled blocks share with others
-        self.settled: list[tuple[WordNumbers, Words]] = []  # words all of whose containers are settled; which match, every row
+        self.edges: list[
+            WordNumbers
+        ] = []  # words of containers that settled blocks share with others
+        self.settled: list[
+            tuple[WordNumbers, Words]
+        ] = []  # words all of whose containers are settled; which match, every row
         # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
-        self.certain = not (index.leaf.has_members and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk()))
+        self.certain = not (
+            index.leaf.has_members
+            and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk())
+        )
 
     def levels(self) -> None:
         """Ask the levels, but for those that are known to settle too little."""
@@ -150,13 +176,21 @@ class _Search:
         whole, shared = words_inside(first, stop, self.n)
         self.edges.append(shared)
         rows = self.index.leaf.rows_plane()
-        bits = np.full(len(whole), -bool(rows), np.int64).view(np.uint64) if isinstance(rows, bool) else rows[whole]
+        bits = (
+            np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
+            if isinstance(rows, bool)
+            else rows[whole]
+        )
         self.settled.append((whole, clear_tail(bits, self.n, whole)))
 
     def codes(self, dense: bool) -> bool:
         """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
         coarse = self.index.coarse
-        if coarse is not None and not self.both.derived and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense)):
+        if (
+            coarse is not None
+            and not self.both.derived
+            and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense))
+        ):
             words, match, left = self._coarse(coarse, self.todo)
             settled = left == 0
             self.settled.append((words[settled], match[settled]))
@@ -167,11 +201,16 @@ class _Search:
         count = word_count(self.n) if self.todo is None else len(self.todo)
         if count < 2 * SAMPLE:
             return False
-        own, full = (self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf))
+        own, full = (
+            self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf)
+        )
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
         _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
         found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
-        return bool(found * count <= word_count(self.n) * self._share(dense) and own + full * (asked + EACH * found) < WORTH * full)
+        return bool(
+            found * count <= word_count(self.n) * self._share(dense)
+            and own + full * (asked + EACH * found) < WORTH * full
+        )
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
         """Words where something can match; what, and what of it is left to ask by full bounds."""
@@ -182,7 +221,11 @@ class _Search:
         if not self.certain:
             return result.words, match, match
         # Without `miss` it is enough to know that a container can match; else, that its rows all do.
-        return result.words, match, match & (~others[0] if self.wanted.can_miss is None else others[0])
+        return (
+            result.words,
+            match,
+            match & (~others[0] if self.wanted.can_miss is None else others[0]),
+        )
 
     def containers(self, dense: bool) -> Found | None:
         """Judge the containers that are left; None where too many are found to be spread one by one."""
@@ -196,10 +239,16 @@ class _Search:
         elif self.wanted.derived:
             subset = Subset(self.index.leaf, left)
             # Statistics that are made for this call are worth no upload, unless somebody insists.
-            launch = self.index.launch(subset, self.wanted) if self.backend == "cupy" else subset.launch(self.wanted)
+            launch = (
+                self.index.launch(subset, self.wanted)
+                if self.backend == "cupy"
+                else subset.launch(self.wanted)
+            )
             match, miss = self._ask(subset, launch, None)
         else:
-            match, miss = self._ask(self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left)
+            match, miss = self._ask(
+                self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left
+            )
         sure = np.zeros_like(match) if miss is None else match & ~miss
         if done:
             words = np.concatenate([left, *(w for w, _ in done)])
@@ -211,7 +260,14 @@ class _Search:
             left, match, sure = words[once], match[once], sure[once]
         clear_tail(match, self.n, left)
         sure &= match
-        return Found(self.n, left, match, None if self.wanted.can_miss is None else sure, self.index.order, self.index.guard)
+        return Found(
+            self.n,
+            left,
+            match,
+            None if self.wanted.can_miss is None else sure,
+            self.index.order,
+            self.index.guard,
+        )
 
     def _share(self, dense: bool) -> float:
         """Of all words how many may be found for less than the flat kernel takes."""
@@ -234,7 +290,9 @@ class _Search:
 
 
 def _words(plane: Plane, words: int) -> Words:
-    return np.full(words, -int(plane), np.int64).view(np.uint64) if isinstance(plane, bool) else plane
+    return (
+        np.full(words, -int(plane), np.int64).view(np.uint64) if isinstance(plane, bool) else plane
+    )
 
 
 def _without(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:

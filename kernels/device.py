@@ -57,6 +57,8 @@ class Device(Protocol):
         """Whether `function` would give that of a text at once."""
         ...
 
-    def start(self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]) -> None:
+    def start(
+        self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]
+    ) -> None:
         """Start blocks of `cuda_text.THREADS` threads."""
         ...

@@ -80,17 +80,27 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
     if op not in (Op.AND, Op.OR):
         return table[op].format(*args, value=value)
     half = len(args) // 2
-    return args[0] if len(args) == 1 else table[op].format(join(op, args[:half], table), join(op, args[half:], table))
+    return (
+        args[0]
+        if len(args) == 1
+        else table[op].format(join(op, args[:half], table), join(op, args[half:], table))
+    )
 
 
 def runs(op: Op, args: list[str], table: Table) -> str:
     """A test against a few runs: of a lower and an upper bound, and of each run its first and last value."""
     low, high, *ends = args
-    one, outer, a, b = (Op.AND, Op.OR, Op.LE, Op.GE) if op is Op.ANY_IN else (Op.OR, Op.AND, Op.LT, Op.GT)
+    one, outer, a, b = (
+        (Op.AND, Op.OR, Op.LE, Op.GE) if op is Op.ANY_IN else (Op.OR, Op.AND, Op.LT, Op.GT)
+    )
     pairs = list(zip(ends[::2], ends[1::2], strict=True))
     # Some run meets the range; or it sticks out of every one.
     near = [(last, first) if op is Op.ANY_IN else (first, last) for first, last in pairs]
-    return join(outer, [table[one].format(table[a].format(low, x), table[b].format(high, y)) for x, y in near], table)
+    return join(
+        outer,
+        [table[one].format(table[a].format(low, x), table[b].format(high, y)) for x, y in near],
+        table,
+    )
 
 
 def inputs(roots: tuple[Node, ...], op: Op) -> list[str]:

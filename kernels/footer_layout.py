@@ -15,7 +15,12 @@ from skipstone.kernels import footer_loops as at
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import GATHER, Bytes, Longs
 
-WALK: Final = Loop(footer_loops, "walk", "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)", ("number", "signed", "items", "ended"))
+WALK: Final = Loop(
+    footer_loops,
+    "walk",
+    "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)",
+    ("number", "signed", "items", "ended"),
+)
 TYPICAL: Final = 64  # bytes of a footer for each column chunk; where it has fewer, it is read twice
 NUM_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
 # Structure -> field -> type, and what is kept; for a list also the type of its items, and for structures which they are. A field
@@ -106,7 +111,11 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
         walk: The loop; None: the compiled one.
     """
     walk = walk or compiled(WALK)
-    stack, now, room = np.empty((at.DEPTH, 4), np.int64), np.empty(at.SLOTS, np.int64), len(data) // TYPICAL + 16
+    stack, now, room = (
+        np.empty((at.DEPTH, 4), np.int64),
+        np.empty(at.SLOTS, np.int64),
+        len(data) // TYPICAL + 16,
+    )
     while True:
         groups, chunks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64)
         marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
@@ -122,5 +131,15 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
     (first, after), (start, stop) = marks[NUM_ROWS].tolist(), marks[ROW_GROUPS].tolist()
     if not first < after <= start < stop:
         return None
-    rest = b"\0".join((data[:first].tobytes(), data[after:start].tobytes())) + bytes([at.STRUCT]) + data[stop:].tobytes()
-    return Layout(groups[:number, 0], groups[:number, 1], chunks[:total].reshape(number, columns, at.WIDTH), orders, rest)
+    rest = (
+        b"\0".join((data[:first].tobytes(), data[after:start].tobytes()))
+        + bytes([at.STRUCT])
+        + data[stop:].tobytes()
+    )
+    return Layout(
+        groups[:number, 0],
+        groups[:number, 1],
+        chunks[:total].reshape(number, columns, at.WIDTH),
+        orders,
+        rest,
+    )

@@ -12,16 +12,27 @@ from typing import Any
 import numpy as np
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)  # Thrift's
-ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(11)  # structures
-KIND, ITEM, INNER, SLOT = range(4)  # of a field: its type, that of its items, the structure of either, and what is kept
-FIELDS = 20  # rows of the grammar for each structure; the one of field 0 holds which fields it must have
+ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(
+    11
+)  # structures
+KIND, ITEM, INNER, SLOT = range(
+    4
+)  # of a field: its type, that of its items, the structure of either, and what is kept
+FIELDS = (
+    20  # rows of the grammar for each structure; the one of field 0 holds which fields it must have
+)
 DEPTH = 16
 # What is kept of a column chunk: bits, of the slots that were told, and of truths; where bounds start and how many
 # bytes they are; numbers.
 TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE, WIDTH = range(11)
-ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, SLOTS = range(WIDTH, WIDTH + 6)  # of a row group; and slots that have bits alone
+ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, SLOTS = range(
+    WIDTH, WIDTH + 6
+)  # of a row group; and slots that have bits alone
 TRUTHS = 16  # the first bit of truths
-MOST, LARGEST = 1_000_000, 1 << 47  # items of a list, which Arrow's reader has as its limit, too; bytes of a column chunk
+MOST, LARGEST = (
+    1_000_000,
+    1 << 47,
+)  # items of a list, which Arrow's reader has as its limit, too; bytes of a column chunk
 
 
 def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
@@ -71,7 +82,11 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
         totals[1] += 1
     elif structure == GROUP:
         if totals[0] < len(groups):
-            groups[totals[0], 0], groups[totals[0], 1], groups[totals[0], 2] = now[ROWS], now[TOTAL], totals[1]
+            groups[totals[0], 0], groups[totals[0], 1], groups[totals[0], 2] = (
+                now[ROWS],
+                now[TOTAL],
+                totals[1],
+            )
         totals[0] += 1
         now[TOTAL] = 0
     elif structure == ORDER:
@@ -79,7 +94,9 @@ def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, total
     return True
 
 
-def walk(data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any, marks: Any, totals: Any) -> int:
+def walk(
+    data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any, marks: Any, totals: Any
+) -> int:
     """Read a footer.
 
     Args:
@@ -117,7 +134,9 @@ def walk(data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any
             pos += 1
             if head == 0:
                 needed = grammar[inside * FIELDS, KIND]
-                if stack[depth, 3] & needed != needed or not ended(inside, stack[depth, 3], now, groups, chunks, totals):
+                if stack[depth, 3] & needed != needed or not ended(
+                    inside, stack[depth, 3], now, groups, chunks, totals
+                ):
                     return -1
                 depth -= 1
                 continue
@@ -134,7 +153,9 @@ def walk(data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any
                 value, kind = np.int64(kind == TRUE), np.int64(TRUE)
             if field < FIELDS:
                 row = inside * FIELDS + field
-                if stack[depth, 3] >> field & 1 or (grammar[row, KIND] and grammar[row, KIND] != kind):
+                if stack[depth, 3] >> field & 1 or (
+                    grammar[row, KIND] and grammar[row, KIND] != kind
+                ):
                     return -1
                 stack[depth, 3] |= np.int64(1) << field
                 if inside == FILE:
@@ -148,7 +169,9 @@ def walk(data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any
         elif I16 <= kind <= I64:
             told, pos = number(data, pos, end)
             value = signed(told)
-            if kind < I64 and not -(1 << (31 if kind == I32 else 15)) <= value < 1 << (31 if kind == I32 else 15):
+            if kind < I64 and not -(1 << (31 if kind == I32 else 15)) <= value < 1 << (
+                31 if kind == I32 else 15
+            ):
                 return -1
         elif kind == BINARY:
             told, pos = number(data, pos, end)
@@ -170,7 +193,12 @@ def walk(data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any
             depth += 1
             if depth == DEPTH:
                 return -1
-            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = item, inner, size, 0
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
+                item,
+                inner,
+                size,
+                0,
+            )
         elif kind != TRUE:
             return -1
         if pos < 0 or pos > end:

@@ -50,7 +50,10 @@ class Foreign:
         """Whether its values are bounds of a column as they lie: lanes of its type, in its unit."""
         if self.told is None or not dtype.ordered or dtype.coded or dtype.kind is Kind.DECIMAL:
             return False
-        return from_arrow(self.type) == dtype and np.dtype(self.told).itemsize == np.dtype(dtype.lane).itemsize
+        return (
+            from_arrow(self.type) == dtype
+            and np.dtype(self.told).itemsize == np.dtype(dtype.lane).itemsize
+        )
 
     def look(self, device: Device) -> None:
         """Whether its memory is of the device at all.
@@ -58,7 +61,10 @@ class Foreign:
         Raises:
             DeviceError: it is of another.
         """
-        for place in (*self.data[:1], *([] if self.mask is None else [self.mask])):  # the bytes of texts may be none
+        for place in (
+            *self.data[:1],
+            *([] if self.mask is None else [self.mask]),
+        ):  # the bytes of texts may be none
             if self.n:
                 device.adopt(place, 1, "uint8", self.owner)
 
@@ -71,7 +77,9 @@ class Foreign:
     def mask_bytes(self, device: Device) -> DeviceArray:
         """The bytes of the mask, in place; the first value has number `first` among them."""
         assert self.mask is not None
-        return device.adopt(self.mask, (self.first + self.n + 7) // 8 if self.bits else self.n, "uint8", self.owner)
+        return device.adopt(
+            self.mask, (self.first + self.n + 7) // 8 if self.bits else self.n, "uint8", self.owner
+        )
 
     def to_arrow(self, device: Device) -> pa.Array:
         """A copy in host memory."""
@@ -79,10 +87,14 @@ class Foreign:
             return pa.nulls(self.n, self.type)
         known = self._known(device)
         if self.told is None:
-            return pa.Array.from_buffers(self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]).slice(self.first)
+            return pa.Array.from_buffers(
+                self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]
+            ).slice(self.first)
         values = device.download(self.values(device))
         if self.told == "bool":
-            return pa.array(values != 0, mask=_bad(known, values > 1))  # what is neither false nor true tells nothing
+            return pa.array(
+                values != 0, mask=_bad(known, values > 1)
+            )  # what is neither false nor true tells nothing
         if self.told.startswith("datetime64"):
             return pa.array(values.view(self.told), mask=_bad(known)).view(self.type)
         return pa.Array.from_buffers(self.type, self.n, [_packed(known), pa.py_buffer(values)])
@@ -91,35 +103,66 @@ class Foreign:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
-        return np.unpackbits(found, count=self.first + self.n, bitorder="little").view(np.bool_)[self.first :] if self.bits else found != 0
+        return (
+            np.unpackbits(found, count=self.first + self.n, bitorder="little").view(np.bool_)[
+                self.first :
+            ]
+            if self.bits
+            else found != 0
+        )
 
     def _buffers(self, device: Device) -> list[pa.Buffer]:
         """Buffers that Arrow knows how to read: bits, 16 bytes each, or offsets and what they point into."""
         count = self.first + self.n
 
         def read(place: int, size: int) -> npt.NDArray[Any]:
-            return device.download(device.adopt(place, size, "uint8", self.owner)) if size and place else np.empty(0, np.uint8)
+            return (
+                device.download(device.adopt(place, size, "uint8", self.owner))
+                if size and place
+                else np.empty(0, np.uint8)
+            )
 
         if len(self.data) == 1:
             return [pa.py_buffer(read(self.data[0], (count * self.type.bit_width + 7) // 8))]
         wide = pa.types.is_large_string(self.type) or pa.types.is_large_binary(self.type)
         offsets = read(self.data[0], (count + 1) * (8 if wide else 4))
-        return [pa.py_buffer(offsets), pa.py_buffer(read(self.data[1], int(offsets.view(np.int64 if wide else np.int32)[-1])))]
+        return [
+            pa.py_buffer(offsets),
+            pa.py_buffer(read(self.data[1], int(offsets.view(np.int64 if wide else np.int32)[-1]))),
+        ]
 
 
-def _bad(known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False) -> npt.NDArray[np.bool_] | None:
-    return others if known is None and not isinstance(others, bool) else None if known is None else ~known | others
+def _bad(
+    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False
+) -> npt.NDArray[np.bool_] | None:
+    return (
+        others
+        if known is None and not isinstance(others, bool)
+        else None
+        if known is None
+        else ~known | others
+    )
 
 
 def _packed(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
-    return None if known is None else pa.py_buffer(np.packbits(np.append(np.zeros(before, np.bool_), known), bitorder="little"))
+    return (
+        None
+        if known is None
+        else pa.py_buffer(
+            np.packbits(np.append(np.zeros(before, np.bool_), known), bitorder="little")
+        )
+    )
 
 
 def lies_there(given: object) -> bool:
     """Whether something is an array of a device, by any of the protocols that an array has."""
     if isinstance(given, pa.Array):  # which has the same protocol, for host memory
         return False
-    return _interface(given) is not None or hasattr(given, "__arrow_c_device_array__") or _by_dlpack(given)
+    return (
+        _interface(given) is not None
+        or hasattr(given, "__arrow_c_device_array__")
+        or _by_dlpack(given)
+    )
 
 
 def foreign_of(given: Any, name: str, device: Device) -> Foreign:
@@ -163,17 +206,32 @@ def _of_interface(given: Any, told: Any, name: str) -> Foreign:
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
-        raise StatisticsError(f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or datetime64, in this machine's order of bytes")
+        raise StatisticsError(
+            f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or datetime64, in this machine's order of bytes"
+        )
     shape, strides = tuple(told["shape"]), told.get("strides")
     if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
-        raise StatisticsError(f"{name} is an array of shape {shape} and strides {strides}; expected one dimension, and values one after the other")
-    zone = getattr(getattr(given, "dtype", None), "tz", None)  # cuDF tells the zone by its type alone
+        raise StatisticsError(
+            f"{name} is an array of shape {shape} and strides {strides}; expected one dimension, and values one after the other"
+        )
+    zone = getattr(
+        getattr(given, "dtype", None), "tz", None
+    )  # cuDF tells the zone by its type alone
     if pa.types.is_timestamp(kind) and zone is not None:
         kind = pa.timestamp(kind.unit, str(zone))
     masked = told.get("mask")
     mask = None if masked is None else masked.__cuda_array_interface__
     bits = mask is not None and mask["typestr"][1] == "t"  # a bit field: cuDF's masks
-    return Foreign(kind, shape[0], lane.name, (told["data"][0],), None if mask is None else mask["data"][0], bits, 0, (given, masked))
+    return Foreign(
+        kind,
+        shape[0],
+        lane.name,
+        (told["data"][0],),
+        None if mask is None else mask["data"][0],
+        bits,
+        0,
+        (given, masked),
+    )
 
 
 # Arrow's C device data interface (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
@@ -217,13 +275,20 @@ def all_of_arrow(given: Any) -> dict[str, Foreign]:
     """The columns of an Arrow record batch of a device, by name."""
     kind, held, owner = _capsules(given, "the batch")
     if not pa.types.is_struct(kind):
-        raise StatisticsError(f"an Arrow array of type {kind} was given; expected a record batch with columns such as 'x.min'")
+        raise StatisticsError(
+            f"an Arrow array of type {kind} was given; expected a record batch with columns such as 'x.min'"
+        )
     masked = held.array.n_buffers > 0 and bool(held.array.buffers[0])
     if held.array.null_count > 0 or (held.array.null_count != 0 and masked):  # -1: nobody counted
-        raise StatisticsError("the batch has rows that are null, or may be; expected a record batch: no mask of rows, or a null count of 0")
+        raise StatisticsError(
+            "the batch has rows that are null, or may be; expected a record batch: no mask of rows, or a null count of 0"
+        )
     fields: Sequence[pa.Field] = [kind.field(i) for i in range(kind.num_fields)]
     first, n = held.array.offset, held.array.length
-    return {f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name) for i, f in enumerate(fields)}
+    return {
+        f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name)
+        for i, f in enumerate(fields)
+    }
 
 
 def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]:
@@ -232,22 +297,40 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     held = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
     if held.device_type not in CUDA:
-        raise StatisticsError(f"{name} lies on a device of Arrow's type {held.device_type}; expected CUDA memory, of type 2 or 13")
+        raise StatisticsError(
+            f"{name} lies on a device of Arrow's type {held.device_type}; expected CUDA memory, of type 2 or 13"
+        )
     return pa.DataType._import_from_c_capsule(schema), held, (given, array)
 
 
-def _of_arrow(kind: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str) -> Foreign:
+def _of_arrow(
+    kind: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str
+) -> Foreign:
     first = array.offset + above
     buffers = [array.buffers[i] or 0 for i in range(array.n_buffers)]
     mask = buffers[0] if buffers and array.null_count != 0 and buffers[0] else None
-    plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    plain = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
     if plain and len(buffers) == 2:
         width = kind.bit_width // 8
         lane = f"{'float' if pa.types.is_floating(kind) else 'uint' if pa.types.is_unsigned_integer(kind) else 'int'}{width * 8}"
         return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
-    texts = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    texts = (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+    )
     if pa.types.is_null(kind):
         return Foreign(kind, n, None, (), None, True, 0, owner)
-    if (texts and len(buffers) == 3) or ((pa.types.is_boolean(kind) or pa.types.is_decimal(kind)) and len(buffers) == 2):
+    if (texts and len(buffers) == 3) or (
+        (pa.types.is_boolean(kind) or pa.types.is_decimal(kind)) and len(buffers) == 2
+    ):
         return Foreign(kind, n, None, tuple(buffers[1:]), mask, True, first, owner)
-    raise StatisticsError(f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, timestamps, decimals, booleans, strings or binary")
+    raise StatisticsError(
+        f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, timestamps, decimals, booleans, strings or binary"
+    )

@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
 from skipstone.kernels import cuda_tools
-from skipstone.kernels.cuda_text import THREADS, TYPES, WARPS, DeviceShape, Form, source_of, tables, tile
+from skipstone.kernels.cuda_text import (
+    THREADS,
+    TYPES,
+    WARPS,
+    DeviceShape,
+    Form,
+    source_of,
+    tables,
+    tile,
+)
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch, alike
 from skipstone.kernels.planes import Plane, Todo, Verdicts, Words, word_count
@@ -21,7 +30,9 @@ from skipstone.kernels.resident import Resident
 # its wait take some 25 us, in which one core judges 50,000.
 WORTH: Final = 1 << 16
 PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
-MANY: Final = 1 << 28  # bytes of verdicts that lie on the device while many predicates are judged for the host
+MANY: Final = (
+    1 << 28
+)  # bytes of verdicts that lie on the device while many predicates are judged for the host
 
 
 def fits(launch: Launch) -> bool:
@@ -36,7 +47,14 @@ def literals_fit(launch: Launch) -> bool:
 
 def _pointers(launch: Launch) -> int:
     """Arguments beside the literals, but for no more tables of these than there are lane types."""
-    return len(launch.arrays) + len(launch.planes) + len(launch.sets) + launch.answers.count(None) + 3 + len(TYPES)
+    return (
+        len(launch.arrays)
+        + len(launch.planes)
+        + len(launch.sets)
+        + launch.answers.count(None)
+        + 3
+        + len(TYPES)
+    )
 
 
 def ready(launch: Launch, form: Form) -> bool:
@@ -59,7 +77,10 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
     """
     if todo is not None and not literals_fit(launch):
         return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
-    return [p if isinstance(p, bool) else _words(resident.device, p) for p in packed(launch, resident, todo)]
+    return [
+        p if isinstance(p, bool) else _words(resident.device, p)
+        for p in packed(launch, resident, todo)
+    ]
 
 
 def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
@@ -88,7 +109,11 @@ def survivors(launch: Launch, resident: Resident) -> DeviceArray:
     starts = np.cumsum(counts) - counts
     out = device.empty(int(counts.sum()), "int64")
     if out.shape[0]:
-        device.start(device.function(cuda_tools.positions_text()), _blocks(len(counts), WARPS), [np.int64(words), out, match, device.upload(starts)])
+        device.start(
+            device.function(cuda_tools.positions_text()),
+            _blocks(len(counts), WARPS),
+            [np.int64(words), out, match, device.upload(starts)],
+        )
     return out
 
 
@@ -96,7 +121,11 @@ def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
     """How many bits are set in each `cuda_tools.TILE` of words of 32; host memory."""
     size = words.shape[0]
     counts = device.empty(-(-size // cuda_tools.TILE), "uint32")
-    device.start(device.function(cuda_tools.count_text()), _blocks(counts.shape[0], WARPS), [np.int64(size), counts, words])
+    device.start(
+        device.function(cuda_tools.count_text()),
+        _blocks(counts.shape[0], WARPS),
+        [np.int64(size), counts, words],
+    )
     return device.download(counts).astype(np.int64)
 
 
@@ -121,7 +150,9 @@ def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
     step = max(MANY // max(row, 1), 1)
     for first in range(0, len(launches), step):
         part = launches[first : first + step]
-        out[first : first + len(part)] = resident.device.download(many(part, resident)).reshape(len(part), row)[:, :n]
+        out[first : first + len(part)] = resident.device.download(many(part, resident)).reshape(
+            len(part), row
+        )[:, :n]
     return out
 
 
@@ -143,7 +174,9 @@ def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[Device
     return _judge([launch], resident, todo)
 
 
-def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
+def _judge(
+    launches: Sequence[Launch], resident: Resident, todo: Todo = None
+) -> list[DeviceArray | bool]:
     """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
 
     Args:
@@ -153,11 +186,28 @@ def _judge(launches: Sequence[Launch], resident: Resident, todo: Todo = None) ->
     """
     one, device, rows = launches[0], resident.device, len(launches)
     if not fits(one):
-        raise DeviceError(f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'")
-    form: Form = "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
-    shape, words = DeviceShape(one.shape, form), 2 * (word_count(one.n) if todo is None else len(todo))
-    which: list[Any] = [np.int64(rows)] if form == "many" else [] if todo is None else [device.upload(todo), np.int64(len(todo))]
-    literals: list[Any] = list(one.params) if form != "many" else [device.upload(t) for t in tables([launch.params for launch in launches])]
+        raise DeviceError(
+            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'"
+        )
+    form: Form = (
+        "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
+    )
+    shape, words = (
+        DeviceShape(one.shape, form),
+        2 * (word_count(one.n) if todo is None else len(todo)),
+    )
+    which: list[Any] = (
+        [np.int64(rows)]
+        if form == "many"
+        else []
+        if todo is None
+        else [device.upload(todo), np.int64(len(todo))]
+    )
+    literals: list[Any] = (
+        list(one.params)
+        if form != "many"
+        else [device.upload(t) for t in tables([launch.params for launch in launches])]
+    )
     arrays, planes, sets = resident.inputs(one)
     outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
     written = [o for o in outs if not isinstance(o, bool)]

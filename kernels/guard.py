@@ -52,7 +52,9 @@ class Checked:
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
                 told = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
-                raise StatisticsError(f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it")
+                raise StatisticsError(
+                    f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it"
+                )
             self.seen[b] = True
 
     def verify_range(self, start: int, stop: int, what: str) -> None:
@@ -97,7 +99,10 @@ class Guard:
             self.done = True
             return
         at = todo.astype(np.int64) * self.step + self.start
-        first, last = at >> SHIFT, np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT
+        first, last = (
+            at >> SHIFT,
+            np.minimum(at + (self.step - 1), self.start + self.size - 1) >> SHIFT,
+        )
         seen = self.file.seen
         if not (seen[first].all() and seen[last].all()):
             asked = np.zeros(len(seen), np.bool_)

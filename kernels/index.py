@@ -67,7 +67,9 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Bytes of what was made for levels and codes so far, host memory."""
-        own = sum(level.nbytes for level in self.levels) + (self.coarse.nbytes if self.coarse else 0)
+        own = sum(level.nbytes for level in self.levels) + (
+            self.coarse.nbytes if self.coarse else 0
+        )
         return own + (0 if self.order is None else self.order.nbytes + self.leaf.nbytes)
 
 
@@ -84,7 +86,12 @@ def blocks_of(given: Blocking, n: int) -> list[Blocks]:
     return out
 
 
-def build(source: Packed, grouped: list[Blocks], keys: Sequence[tuple[Path, DType]], by: Sequence[tuple[Path, DType]]) -> Index:
+def build(
+    source: Packed,
+    grouped: list[Blocks],
+    keys: Sequence[tuple[Path, DType]],
+    by: Sequence[tuple[Path, DType]],
+) -> Index:
     """Levels over a source, of these columns at once and of others at first use.
 
     Args:
@@ -95,7 +102,9 @@ def build(source: Packed, grouped: list[Blocks], keys: Sequence[tuple[Path, DTyp
     """
     order = order_of([source.column(*key) for key in by], source.num_containers) if by else None
     leaf = source if order is None else Reordered(source, order)
-    index = Index(leaf, levels_over(leaf, [b for b in grouped if b.count > 1], BLOCK), Coarse(leaf), order)
+    index = Index(
+        leaf, levels_over(leaf, [b for b in grouped if b.count > 1], BLOCK), Coarse(leaf), order
+    )
     for key in keys:
         for each in (*reversed(index.levels), index.coarse):
             if each is not None:

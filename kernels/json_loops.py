@@ -74,11 +74,30 @@ def text(data: Any, pos: int, end: int) -> int:
 
 def word(data: Any, pos: int, end: int) -> int:
     """Where null, true or false ends; -1: none is here."""
-    if end - pos >= 4 and data[pos] == 110 and data[pos + 1] == 117 and data[pos + 2] == 108 and data[pos + 3] == 108:
+    if (
+        end - pos >= 4
+        and data[pos] == 110
+        and data[pos + 1] == 117
+        and data[pos + 2] == 108
+        and data[pos + 3] == 108
+    ):
         return pos + 4
-    if end - pos >= 4 and data[pos] == 116 and data[pos + 1] == 114 and data[pos + 2] == 117 and data[pos + 3] == 101:
+    if (
+        end - pos >= 4
+        and data[pos] == 116
+        and data[pos + 1] == 114
+        and data[pos + 2] == 117
+        and data[pos + 3] == 101
+    ):
         return pos + 4
-    if end - pos >= 5 and data[pos] == 102 and data[pos + 1] == 97 and data[pos + 2] == 108 and data[pos + 3] == 115 and data[pos + 4] == 101:
+    if (
+        end - pos >= 5
+        and data[pos] == 102
+        and data[pos + 1] == 97
+        and data[pos + 2] == 108
+        and data[pos + 3] == 115
+        and data[pos + 4] == 101
+    ):
         return pos + 5
     return -1
 
@@ -88,7 +107,13 @@ def named(data: Any, pos: int, end: int) -> bool:
     if end - pos == 3:
         return bool(data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78)
     signed = end - pos == 9 and (data[pos] == 43 or data[pos] == 45)
-    return bool((signed or end - pos == 8) and data[end - 8] == 73 and data[end - 7] == 110 and data[end - 6] == 102 and data[end - 1] == 121)
+    return bool(
+        (signed or end - pos == 8)
+        and data[end - 8] == 73
+        and data[end - 7] == 110
+        and data[end - 6] == 102
+        and data[end - 1] == 121
+    )
 
 
 def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, odd: Any) -> int:
@@ -132,7 +157,9 @@ def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, 
                 if pos == first or pos - first > 18 or (data[first] == 48 and pos - first > 1):
                     pos = -1
                 out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
-            elif kind in (NUMBER, EXACT) and pos < end and data[pos] == 34:  # what JSON has no number for
+            elif (
+                kind in (NUMBER, EXACT) and pos < end and data[pos] == 34
+            ):  # what JSON has no number for
                 pos = text(data, pos, end)
                 if pos >= 0 and not named(data, start + 1, pos - 1):
                     pos = -1

@@ -23,11 +23,18 @@ from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import GATHER, Bytes, Longs, gathered
 
 INNER: Final = ("constant", "digits", "number", "plain", "text", "word", "named")
-TEXTS: Final = Loop(json_loops, "texts", "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))", INNER)
+TEXTS: Final = Loop(
+    json_loops,
+    "texts",
+    "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))",
+    INNER,
+)
 FORMS: Final = 16  # that are looked for among the texts of one part
 FEW: Final = 64  # texts that a form of their own is not looked for
 PAD: Final = 72
-TOKEN: Final = re.compile(rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])')
+TOKEN: Final = re.compile(
+    rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
+)
 
 Path = tuple[str, ...]
 
@@ -51,7 +58,12 @@ class Form:
 
 def form_of(text: bytes, kind: pa.StructType) -> Form | None:
     """The form of a text, an object of objects; None: it is none, or has values that are not of a kind with `kind`."""
-    leaves, values, keys, last = dict(_leaves(kind, ())), list[tuple[int, int, int, Path | None]](), list[str | None](), 0
+    leaves, values, keys, last = (
+        dict(_leaves(kind, ())),
+        list[tuple[int, int, int, Path | None]](),
+        list[str | None](),
+        0,
+    )
     seen, objects = set[Path](), set[Path]()
     key: str | None = None
     pos, expects = 0, "value"
@@ -78,7 +90,9 @@ def form_of(text: bytes, kind: pa.StructType) -> Form | None:
                     return None
                 seen.add(path)
             case _, "value" if keys and token not in b"{}[],:" and not _struct(kind, path):
-                values.append((leaves.get(path, ANY), last, m.start(1), path if path in leaves else None))
+                values.append(
+                    (leaves.get(path, ANY), last, m.start(1), path if path in leaves else None)
+                )
                 last, expects = pos, "more"
             case _:
                 return None
@@ -89,7 +103,12 @@ def form_of(text: bytes, kind: pa.StructType) -> Form | None:
     for what, first, stop, _ in values:
         program.append((what, len(constants), len(constants) + stop - first))
         constants += text[first:stop]
-    return Form(np.frombuffer(constants, np.uint8), np.array(program, np.int64), tuple(p for *_, p in values[:-1]), frozenset(objects))
+    return Form(
+        np.frombuffer(constants, np.uint8),
+        np.array(program, np.int64),
+        tuple(p for *_, p in values[:-1]),
+        frozenset(objects),
+    )
 
 
 def _text(token: bytes) -> str | None:
@@ -113,7 +132,12 @@ def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
             yield from _leaves(f.type, (*above, f.name))
         else:
             t = pa.types
-            kinds = ((t.is_integer, WHOLE), (t.is_boolean, TRUTH), (t.is_string, TEXT), (t.is_decimal, EXACT))
+            kinds = (
+                (t.is_integer, WHOLE),
+                (t.is_boolean, TRUTH),
+                (t.is_string, TEXT),
+                (t.is_decimal, EXACT),
+            )
             yield (*above, f.name), next((what for is_it, what in kinds if is_it(f.type)), NUMBER)
 
 
@@ -122,7 +146,9 @@ def at_hand() -> bool:
     return all([loops.at_hand(TEXTS), loops.at_hand(GATHER)])
 
 
-def read_texts(texts: pa.StringArray, kind: pa.StructType) -> tuple[pa.StructArray, npt.NDArray[np.bool_]]:
+def read_texts(
+    texts: pa.StringArray, kind: pa.StructType
+) -> tuple[pa.StructArray, npt.NDArray[np.bool_]]:
     """Texts as structs, and which of them are left to another parser; they are NULL here.
 
     Args:
@@ -146,15 +172,26 @@ def read_texts(texts: pa.StringArray, kind: pa.StructType) -> tuple[pa.StructArr
             left = left[1:]
             continue
         # Rows of a power of two would all begin in one set of the cache.
-        out, odd = np.empty((2 * len(form.paths), len(left) + PAD), np.int64), np.empty(len(left), np.bool_)
+        out, odd = (
+            np.empty((2 * len(form.paths), len(left) + PAD), np.int64),
+            np.empty(len(left), np.bool_),
+        )
         other = compiled(TEXTS)(data, places, left, form.constants, form.program, out, odd)
         chosen = slice(len(left)) if not other else np.flatnonzero(~odd)
-        slots = {path: (out[2 * i][chosen], out[2 * i + 1][chosen]) for i, path in enumerate(form.paths) if path is not None}
+        slots = {
+            path: (out[2 * i][chosen], out[2 * i + 1][chosen])
+            for i, path in enumerate(form.paths)
+            if path is not None
+        }
         parts.append(_struct_array(kind, (), form.objects, slots, data, len(left) - other))
         done.append(left[chosen])
         left = left[odd][int(odd[0]) :]  # the loop does not take all that has a form
     rest = np.zeros(n, np.bool_)
-    rest[np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True) if done else slice(None)] = True
+    rest[
+        np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True)
+        if done
+        else slice(None)
+    ] = True
     if len(done) == 1 and not rest.any():
         return parts[0], rest
     order = np.concatenate([*done, np.flatnonzero(rest)])
@@ -164,17 +201,32 @@ def read_texts(texts: pa.StringArray, kind: pa.StructType) -> tuple[pa.StructArr
     return whole.take(pa.array(back)), rest
 
 
-def _struct_array(kind: pa.StructType, above: Path, objects: frozenset[Path], slots: Mapping[Path, tuple[Longs, Longs]], data: Bytes, n: int) -> pa.StructArray:
+def _struct_array(
+    kind: pa.StructType,
+    above: Path,
+    objects: frozenset[Path],
+    slots: Mapping[Path, tuple[Longs, Longs]],
+    data: Bytes,
+    n: int,
+) -> pa.StructArray:
     columns: list[pa.Array] = []
     for f in kind:
         path = (*above, f.name)
         if pa.types.is_struct(f.type):
-            columns.append(_struct_array(f.type, path, objects, slots, data, n) if path in objects else pa.nulls(n, f.type))
+            columns.append(
+                _struct_array(f.type, path, objects, slots, data, n)
+                if path in objects
+                else pa.nulls(n, f.type)
+            )
         elif path not in slots:
             columns.append(pa.nulls(n, f.type))
         else:
             columns.append(_column(f.type, *slots[path], data))
-    return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * n, kind)
+    return (
+        pa.StructArray.from_arrays(columns, fields=list(kind))
+        if columns
+        else pa.array([{}] * n, kind)
+    )
 
 
 def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
@@ -184,7 +236,11 @@ def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.A
         return pa.array(first, mask=mask)
     if pa.types.is_boolean(kind):
         return pa.array(first != 0, mask=mask)
-    found = gathered(data, first, second, None if mask is None else ~missing).view(pa.string()).cast(kind)
+    found = (
+        gathered(data, first, second, None if mask is None else ~missing)
+        .view(pa.string())
+        .cast(kind)
+    )
     if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # more than the type holds
         found = pc.if_else(pc.is_inf(found), None, found)
     return found

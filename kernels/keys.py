@@ -80,7 +80,9 @@ def _frame(least: Any, most: Any, ends: Lanes, buckets: int) -> npt.NDArray[np.f
     top = float(buckets * STEPS - 2)
     half = high / 2 - low / 2  # the whole may exceed the type
     scale = min((top - 2 * EDGE) / 2 / half, 1e300) if half > 0 else 1.0
-    whole = np.issubdtype(ends.dtype, np.integer) and scale >= 2 and max(abs(low), abs(high)) < 2**53
+    whole = (
+        np.issubdtype(ends.dtype, np.integer) and scale >= 2 and max(abs(low), abs(high)) < 2**53
+    )
     return np.array([low, scale, top, whole])
 
 
@@ -88,7 +90,9 @@ def places_of(values: Lanes, frame: npt.NDArray[np.float64]) -> npt.NDArray[np.i
     """The places of values; kernels compute the same, and round the same."""
     lowest, scale, top, _ = frame
     with np.errstate(over="ignore"):
-        places: npt.NDArray[np.int64] = np.clip((values.astype(np.float64) - lowest) * scale + EDGE, 0.0, top).astype(np.int64)
+        places: npt.NDArray[np.int64] = np.clip(
+            (values.astype(np.float64) - lowest) * scale + EDGE, 0.0, top
+        ).astype(np.int64)
     return places
 
 

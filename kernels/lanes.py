@@ -25,7 +25,13 @@ Pair = tuple[Bounds | None, Bounds | None]  # lower and upper bounds
 Read = Callable[[int, int], Pair]
 
 
-def lanes_of(read: Read, dtype: DType, n: int, given: tuple[bool, bool], lying: tuple[Lanes | None, Lanes | None]) -> tuple[str, Lanes | None, Lanes | None]:
+def lanes_of(
+    read: Read,
+    dtype: DType,
+    n: int,
+    given: tuple[bool, bool],
+    lying: tuple[Lanes | None, Lanes | None],
+) -> tuple[str, Lanes | None, Lanes | None]:
     """The lane that holds all bounds, the lower ones on it, and the upper ones; None where all are unknown.
 
     A sample says which lane to write. Where one sweep over the blocks shows that some bound needs a wider one, another follows.
@@ -40,7 +46,10 @@ def lanes_of(read: Read, dtype: DType, n: int, given: tuple[bool, bool], lying: 
     lane = _guess(read, dtype, n)
     while True:
         stays = [lanes is not None and lane == dtype.lane for lanes in lying]
-        out = [lanes if stay else np.empty(n, lane) if there else None for lanes, stay, there in zip(lying, stays, given, strict=True)]
+        out = [
+            lanes if stay else np.empty(n, lane) if there else None
+            for lanes, stay, there in zip(lying, stays, given, strict=True)
+        ]
         known, ends = _sweep(read, dtype, n, lane, out, stays)
         if not any(known):
             return dtype.lane, None, None
@@ -63,7 +72,9 @@ def _guess(read: Read, dtype: DType, n: int) -> str:
     return narrowest(min(ends), max(ends), dtype) if ends else CANDIDATES[0]
 
 
-def _sweep(read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None], stays: list[bool]) -> tuple[list[int], list[int]]:
+def _sweep(
+    read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None], stays: list[bool]
+) -> tuple[list[int], list[int]]:
     """Write a lane: how many lower and upper bounds are known, and, unless it is the widest, ends between which all lie."""
     known: tuple[list[int], list[int]] = ([], [])
     ends: list[int] = []
@@ -75,7 +86,9 @@ def _sweep(read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None],
         for high, b in enumerate(pair):
             lanes = out[high]
             if b is not None:
-                known[high].append(stop - first if b.known is None else int(np.count_nonzero(b.known)))
+                known[high].append(
+                    stop - first if b.known is None else int(np.count_nonzero(b.known))
+                )
             if lanes is None or stays[high]:
                 continue
             if b is not None and b.known is None:

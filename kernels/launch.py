@@ -59,7 +59,9 @@ class Source(Protocol):
         """Whether each container may hold rows."""
         ...
 
-    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
         ...
 
@@ -128,7 +130,13 @@ class Launch:
         return sum(a.nbytes for a in (*self.arrays, *self.planes, *self.sets))
 
 
-def prepare(program: Program, source: Source, look: Callable[[Key, DType], Column] | None = None, *, certain: bool = False) -> Launch:
+def prepare(
+    program: Program,
+    source: Source,
+    look: Callable[[Key, DType], Column] | None = None,
+    *,
+    certain: bool = False,
+) -> Launch:
     """Fold a program over the statistics it will run on, and gather what is left to read.
 
     Args:
@@ -144,7 +152,9 @@ def prepare(program: Program, source: Source, look: Callable[[Key, DType], Colum
         builder.certain, builder.folded = True, {}
         roots = (*roots, builder.words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
-    out.guards = [builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards]
+    out.guards = [
+        builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards
+    ]
     return out
 
 
@@ -152,7 +162,9 @@ def alike(launches: Sequence[Launch]) -> list[list[int]]:
     """The numbers of launches, together where they differ in literals alone: of one shape, over the same arrays, planes and sets."""
     found: dict[Any, list[int]] = {}
     for i, launch in enumerate(launches):
-        found.setdefault((launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []).append(i)
+        found.setdefault(
+            (launch.shape, *(id(a) for a in (*launch.arrays, *launch.planes, *launch.sets))), []
+        ).append(i)
     return list(found.values())
 
 
@@ -234,7 +246,11 @@ class _Builder:
         if len(tests) == len(kept):
             return Node(op, tuple(kept))
         # Tests of one level share a mask; masks of other levels, and planes, join it as words.
-        packed = [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))] if tests else []
+        packed = (
+            [Node(Op.PACK, (tests[0] if len(tests) == 1 else Node(op, tuple(tests)),))]
+            if tests
+            else []
+        )
         return Node(op, (*packed, *(self.words(a) for a in kept if a.op not in TESTS)))
 
     def words(self, n: Node) -> Node:
@@ -285,7 +301,9 @@ class _Builder:
         if c.codes is None:
             assert isinstance(lit.value, int | float)
             value = clamp(n.op, int(lit.value), c.dtype, c.lane) if c.narrowed else lit.value
-            return Node(n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane)))
+            return Node(
+                n.op, (self.bound(slot, c), self.param(slot, (lit.value, value), value, c.lane))
+            )
         op = Op.LT if n.op in (Op.LT, Op.LE) else Op.GE
         same: object = n.op in (Op.LE, Op.GT)  # one rank for a value and its negation
         if isinstance(c.codes, Grid):
@@ -309,11 +327,21 @@ class _Builder:
             return test
         open_low, open_high = is_open(c.dtype, c.lane) if c.narrowed else (False, False)
         # A range that reaches an open end reaches the type's, and is wider than any list.
-        beyond = [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane)))] if open_low else []
-        beyond += [Node(Op.GE, (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane)))] if open_high else []
+        beyond = (
+            [Node(Op.LE, (test.args[0], self.param(low, "least", c.end(high=False), c.lane)))]
+            if open_low
+            else []
+        )
+        beyond += (
+            [Node(Op.GE, (test.args[1], self.param(high, "greatest", c.end(high=True), c.lane)))]
+            if open_high
+            else []
+        )
         return Node(Op.OR, (test, *beyond)) if beyond else test
 
-    def members(self, key: object, slot: Node, values: tuple[object, ...], c: Column) -> Iterator[Node]:
+    def members(
+        self, key: object, slot: Node, values: tuple[object, ...], c: Column
+    ) -> Iterator[Node]:
         """The inputs that a set needs: the ends of few runs, or all of them and their directory."""
         if c.codes is None:
             lanes = np.asarray(values, c.dtype.lane)
@@ -328,7 +356,10 @@ class _Builder:
             for i in range(count):
                 at = min(i, len(lasts) - 1)
                 last = self.param(slot, (key, i, "last"), lasts[at], c.lane)
-                yield from (last if points else self.param(slot, (key, i, "first"), firsts[at], c.lane), last)
+                yield from (
+                    last if points else self.param(slot, (key, i, "first"), firsts[at], c.lane),
+                    last,
+                )
             return
         keys = keys_of(firsts, lasts)
         for f in fields(keys):
@@ -339,7 +370,12 @@ class _Builder:
         if op is Op.ANY_IN:
             return TRUE
         low, high = dtype.lowest, dtype.highest
-        full = dtype.discrete and isinstance(low, int) and isinstance(high, int) and len(values) == high - low + 1
+        full = (
+            dtype.discrete
+            and isinstance(low, int)
+            and isinstance(high, int)
+            and len(values) == high - low + 1
+        )
         return FALSE if full else TRUE
 
     def membership(self, n: Node) -> Node:
@@ -349,7 +385,9 @@ class _Builder:
         if answer is None:
             return TRUE
         decided = n.op is Op.OTHERS  # only these values: no others; none of them: not held
-        known = np.asarray(answer.fill_null(not decided).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        known = np.asarray(
+            answer.fill_null(not decided).to_numpy(zero_copy_only=False), dtype=np.bool_
+        )
         return self.plane((n.op, n.value), plane_of(known != decided))
 
 

@@ -96,13 +96,27 @@ def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
     alive = both(c.real, rows)
     real = any_of(alive, blocks)
     low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
-    high = None if c.high is None else _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
-    if not isinstance(real, bool) or not real:  # blocks without any value: their bounds are as good as unknown
+    high = (
+        None
+        if c.high is None
+        else _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
+    )
+    if (
+        not isinstance(real, bool) or not real
+    ):  # blocks without any value: their bounds are as good as unknown
         none = ~_bits(real, 0, blocks.count)
         for bounds, is_high in ((low, False), (high, True)):
             if bounds is not None:
                 bounds[none] = c.end(is_high)
-    return replace(c, low=low, high=high, real=real, nulls=any_of(both(c.nulls, rows), blocks), nans=any_of(both(c.nans, rows), blocks), lost=False)
+    return replace(
+        c,
+        low=low,
+        high=high,
+        real=real,
+        nulls=any_of(both(c.nulls, rows), blocks),
+        nans=any_of(both(c.nans, rows), blocks),
+        lost=False,
+    )
 
 
 def both(a: Plane, b: Plane) -> Plane:
@@ -130,7 +144,9 @@ def any_of(plane: Plane, blocks: Blocks) -> Plane:
     return plane_of(found)
 
 
-def _ends(values: Lanes, alive: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int) -> Lanes:
+def _ends(
+    values: Lanes, alive: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
+) -> Lanes:
     """The least or greatest bound in each block, of containers that hold values."""
     out = np.empty(blocks.count, values.dtype)
 

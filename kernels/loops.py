@@ -53,14 +53,20 @@ def compiled(loop: Loop) -> Callable[..., int]:
 
 
 def _source(loop: Loop) -> str:
-    inner = f"{', '.join(loop.inner)}, = (nb.njit(f, forceinline=True, **JIT) for f in ({', '.join(loop.inner)},))\n" if loop.inner else ""
+    inner = (
+        f"{', '.join(loop.inner)}, = (nb.njit(f, forceinline=True, **JIT) for f in ({', '.join(loop.inner)},))\n"
+        if loop.inner
+        else ""
+    )
     return f"{inspect.getsource(loop.module)}{HEADER}{inner}SIGNATURE = {loop.signature}\nkernel = {loop.name}\n"
 
 
 def _load(module: types.ModuleType) -> Callable[..., int]:
     import numba
 
-    sys.modules[module.__name__] = module  # machine code that comes from disk asks for its module by name
+    sys.modules[module.__name__] = (
+        module  # machine code that comes from disk asks for its module by name
+    )
     kernel: Any = module
     out: Callable[..., int] = numba.njit(kernel.SIGNATURE, cache=True, **kernel.JIT)(kernel.kernel)
     return out

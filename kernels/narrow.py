@@ -26,7 +26,11 @@ def narrowest(least: int | None, most: int | None, dtype: DType) -> str:
     for name in CANDIDATES:
         info = np.iinfo(name)
         open_low, open_high = is_open(dtype, name)
-        if info.dtype.itemsize < own.itemsize and info.min + open_low <= least and most <= info.max - open_high:
+        if (
+            info.dtype.itemsize < own.itemsize
+            and info.min + open_low <= least
+            and most <= info.max - open_high
+        ):
             return name
     return dtype.lane
 

@@ -37,7 +37,9 @@ def _load(module: types.ModuleType) -> Callable[..., int]:
 
     # Machine code that comes from disk asks for its module by name.
     sys.modules[module.__name__] = module
-    kernel: Callable[..., int] = numba.njit(module.SIGNATURE, cache=True, **module.JIT)(module.kernel)
+    kernel: Callable[..., int] = numba.njit(module.SIGNATURE, cache=True, **module.JIT)(
+        module.kernel
+    )
     return kernel
 
 
@@ -45,7 +47,9 @@ _NONE: Final = np.empty(0, np.uint8)
 _ALL: Final = np.empty(0, np.uint32)
 
 
-def run(launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None) -> Verdicts | None:
+def run(
+    launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None
+) -> Verdicts | None:
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
@@ -79,9 +83,20 @@ def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
     return np.concatenate([found[first:end] for first, end in each]), kept
 
 
-def _tail(launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo) -> tuple[Any, ...]:
+def _tail(
+    launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo
+) -> tuple[Any, ...]:
     """What kernels are given beside the words that they judge."""
-    return (_ALL if todo is None else todo, spread, found, *outs, *launch.words, *launch.planes, *launch.params, *launch.sets)
+    return (
+        _ALL if todo is None else todo,
+        spread,
+        found,
+        *outs,
+        *launch.words,
+        *launch.planes,
+        *launch.params,
+        *launch.sets,
+    )
 
 
 def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts) -> None:
@@ -94,7 +109,9 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     """
     one = launches[0]
     kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
-    params = [np.array(values) for values in zip(*(launch.params for launch in launches), strict=True)]
+    params = [
+        np.array(values) for values in zip(*(launch.params for launch in launches), strict=True)
+    ]
     tail: tuple[Any, ...] = (np.array(rows, np.uint32), verdicts, *one.arrays, *one.planes, *params)
 
     def work(first: int, last: int) -> None:

@@ -34,7 +34,9 @@ NEXT: Final = 3  # chosen words between the one that is fetched and the one that
 # as the L1 cache has buffers for, which was enough on one machine and a third of the bandwidth on another.
 STEP: Final = 2 * LINE
 AHEAD: Final = 24 * LINE
-BLOCK: Final = 1 << 14  # bytes of bounds that many sets of literals are asked about in turn: they stay in the L1 cache
+BLOCK: Final = (
+    1 << 14
+)  # bytes of bounds that many sets of literals are asked about in turn: they stay in the L1 cache
 
 # What kernels are made of. A comparison loads lanes of an array as one vector and gives one bit for
 # each: on AVX-512 a compare into a mask register. LLVM does not find this form by itself; the loops
@@ -143,21 +145,44 @@ def source_of(shape: Shape) -> str:
     body = emit(roots, EMIT)
     arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
     planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
-    types = ["i8, i8, i8, readonly('uint32'), array('uint8')"] + ([] if many else ["array('uint32')", *["array('uint64')"] * len(outs)])
+    types = ["i8, i8, i8, readonly('uint32'), array('uint8')"] + (
+        [] if many else ["array('uint32')", *["array('uint64')"] * len(outs)]
+    )
     types += [
         *(f"readonly('{t}')" for t in arrays),
         *["readonly('uint64')"] * planes,
         *(f"readonly('{t}')" if many else f"nb.{t}" for t in params),
         *(f"readonly('{t}')" for t in sets),
     ]
-    counts = (("o", 0 if many else len(outs)), ("x", len(arrays)), ("q", planes), ("r" if many else "p", len(params)), ("s", len(sets)))
-    names = ["n, first, last", "rows, verdicts" if many else "todo, verdicts, found", *(f"{letter}{i}" for letter, count in counts for i in range(count))]
+    counts = (
+        ("o", 0 if many else len(outs)),
+        ("x", len(arrays)),
+        ("q", planes),
+        ("r" if many else "p", len(params)),
+        ("s", len(sets)),
+    )
+    names = [
+        "n, first, last",
+        "rows, verdicts" if many else "todo, verdicts, found",
+        *(f"{letter}{i}" for letter, count in counts for i in range(count)),
+    ]
     sizes = [np.dtype(t).itemsize for t in arrays]
     # What is bound by comparisons takes a line: masks of two would be put together for each.
-    busy = any(n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM for r in roots for n in r.walk())
+    busy = any(
+        n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM
+        for r in roots
+        for n in r.walk()
+    )
     lanes = min((LINE if busy else STEP) // max(sizes, default=1), 64)
-    fetches = [f"fetch(x{a}, f{size} + lane + {b // size})" for a, size in enumerate(sizes) for b in range(0, lanes * size, LINE)]
-    masks, tests = range(len(body.masks)), [join(mask.op, list(mask.tests), EMIT) for mask in body.masks]
+    fetches = [
+        f"fetch(x{a}, f{size} + lane + {b // size})"
+        for a, size in enumerate(sizes)
+        for b in range(0, lanes * size, LINE)
+    ]
+    masks, tests = (
+        range(len(body.masks)),
+        [join(mask.op, list(mask.tests), EMIT) for mask in body.masks],
+    )
     known = [f"k{k} = q{k}[w]" for k in range(planes)]
     # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
     place = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
@@ -190,7 +215,10 @@ def source_of(shape: Shape) -> str:
             "w = np.int64(todo[k]) if todo.size else k",
             # Of chosen words, those a few steps on.
             f"next = np.int64(todo[min(k + {NEXT}, last - 1)]) << 6 if todo.size else w << 6",
-            *(f"f{size} = next if todo.size else next + {AHEAD // size}" for size in sorted(set(sizes))),
+            *(
+                f"f{size} = next if todo.size else next + {AHEAD // size}"
+                for size in sorted(set(sizes))
+            ),
             *place,
             *judged,
             *known,
@@ -232,7 +260,10 @@ def _plain(planes: int, outs: list[str]) -> list[str]:
         f"    whole = first + (last - first) // 8 * 8 if n > {SMALL * 8} else first",
         "    for w in range(first, whole, 8):",
         *(f"        fetch(q{k}, w + {AHEAD // 8})" for k in range(planes)),
-        *(f"        stream(o{i}, w, {', '.join(some[i * 8 : i * 8 + 8])})" for i in range(len(outs))),
+        *(
+            f"        stream(o{i}, w, {', '.join(some[i * 8 : i * 8 + 8])})"
+            for i in range(len(outs))
+        ),
         "    for w in range(whole, last):",
         *(f"        k{k} = q{k}[w]" for k in range(planes)),
         *(f"        o{i}[w] = {text}" for i, text in enumerate(outs)),
@@ -243,5 +274,8 @@ def _plain(planes: int, outs: list[str]) -> list[str]:
 def _verdict(roots: tuple[Node, ...]) -> str:
     """The words of containers that can match, and of those that cannot miss either."""
     outs = itertools.count()
-    match, *miss = (f"np.uint64({2**64 - 1 if r == TRUE else 0})" if r.op is Op.LITERAL else f"v{next(outs)}" for r in roots)
+    match, *miss = (
+        f"np.uint64({2**64 - 1 if r == TRUE else 0})" if r.op is Op.LITERAL else f"v{next(outs)}"
+        for r in roots
+    )
     return f"{match}, {match} & ~{miss[0]}" if miss else f"{match}, np.uint64(0)"

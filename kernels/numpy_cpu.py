@@ -32,12 +32,21 @@ SORTED_FROM: Final = 1 << 14  # runs of a set
 CHUNK: Final = 1 << 18  # containers that one task of the pool takes
 
 
-def any_in(low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any) -> Any:
+def any_in(
+    low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any
+) -> Any:
     """Whether more runs start at high or below than end below low (kernels/keys.py)."""
-    return in_order(lambda a, b: np.searchsorted(lasts, a, "left") < np.searchsorted(firsts, b, "right"), low, high, len(lasts))
+    return in_order(
+        lambda a, b: np.searchsorted(lasts, a, "left") < np.searchsorted(firsts, b, "right"),
+        low,
+        high,
+        len(lasts),
+    )
 
 
-def not_all_in(low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any) -> Any:
+def not_all_in(
+    low: Any, high: Any, firsts: Any, _first_lines: Any, lasts: Any, _last_lines: Any, _frame: Any
+) -> Any:
     """Whether no run reaches from low to high."""
 
     def test(a: Any, b: Any) -> Any:
@@ -72,14 +81,25 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
     }
     unpack = [
         f"    {''.join(f'{letter}{i}, ' for i in range(counts[op]))} = {name}"
-        for op, letter, name in ((Op.ARRAY, "x", "arrays"), (Op.PLANE, "k", "planes"), (Op.PARAM, "p", "params"), (Op.SET, "s", "sets"))
+        for op, letter, name in (
+            (Op.ARRAY, "x", "arrays"),
+            (Op.PLANE, "k", "planes"),
+            (Op.PARAM, "p", "params"),
+            (Op.SET, "s", "sets"),
+        )
         if counts[op]
     ]
     lines = [
         "def kernel(arrays, planes, params, sets, outs):",
         *unpack,
-        *(f"    m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')" for i, m in enumerate(body.masks)),
-        *(f"    outs[{i}][:] = {expr}" for i, expr in enumerate(e for e in body.outputs if e is not None)),
+        *(
+            f"    m{i} = packbits({join(m.op, list(m.tests), EMIT)}, -1, 'little')"
+            for i, m in enumerate(body.masks)
+        ),
+        *(
+            f"    outs[{i}][:] = {expr}"
+            for i, expr in enumerate(e for e in body.outputs if e is not None)
+        ),
     ]
     scope: dict[str, Any] = {"packbits": np.packbits, "any_in": any_in, "not_all_in": not_all_in}
     exec(compile("\n".join(lines) + "\n", "<skipstone numpy kernel>", "exec"), scope)
@@ -96,12 +116,21 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         for start in range(first, stop, BLOCK):
             end = min(start + BLOCK, stop)
             b, e = start >> 3, (end + 7) >> 3
-            kernel([a[start:end] for a in launch.arrays], [p[b:e] for p in launch.plane_bytes], points, sets, [v[b:e] for v in views])
+            kernel(
+                [a[start:end] for a in launch.arrays],
+                [p[b:e] for p in launch.plane_bytes],
+                points,
+                sets,
+                [v[b:e] for v in views],
+            )
 
     def some(first: int, stop: int) -> None:
         assert todo is not None
         words = todo[first:stop]
-        arrays, planes = [gather(a, words) for a in launch.arrays], [p[words].view(np.uint8) for p in launch.planes]
+        arrays, planes = (
+            [gather(a, words) for a in launch.arrays],
+            [p[words].view(np.uint8) for p in launch.planes],
+        )
         kernel(arrays, planes, points, sets, [v[first * 8 : stop * 8] for v in views])
 
     if todo is not None:
@@ -109,7 +138,13 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     elif launch.n > BLOCK:
         pool.run_chunks(blocks, launch.n, CHUNK)
     else:
-        kernel(launch.arrays, launch.plane_bytes, points, sets, [v[: (launch.n + 7) >> 3] for v in views])
+        kernel(
+            launch.arrays,
+            launch.plane_bytes,
+            points,
+            sets,
+            [v[: (launch.n + 7) >> 3] for v in views],
+        )
 
 
 def gather(values: npt.NDArray[Any], words: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:

@@ -26,8 +26,16 @@ from skipstone.kernels import cache
 OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "--ftz=false", "-Xptxas=-v")
 MAJORS: Final = (13, 12)  # of CUDA, the one to prefer first
 # Where a CUDA toolkit lies under its root, and where under a folder of installed packages its parts do.
-IN_ROOT: Final = ("bin/nvrtc64_{0}*_0.dll", "bin/x64/nvrtc64_{0}*_0.dll") if sys.platform == "win32" else ("lib64/libnvrtc.so.{0}", "lib/libnvrtc.so.{0}")
-IN_PACKAGES: Final = ("*/bin/nvrtc64_{0}*_0.dll", "*/bin/*/nvrtc64_{0}*_0.dll") if sys.platform == "win32" else ("*/lib/libnvrtc.so.{0}",)
+IN_ROOT: Final = (
+    ("bin/nvrtc64_{0}*_0.dll", "bin/x64/nvrtc64_{0}*_0.dll")
+    if sys.platform == "win32"
+    else ("lib64/libnvrtc.so.{0}", "lib/libnvrtc.so.{0}")
+)
+IN_PACKAGES: Final = (
+    ("*/bin/nvrtc64_{0}*_0.dll", "*/bin/*/nvrtc64_{0}*_0.dll")
+    if sys.platform == "win32"
+    else ("*/lib/libnvrtc.so.{0}",)
+)
 BY_NAME: Final = "nvrtc64_{0}0_0.dll" if sys.platform == "win32" else "libnvrtc.so.{0}"
 
 
@@ -62,14 +70,18 @@ def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
     return cache.made(("nvrtc", text, arch, major), lambda: _kept(text, arch, major))
 
 
-def ptx_of(text: str, arch: str, *, major: int | None = None, options: Sequence[str] = OPTIONS) -> str:
+def ptx_of(
+    text: str, arch: str, *, major: int | None = None, options: Sequence[str] = OPTIONS
+) -> str:
     """The PTX that NVRTC makes of a text before it makes machine code; neither looked up nor kept.
 
     Args:
         text, arch, major: As in `compile_text`.
         options: Instead of those that kernels are compiled with.
     """
-    found = _library(major).compile(text, [*options, f"--gpu-architecture=compute_{_number(arch)}"], "PTX")
+    found = _library(major).compile(
+        text, [*options, f"--gpu-architecture=compute_{_number(arch)}"], "PTX"
+    )
     return found.cubin.rstrip(b"\0").decode()
 
 
@@ -142,18 +154,26 @@ class _Library:
         if older:
             return f"--gpu-architecture=compute_{older[-1]}"
         oldest = f"NVRTC {self.version[0]}.{self.version[1]} makes no code for {arch}; the oldest that it knows is sm_{self.archs[0]}."
-        raise BackendMissing(f"{oldest} CUDA 12 goes back to sm_50: pip install 'skipstone[gpu-cuda12]'; or use backend='numba'")
+        raise BackendMissing(
+            f"{oldest} CUDA 12 goes back to sm_50: pip install 'skipstone[gpu-cuda12]'; or use backend='numba'"
+        )
 
     def compile(self, text: str, options: Sequence[str], wanted: str) -> Compiled:
         """Machine code ("CUBIN") or "PTX"."""
         program, given = ctypes.c_void_p(), [o.encode() for o in options]
-        self._ask("nvrtcCreateProgram", ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
+        self._ask(
+            "nvrtcCreateProgram", ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
+        )
         try:
-            failed = self._lib.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
+            failed = self._lib.nvrtcCompileProgram(
+                program, len(given), (ctypes.c_char_p * len(given))(*given)
+            )
             log = self._bytes("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
             log = re.sub(r".*Compile time = .*\n?", "", log)  # equal texts give equal files
             if failed:
-                raise DeviceError(f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel ({self._why(failed)}):\n{log}\n{text}")
+                raise DeviceError(
+                    f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel ({self._why(failed)}):\n{log}\n{text}"
+                )
             return Compiled(self._bytes(wanted, program), log)
         finally:
             self._ask("nvrtcDestroyProgram", ctypes.byref(program))
@@ -189,12 +209,19 @@ def _library(major: int | None) -> _Library:
         for path in _paths(wanted):
             try:
                 return _Library(path)
-            except (OSError, AttributeError) as e:  # cannot be loaded, or is too old to say what it makes code for
+            except (
+                OSError,
+                AttributeError,
+            ) as e:  # cannot be loaded, or is too old to say what it makes code for
                 if os.path.exists(path):
                     failed = f" ({path}: {e})"
     of = "" if major is None else f" of CUDA {major}"
-    install = " or ".join(f"pip install 'skipstone[gpu-cuda{m}]'" for m in (MAJORS if major is None else (major,)))
-    raise BackendMissing(f"NVRTC{of}, which compiles kernels for NVIDIA's cards, is not found{failed}: {install}; or use backend='numba'")
+    install = " or ".join(
+        f"pip install 'skipstone[gpu-cuda{m}]'" for m in (MAJORS if major is None else (major,))
+    )
+    raise BackendMissing(
+        f"NVRTC{of}, which compiles kernels for NVIDIA's cards, is not found{failed}: {install}; or use backend='numba'"
+    )
 
 
 def _paths(major: int) -> Iterator[str]:
@@ -202,8 +229,19 @@ def _paths(major: int) -> Iterator[str]:
     import importlib.util
 
     spec = importlib.util.find_spec("nvidia")
-    packages = [(folder, IN_PACKAGES) for folder in (spec.submodule_search_locations or () if spec else ())]
-    roots = [(root, IN_ROOT) for root in (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), sys.prefix, "/usr/local/cuda") if root]
+    packages = [
+        (folder, IN_PACKAGES) for folder in (spec.submodule_search_locations or () if spec else ())
+    ]
+    roots = [
+        (root, IN_ROOT)
+        for root in (
+            os.environ.get("CUDA_PATH"),
+            os.environ.get("CUDA_HOME"),
+            sys.prefix,
+            "/usr/local/cuda",
+        )
+        if root
+    ]
     for folder, patterns in (*packages, *roots):
         for pattern in patterns:
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern.format(major))))

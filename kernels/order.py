@@ -58,13 +58,22 @@ class Reordered(Packed):
         """The column's statistics in this order."""
         c = self.full.column(path, dtype)
         low, high = (None if b is None else self._lanes(b) for b in (c.low, c.high))
-        return replace(c, low=low, high=high, real=self._plane(c.real), nulls=self._plane(c.nulls), nans=self._plane(c.nans))
+        return replace(
+            c,
+            low=low,
+            high=high,
+            real=self._plane(c.real),
+            nulls=self._plane(c.nulls),
+            nans=self._plane(c.nans),
+        )
 
     def pack_rows(self) -> Plane:
         """Whether each may hold rows."""
         return self._plane(self.full.rows_plane())
 
-    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """The source's answer in this order."""
         answer = self.full.contained_in(path, values, dtype)
         return None if answer is None else answer.take(pa.array(self.order))
@@ -82,7 +91,9 @@ class Reordered(Packed):
         return out
 
     def _plane(self, plane: Plane) -> Plane:
-        return plane if isinstance(plane, bool) else pack(unpack(plane, len(self.order))[self.order])
+        return (
+            plane if isinstance(plane, bool) else pack(unpack(plane, len(self.order))[self.order])
+        )
 
 
 def order_of(columns: Sequence[Column], n: int) -> Order:
@@ -99,7 +110,10 @@ def order_of(columns: Sequence[Column], n: int) -> Order:
     key = np.empty(n, np.uint64)
 
     def work(first: int, stop: int) -> None:
-        places = [np.searchsorted(c, b[first:stop], "right").astype(np.uint64) for c, b in zip(cuts, known, strict=True)]
+        places = [
+            np.searchsorted(c, b[first:stop], "right").astype(np.uint64)
+            for c, b in zip(cuts, known, strict=True)
+        ]
         key[first:stop] = hilbert(places, bits)
 
     pool.run_chunks(work, n, PART)

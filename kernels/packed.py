@@ -55,7 +55,9 @@ class Packed(ABC):
             self._rows_guard.touch()
         return self._rows_plane
 
-    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
         return None
 
@@ -83,7 +85,9 @@ class Packed(ABC):
         """Packed statistics of a column, if they are there."""
         return None if self._columns.find((path, dtype)) is None else self.column(path, dtype)
 
-    def adopt(self, columns: Mapping[tuple[Path, DType], Column], rows: Plane, guard: Guard | None) -> None:
+    def adopt(
+        self, columns: Mapping[tuple[Path, DType], Column], rows: Plane, guard: Guard | None
+    ) -> None:
         """Take what was packed before: columns, and whether containers may hold rows, with what guards that."""
         for key, column in columns.items():
             self._columns.put(key, column)
@@ -104,7 +108,14 @@ class Packed(ABC):
         return sum(c.nbytes for kept in (self._columns, self._calls) for c in kept)
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("_rows_plane", "_rows_guard", "_columns", "_calls", "_launches", "_launches_of_calls")
+        own = (
+            "_rows_plane",
+            "_rows_guard",
+            "_columns",
+            "_calls",
+            "_launches",
+            "_launches_of_calls",
+        )
         return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -27,7 +27,9 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         0 and all where a bound is not known.
     """
     if column.codes is not None:
-        first, last = column.codes.runs(tuple(values))  # a value between two codes is a run that ends before it starts
+        first, last = column.codes.runs(
+            tuple(values)
+        )  # a value between two codes is a run that ends before it starts
         lefts, rights = first, last + np.int32(1)
     else:
         lefts = rights = np.asarray(values, column.dtype.lane)
@@ -37,7 +39,9 @@ def places_of(column: Column, values: list[Any], at: Positions) -> tuple[Positio
         if lanes is None or known is None:
             continue
         bound, known = lanes[at], known[at]
-        if column.codes is not None:  # of values below a code, all bounds up to them come before it; of those up to it, all below them
+        if (
+            column.codes is not None
+        ):  # of values below a code, all bounds up to them come before it; of those up to it, all below them
             found = _search(lefts if upper else rights, bound, right=True)
         else:
             found = _search(lefts, bound.astype(lefts.dtype, copy=False), right=upper)
@@ -50,7 +54,9 @@ def _search(ascending: npt.NDArray[Any], wanted: npt.NDArray[Any], *, right: boo
     out = np.empty(len(wanted), np.int64)
 
     def find(first: int, stop: int) -> None:
-        out[first:stop] = np.searchsorted(ascending, wanted[first:stop], "right" if right else "left")
+        out[first:stop] = np.searchsorted(
+            ascending, wanted[first:stop], "right" if right else "left"
+        )
 
     run_chunks(find, len(wanted), CHUNK)
     return out

@@ -78,7 +78,9 @@ def joined(parts: Sequence[Plane], size: int, n: int) -> Plane:
         return first
     words = np.empty(word_count(n), np.uint64)
     for i, part in enumerate(parts):
-        words[i * size // 64 : (i + 1) * size // 64] = part if not isinstance(part, bool) else ~np.uint64(0) if part else 0
+        words[i * size // 64 : (i + 1) * size // 64] = (
+            part if not isinstance(part, bool) else ~np.uint64(0) if part else 0
+        )
     return clear_tail(words, n)
 
 

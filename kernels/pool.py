@@ -31,7 +31,9 @@ def set_threads(count: int | None) -> None:
     """
     global _told
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise SkipstoneError(f"set_threads was given {count!r}; expected a positive integer, or None")
+        raise SkipstoneError(
+            f"set_threads was given {count!r}; expected a positive integer, or None"
+        )
     _told = count
 
 
@@ -46,7 +48,9 @@ def threads() -> int:
     text = os.environ.get("SKIPSTONE_THREADS")
     if text is not None:
         if not text.isdigit() or int(text) == 0:
-            raise SkipstoneError(f"SKIPSTONE_THREADS is {text!r}; expected a positive integer, or leave it unset")
+            raise SkipstoneError(
+                f"SKIPSTONE_THREADS is {text!r}; expected a positive integer, or leave it unset"
+            )
         return int(text)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -67,7 +71,9 @@ def _mark() -> None:
     _in_worker.here = True
 
 
-def run_chunks(work: Callable[[int, int], None], total: int, chunk: int, tasks: int | None = None) -> None:
+def run_chunks(
+    work: Callable[[int, int], None], total: int, chunk: int, tasks: int | None = None
+) -> None:
     """Call work(first, last) over [0, total) in chunks; the caller's thread takes its share.
 
     Args:

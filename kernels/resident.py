@@ -26,7 +26,9 @@ class _Itself(weakref.ref[npt.NDArray[Any]]):
 
     _id: int
 
-    def __new__(cls, values: npt.NDArray[Any], gone: Callable[[_Itself], None] | None = None) -> Self:
+    def __new__(
+        cls, values: npt.NDArray[Any], gone: Callable[[_Itself], None] | None = None
+    ) -> Self:
         out = super().__new__(cls, values, gone)
         out._id = id(values)
         return out
@@ -35,7 +37,9 @@ class _Itself(weakref.ref[npt.NDArray[Any]]):
         return self._id
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Itself) and (mine := self()) is not None and mine is other())
+        return self is other or (
+            isinstance(other, _Itself) and (mine := self()) is not None and mine is other()
+        )
 
 
 # By host array what was made of it.
@@ -78,7 +82,9 @@ class Resident:
         """The device, in words."""
         return self._device.name
 
-    def inputs(self, launch: Launch) -> tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]:
+    def inputs(
+        self, launch: Launch
+    ) -> tuple[list[DeviceArray], list[DeviceArray], list[DeviceArray]]:
         """The arrays, planes and sets of a launch, as they lie on the device; planes in words of 32.
 
         Raises:
@@ -87,14 +93,18 @@ class Resident:
         """
         for guard in launch.guards:
             guard.touch()
-        arrays, planes, sets = (self._there(given) for given in (launch.arrays, launch.planes, launch.sets))
+        arrays, planes, sets = (
+            self._there(given) for given in (launch.arrays, launch.planes, launch.sets)
+        )
         return arrays, [p.view(np.uint32) for p in planes], sets
 
     def ready(self, text: str) -> bool:
         """Whether the device has the function of a text; else it is compiled behind the scenes."""
         if os.getpid() != self._process or self._device.ready(text):
             return True  # of a fork too: who asks the device is told
-        cache.compile_behind((text, self._device), lambda asked: self._device.function(asked[0]), self.give_up)
+        cache.compile_behind(
+            (text, self._device), lambda asked: self._device.function(asked[0]), self.give_up
+        )
         return False
 
     def _there(self, arrays: Iterable[Any]) -> list[DeviceArray]:

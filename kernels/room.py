@@ -22,7 +22,9 @@ LARGEST: Final = 1 << 27  # bytes of a buffer that is kept
 MOST: Final = 1 << 28  # bytes of all of them
 Bytes = npt.NDArray[np.uint8]
 
-_kept: list[tuple[Bytes, int]] = []  # buffers, and where a cache line starts in each; the last used at the end
+_kept: list[
+    tuple[Bytes, int]
+] = []  # buffers, and where a cache line starts in each; the last used at the end
 _lock = threading.Lock()
 _probe = [object()]
 FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds

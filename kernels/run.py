@@ -14,7 +14,15 @@ from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch, alike
-from skipstone.kernels.planes import Plane, Todo, Verdicts, WordNumbers, clear_tail, held, word_count
+from skipstone.kernels.planes import (
+    Plane,
+    Todo,
+    Verdicts,
+    WordNumbers,
+    clear_tail,
+    held,
+    word_count,
+)
 from skipstone.kernels.resident import Resident
 
 if TYPE_CHECKING:
@@ -47,7 +55,9 @@ class Result:
     words: WordNumbers | None = None
 
 
-def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, todo: Todo = None) -> Result:
+def run(
+    launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, todo: Todo = None
+) -> Result:
     """Compute a launch.
 
     Args:
@@ -67,7 +77,11 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     asked = launch.n if todo is None else words * 64
     form: Form = "all" if todo is None else "chosen"
     name = choose(launch, backend, asked, form)
-    if name == "cupy" and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts))) is not None:
+    if (
+        name == "cupy"
+        and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts)))
+        is not None
+    ):
         return there
     if name == "cupy" or (name != "none" and launch.elsewhere is not None):
         launch = launch.here
@@ -75,7 +89,9 @@ def run(launch: Launch, backend: Backend = "auto", *, verdicts: bool = False, to
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
-    found: list[Plane] = [room.words(words) if answer is None else answer for answer in launch.answers]
+    found: list[Plane] = [
+        room.words(words) if answer is None else answer for answer in launch.answers
+    ]
     outs = [p for p in found if not isinstance(p, bool)]
     judged = None
     if name == "numba":
@@ -96,25 +112,38 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     Args:
         launch: As in `run`; likewise the others, and what may go wrong.
     """
-    if todo is None and launch.answers[0] is None and launch.elsewhere is None and choose(launch, backend, launch.n) == "numba":
+    if (
+        todo is None
+        and launch.answers[0] is None
+        and launch.elsewhere is None
+        and choose(launch, backend, launch.n) == "numba"
+    ):
         for guard in launch.guards:
             guard.touch()
-        at, kept = numba_cpu.sift(launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None])
+        at, kept = numba_cpu.sift(
+            launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None]
+        )
         rest = iter(kept)
-        found: list[Plane] = [clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers]
+        found: list[Plane] = [
+            clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers
+        ]
         return Result(found, "numba", words=at)
     result = run(launch, backend, todo=todo)
     first = result.planes[0]
     count = word_count(launch.n) if todo is None else len(todo)
     where = np.arange(count if first else 0) if isinstance(first, bool) else held(first)
     at = where.astype(np.uint32) if todo is None else todo[where]
-    return Result([p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at)
+    return Result(
+        [p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at
+    )
 
 
 def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
     """The backend that will judge n containers of a launch, by a kernel of some form; "none" when nothing is left to compute."""
     if backend not in BACKENDS:
-        raise SkipstoneError(f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}")
+        raise SkipstoneError(
+            f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}"
+        )
     if backend == "cupy" and launch.on is None:
         from skipstone.kernels import cupy_gpu  # who has no GPU does not wait for its modules
 
@@ -126,7 +155,9 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
     if launch.on is not None and launch.on.usable:
         from skipstone.kernels import gpu
 
-        alone = launch.elsewhere is not None or launch.failed is not None  # the CPU would wait for bounds that the device has alone
+        alone = (
+            launch.elsewhere is not None or launch.failed is not None
+        )  # the CPU would wait for bounds that the device has alone
         if gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
             return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
@@ -145,7 +176,11 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
     if choose(launch, backend, launch.n) == "cupy":
         from skipstone.kernels import gpu
 
-        if (found := _there(launch, backend, lambda on: on.device.download(gpu.survivors(launch, on)))) is not None:
+        if (
+            found := _there(
+                launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
+            )
+        ) is not None:
             return found, "cupy"
     result = run(launch, backend)
     match = result.planes[0]
@@ -172,10 +207,14 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
     """
     n = launches[0].n
     lives_there = backend == "cupy" or launches[0].on is not None
-    if lives_there and {choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches} | {"none"} == {"cupy", "none"}:
+    if lives_there and {
+        choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches
+    } | {"none"} == {"cupy", "none"}:
         from skipstone.kernels import gpu
 
-        if (there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))) is not None:
+        if (
+            there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))
+        ) is not None:
             return there
     launches = [launch.here for launch in launches]
     rows = numba_cpu.rows_of(len(launches), n)
@@ -204,7 +243,9 @@ def stays_here(out: Out) -> bool:
     return out == "host"
 
 
-def on_device(launch: Launch, backend: Backend, work: Callable[[Resident], DeviceArray]) -> DeviceArray:
+def on_device(
+    launch: Launch, backend: Backend, work: Callable[[Resident], DeviceArray]
+) -> DeviceArray:
     """What work over a launch gives, which stays on the device.
 
     Raises:
@@ -212,9 +253,13 @@ def on_device(launch: Launch, backend: Backend, work: Callable[[Resident], Devic
         BackendMissing, DeviceError: there is no device, or it failed: nothing else could give the answer.
     """
     if backend not in ("auto", "cupy"):
-        raise SkipstoneError(f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'")
+        raise SkipstoneError(
+            f"backend {backend!r} gives its answers in host memory; for out='device' use backend='cupy' or 'auto'"
+        )
     if backend == "auto" and launch.on is None:
-        raise SkipstoneError("out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call")
+        raise SkipstoneError(
+            "out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call"
+        )
     return work(_place(launch))
 
 
@@ -252,7 +297,13 @@ def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
 
 def together(launch: Launch, count: int, backend: Backend) -> bool:
     """Whether so many launches like this one are judged by one kernel, which must be there or be waited for."""
-    if count < 2 or launch.sets or not launch.params or launch.n < 64 or backend not in ("auto", "numba"):
+    if (
+        count < 2
+        or launch.sets
+        or not launch.params
+        or launch.n < 64
+        or backend not in ("auto", "numba")
+    ):
         return False
     shape = Shape(launch.shape, many=True)
     if backend == "numba" or cache.ready(shape) is not None:

@@ -17,7 +17,9 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
 
-def gathered(data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.bool_] | None) -> pa.BinaryArray:
+def gathered(
+    data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.bool_] | None
+) -> pa.BinaryArray:
     """Bytes that start at some places, as an Arrow array.
 
     Args:
@@ -38,4 +40,6 @@ def gathered(data: Bytes, starts: Longs, sizes: Longs, known: npt.NDArray[np.boo
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
     mask = None if known is None else pa.array(known).buffers()[1]
-    return pa.Array.from_buffers(pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)])
+    return pa.Array.from_buffers(
+        pa.binary(), len(ends), [mask, pa.py_buffer(offsets), pa.py_buffer(out)]
+    )

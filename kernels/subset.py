@@ -32,14 +32,27 @@ class Subset(Packed):
         c = self.full.peek(path, dtype)
         for guard in (c.guards or {}).values():
             guard.touch(self.words)
-        low, high = (None if b is None else np.ascontiguousarray(gather(b, self.words)) for b in (c.low, c.high))
-        return replace(c, low=low, high=high, real=self._plane(c.real), nulls=self._plane(c.nulls), nans=self._plane(c.nans), guards=None)
+        low, high = (
+            None if b is None else np.ascontiguousarray(gather(b, self.words))
+            for b in (c.low, c.high)
+        )
+        return replace(
+            c,
+            low=low,
+            high=high,
+            real=self._plane(c.real),
+            nulls=self._plane(c.nulls),
+            nans=self._plane(c.nans),
+            guards=None,
+        )
 
     def pack_rows(self) -> Plane:
         """Whether they may hold rows."""
         return self._plane(self.full.rows_plane())
 
-    def contained_in(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """The full source's answer for these containers."""
         answer = self.full.contained_in(path, values, dtype)
         if answer is None:

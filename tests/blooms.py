@@ -9,7 +9,16 @@ import xxhash
 
 from skipstone.bindings.sources.thrift import sized_struct
 
-SALT = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
+SALT = (
+    0x47B6137B,
+    0x44974D91,
+    0x8824AD5B,
+    0xA2B7289D,
+    0x705495C7,
+    0x2DF1424B,
+    0x9EFC4947,
+    0x5C6BFB31,
+)
 
 
 def bloom(encoded: list[bytes], blocks: int = 8) -> bytes:

@@ -31,8 +31,20 @@ TESTS = (
 )
 # Several tests of one scalar that mean more together; {a} and {b} are values of it.
 CONJUNCTS = (
-    *("{x} > {a} AND {x} < {b}", "{x} >= {a} AND {x} <= {b}", "{x} < {a} OR {x} >= {a}", "{x} = {a} AND {x} = {b}", "{x} > {a} AND {x} <= {a}"),
-    *("{x} > {a} OR {x} <= {b}", "{x} <> {a} AND {x} <> {b}", "{x} <> {a} OR {x} <> {b}", "{x} = {a} OR {x} = {b}", "{x} > {a} AND {x} IN ({a}, {b})"),
+    *(
+        "{x} > {a} AND {x} < {b}",
+        "{x} >= {a} AND {x} <= {b}",
+        "{x} < {a} OR {x} >= {a}",
+        "{x} = {a} AND {x} = {b}",
+        "{x} > {a} AND {x} <= {a}",
+    ),
+    *(
+        "{x} > {a} OR {x} <= {b}",
+        "{x} <> {a} AND {x} <> {b}",
+        "{x} <> {a} OR {x} <> {b}",
+        "{x} = {a} OR {x} = {b}",
+        "{x} > {a} AND {x} IN ({a}, {b})",
+    ),
     *(
         "{x} IS NULL OR {x} >= {a}",
         "{x} IS NOT NULL AND {x} < {a}",
@@ -41,7 +53,22 @@ CONJUNCTS = (
         "{x} IN ({a}, {b}) AND {x} > {b}",
     ),
 )
-REGEX = ("^a", "^ab?", "^k0[a-c]", "b$", "[0-9]+", "^https://", "a|b", ".", "^Key-.", "^2024", "", "^a.*", "^(a|k)", "é")
+REGEX = (
+    "^a",
+    "^ab?",
+    "^k0[a-c]",
+    "b$",
+    "[0-9]+",
+    "^https://",
+    "a|b",
+    ".",
+    "^Key-.",
+    "^2024",
+    "",
+    "^a.*",
+    "^(a|k)",
+    "é",
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +80,15 @@ class Predicate:
 class Predicates:
     """Random predicates over rows of some columns. `agreed`: only forms that DuckDB reads as Spark does."""
 
-    def __init__(self, r, fields: tuple[Field, ...], batch: pa.RecordBatch, session: Session, *, agreed: bool = False):
+    def __init__(
+        self,
+        r,
+        fields: tuple[Field, ...],
+        batch: pa.RecordBatch,
+        session: Session,
+        *,
+        agreed: bool = False,
+    ):
         self.r, self.batch, self.session, self.agreed = r, batch, session, agreed
         self.scalars = Scalars(r, fields, agreed=agreed)
         self.leaves = leaves_of(batch.schema)
@@ -67,9 +102,17 @@ class Predicates:
         kind = r.random()
         if kind < 0.75:
             word = r.choice(("AND", "OR"))
-            return Predicate(f" {word} ".join(f"({self.predicate(depth - 1).sql})" for _ in range(r.randint(2, 3))), word)
+            return Predicate(
+                f" {word} ".join(
+                    f"({self.predicate(depth - 1).sql})" for _ in range(r.randint(2, 3))
+                ),
+                word,
+            )
         test = r.choice(TESTS)
-        return Predicate(test.format(self.predicate(depth - 1).sql), "NOT" if test.startswith("NOT") else "test of a test")
+        return Predicate(
+            test.format(self.predicate(depth - 1).sql),
+            "NOT" if test.startswith("NOT") else "test of a test",
+        )
 
     def atom(self) -> Predicate:
         r, kind = self.r, self.r.random()
@@ -85,7 +128,9 @@ class Predicates:
         if kind < 0.34:
             return self.members()
         x = self.scalar("X")
-        return r.choice((self.compare, self.compare, self.compare, self.within, self.members, self.test))(x)
+        return r.choice(
+            (self.compare, self.compare, self.compare, self.within, self.members, self.test)
+        )(x)
 
     def scalar(self, family: str) -> Scalar:
         return self.scalars.scalar(family, self.r.choice((0, 1, 1, 1, 1, 1, 2, 2)))
@@ -108,7 +153,13 @@ class Predicates:
         except UnsupportedForm:  # a condition inside that is not understood
             return None
         n = max(len(found.data), len(found.valid), len(found.lost))
-        good = [v for v, valid, lost in zip(*(_spread(a, n) for a in (found.data, found.valid, found.lost)), strict=True) if valid and not lost]
+        good = [
+            v
+            for v, valid, lost in zip(
+                *(_spread(a, n) for a in (found.data, found.valid, found.lost)), strict=True
+            )
+            if valid and not lost
+        ]
         assert found.data.dtype == lane_of(bound.dtype), (sql, found.data.dtype)
         return bound.dtype, good
 
@@ -118,7 +169,9 @@ class Predicates:
             return "NULL"
         if found is None or not found[1]:
             family = next((f for f, test in FAMILIES.items() if found and test(found[0])), "N")
-            return self.r.choice(LITERALS["N" if family == "I" else "M" if family == "A" else family])
+            return self.r.choice(
+                LITERALS["N" if family == "I" else "M" if family == "A" else family]
+            )
         dtype, values = found
         value = self.r.choice(values)
         if dtype.kind in (Kind.INT, Kind.DATE, Kind.DECIMAL) and self.r.random() < 0.3:
@@ -132,11 +185,16 @@ class Predicates:
 
     def compare(self, x: Scalar) -> Predicate:
         lit, op = self.literal(x), self.r.choice(COMPARE)
-        return Predicate(f"{x.sql} {op} {lit}" if self.r.random() < 0.85 else f"{lit} {op} {x.sql}", x.form)
+        return Predicate(
+            f"{x.sql} {op} {lit}" if self.r.random() < 0.85 else f"{lit} {op} {x.sql}", x.form
+        )
 
     def within(self, x: Scalar) -> Predicate:
         a, b = self.literal(x), self.literal(x)
-        return Predicate(f"{x.sql} {self.r.choice(('BETWEEN', 'BETWEEN', 'NOT BETWEEN'))} {a} AND {b}", "BETWEEN" if x.form == "column" else x.form)
+        return Predicate(
+            f"{x.sql} {self.r.choice(('BETWEEN', 'BETWEEN', 'NOT BETWEEN'))} {a} AND {b}",
+            "BETWEEN" if x.form == "column" else x.form,
+        )
 
     def test(self, x: Scalar) -> Predicate:
         found = self.values(x.sql)
@@ -152,11 +210,15 @@ class Predicates:
             found = self.values(x.sql)
             family = next((f for f in "INTDMBY" if found and FAMILIES[f](found[0])), "N")
             literal = self.literal(x) if r.random() < 0.8 else r.choice(LITERALS[r.choice("NITDM")])
-            others = [self.scalars.column(family).name, literal, self.scalars.scalar(family).sql][: r.randint(1, 3)]
+            others = [self.scalars.column(family).name, literal, self.scalars.scalar(family).sql][
+                : r.randint(1, 3)
+            ]
             return Predicate(f"{x.sql} {word} ({', '.join(others)})", f"{word} of expressions")
         count = r.choice((1, 2, 3, 8)) if kind < 0.85 else 200
         found = [self.literal(x) for _ in range(count)] + (["NULL"] if r.random() < 0.15 else [])
-        return Predicate(f"{x.sql} {word} ({', '.join(found)})", f"{word}, long" if count == 200 else word)
+        return Predicate(
+            f"{x.sql} {word} ({', '.join(found)})", f"{word}, long" if count == 200 else word
+        )
 
     def columns(self) -> Predicate:
         """A column against another, of its type or not."""
@@ -165,11 +227,17 @@ class Predicates:
         if family == "X" and a.dtype.kind is not b.dtype.kind:
             b = self.scalars.column(next(f for f in "NTDMBY" if FAMILIES[f](a.dtype)))
         kinds = sorted({kind_of(a.dtype), kind_of(b.dtype)})
-        return Predicate(f"{a.name} {r.choice((*COMPARE, *ORDER))} {b.name}", f"column ~ column: {' ~ '.join(kinds)}")
+        return Predicate(
+            f"{a.name} {r.choice((*COMPARE, *ORDER))} {b.name}",
+            f"column ~ column: {' ~ '.join(kinds)}",
+        )
 
     def conjuncts(self) -> Predicate:
         x = self.scalars.scalar("X", self.r.choice((0, 0, 1)))
-        return Predicate(self.r.choice(CONJUNCTS).format(x=x.sql, a=self.literal(x), b=self.literal(x)), "several tests of one scalar")
+        return Predicate(
+            self.r.choice(CONJUNCTS).format(x=x.sql, a=self.literal(x), b=self.literal(x)),
+            "several tests of one scalar",
+        )
 
     def text(self) -> Predicate:
         """LIKE, ILIKE, RLIKE and the functions that are like them."""
@@ -183,14 +251,27 @@ class Predicates:
             part = value[r.randint(0, len(value)) :] if name == "endswith" else start
             return Predicate(f"{name}({x.sql}, {quote(part)})", name)
         if kind < 0.3 and not self.agreed:
-            return Predicate(r.choice(("{} RLIKE {}", "{} REGEXP {}", "regexp_like({}, {})")).format(x.sql, quote(r.choice(REGEX))), "RLIKE")
+            return Predicate(
+                r.choice(("{} RLIKE {}", "{} REGEXP {}", "regexp_like({}, {})")).format(
+                    x.sql, quote(r.choice(REGEX))
+                ),
+                "RLIKE",
+            )
         escape = r.choice(("\\", "\\", "\\", "!"))
         quoted = "".join(escape + ch if ch in ("%", "_", escape) else ch for ch in start)
         tail = r.choice(("%", "%", "%", "_", "%b", "_%", "", "%%", "%1", "_a%"))
         pattern = r.choice(("", "", "", "%", "_")) + quoted + tail
         clause = "" if escape == "\\" else f" ESCAPE '{escape}'"
         word, no = ("ILIKE", "") if r.random() < 0.2 else ("LIKE", r.choice(("", "", "NOT ")))
-        form = word if word == "ILIKE" else "LIKE 'p%'" if pattern == quoted + "%" else "LIKE 'p%q'" if quoted and pattern.startswith(quoted) else "LIKE"
+        form = (
+            word
+            if word == "ILIKE"
+            else "LIKE 'p%'"
+            if pattern == quoted + "%"
+            else "LIKE 'p%q'"
+            if quoted and pattern.startswith(quoted)
+            else "LIKE"
+        )
         return Predicate(f"{x.sql} {no}{word} {quote(pattern)}{clause}", f"{no}{form}")
 
 

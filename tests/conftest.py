@@ -17,8 +17,17 @@ from tests.cuda_interpreted import interpreted  # noqa: F401
 from tests.cuda_where import where  # noqa: F401
 from tests.spark_session import connect, spark  # noqa: F401
 
-hypothesis.settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(hypothesis.HealthCheck))
-hypothesis.settings.register_profile("fuzz", parent=hypothesis.settings.get_profile("ci"), max_examples=5000, derandomize=False)
+hypothesis.settings.register_profile(
+    "ci",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+hypothesis.settings.register_profile(
+    "fuzz", parent=hypothesis.settings.get_profile("ci"), max_examples=5000, derandomize=False
+)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
@@ -42,15 +51,25 @@ def backend(request):
 
 def pytest_terminal_summary(terminalreporter):
     for name, why in MISSING.items():
-        terminalreporter.write_line(f"not tested: {why if name in why else f'backend {name!r}: {why}'}")
-    for what, why in (("kernels as g++ compiles them", cuda_emulated.MISSING), ("kernels as NVRTC compiles them", cuda_interpreted.MISSING)):
+        terminalreporter.write_line(
+            f"not tested: {why if name in why else f'backend {name!r}: {why}'}"
+        )
+    for what, why in (
+        ("kernels as g++ compiles them", cuda_emulated.MISSING),
+        ("kernels as NVRTC compiles them", cuda_interpreted.MISSING),
+    ):
         if why:
             terminalreporter.write_line(f"not tested: {what}: {why}")
 
 
 def _of_spark(path):
     """Whether a file has tests or fixtures that take a session of Spark."""
-    return re.search(r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    return (
+        re.search(
+            r"^def \w+\([^)]*\b(spark|connect)\b", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        is not None
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,9 +26,16 @@ class Interface:
     def __init__(self, array, mask=None, bits=True, typestr=None, zone=None, strides=None):
         self.array = array
         told = array.__cuda_array_interface__
-        self.__cuda_array_interface__ = {**told, "version": 1, "typestr": typestr or told["typestr"], "strides": strides}
+        self.__cuda_array_interface__ = {
+            **told,
+            "version": 1,
+            "typestr": typestr or told["typestr"],
+            "strides": strides,
+        }
         if mask is not None:
-            self.__cuda_array_interface__["mask"] = Interface(mask, typestr="<t1" if bits else "|b1")
+            self.__cuda_array_interface__["mask"] = Interface(
+                mask, typestr="<t1" if bits else "|b1"
+            )
         if zone is not None:
             self.dtype = type("DatetimeTZDtype", (), {"tz": zone})()
 
@@ -79,7 +86,13 @@ class ArrowDevice:
     """
 
     def __init__(self, given, device, kind=2, rows=None, null_count=0):
-        self.given, self.device, self.kind, self.rows, self.null_count = given, device, kind, rows, null_count
+        self.given, self.device, self.kind, self.rows, self.null_count = (
+            given,
+            device,
+            kind,
+            rows,
+            null_count,
+        )
 
     def __arrow_c_device_array__(self, requested_schema=None, **_):
         schema, array = self.given.__arrow_c_device_array__()
@@ -94,12 +107,17 @@ class ArrowDevice:
             held.array.null_count = self.null_count
         columns = [(held.array, self.given)]
         if isinstance(self.given, pa.RecordBatch):
-            columns = [(held.array.children[i].contents, column) for i, column in enumerate(self.given.columns)]
+            columns = [
+                (held.array.children[i].contents, column)
+                for i, column in enumerate(self.given.columns)
+            ]
         for there, column in columns:
             for j, buffer in enumerate(column.buffers()):
                 if buffer is not None and buffer.size:
                     # Arrow may read whole words.
-                    copy = self.device.upload(np.frombuffer(bytes(buffer) + bytes(-buffer.size % 8), np.uint64))
+                    copy = self.device.upload(
+                        np.frombuffer(bytes(buffer) + bytes(-buffer.size % 8), np.uint64)
+                    )
                     self.buffers.append(copy)
                     there.buffers[j] = copy.__cuda_array_interface__["data"][0]
         return schema, array
@@ -118,7 +136,21 @@ def interface(where, array, bits):
     known = np.array([v.is_valid for v in array])
     dtype = from_arrow(array.type)
     typestr = {Kind.TIMESTAMP: f"<M8[{dtype.unit}]", Kind.BOOL: "|b1"}.get(dtype.kind)
-    values = np.array(array.fill_null(False).to_pylist(), np.uint8) if dtype.kind is Kind.BOOL else array.fill_null(0)
-    values = values if isinstance(values, np.ndarray) else np.frombuffer(values.buffers()[1], dtype.lane, len(array))
+    values = (
+        np.array(array.fill_null(False).to_pylist(), np.uint8)
+        if dtype.kind is Kind.BOOL
+        else array.fill_null(0)
+    )
+    values = (
+        values
+        if isinstance(values, np.ndarray)
+        else np.frombuffer(values.buffers()[1], dtype.lane, len(array))
+    )
     zone = array.type.tz if dtype.kind is Kind.TIMESTAMP else None
-    return Interface(where.upload(values), None if known.all() else where.upload(mask_of(known, bits)), bits, typestr, zone)
+    return Interface(
+        where.upload(values),
+        None if known.all() else where.upload(mask_of(known, bits)),
+        bits,
+        typestr,
+        zone,
+    )

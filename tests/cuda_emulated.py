@@ -34,7 +34,11 @@ HERE: Final = Path(__file__).parent
 def _compiler() -> str | None:
     """GCC's, whose sanitizers call functions that anyone may give; by the name of g++ another compiler may answer."""
     found = shutil.which("g++")
-    said = "" if found is None else subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60).stdout
+    said = (
+        ""
+        if found is None
+        else subprocess.run([found, "--version"], capture_output=True, text=True, timeout=60).stdout
+    )
     return found if "Free Software Foundation" in said else None
 
 
@@ -49,7 +53,9 @@ FLAGS: Final = shlex.split(
 BATCH: Final = 16
 SHIM: Final[list[Any]] = []
 LOCK: Final = threading.Lock()  # one launch at a time
-SHIM_FLAGS: Final = shlex.split("-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE")
+SHIM_FLAGS: Final = shlex.split(
+    "-std=c++17 -O2 -fPIC -shared -Wall -Wextra -Werror -U_FORTIFY_SOURCE"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,9 @@ class Emulated(StandIn):
         super().__init__(size)
         self.folder = folder
         self.launches = 0
-        self.only: range | None = None  # blocks that are run, of grids that are too large to run all
+        self.only: range | None = (
+            None  # blocks that are run, of grids that are too large to run all
+        )
         self._functions: dict[str, Function] = {}
         with LOCK:
             self._start = _shim(folder)
@@ -94,9 +102,14 @@ class Emulated(StandIn):
             for batch, path in zip(batches, libraries, strict=True):
                 library = ctypes.CDLL(str(path))
                 for i, text in enumerate(batch):
-                    self._functions[text] = Function(ctypes.cast(getattr(library, f"start{i}"), ctypes.c_void_p), parameters_of(text))
+                    self._functions[text] = Function(
+                        ctypes.cast(getattr(library, f"start{i}"), ctypes.c_void_p),
+                        parameters_of(text),
+                    )
 
-    def start(self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]) -> None:
+    def start(
+        self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]
+    ) -> None:
         """Run blocks of THREADS threads.
 
         Raises:
@@ -105,18 +118,37 @@ class Emulated(StandIn):
         arrays = self.bound(function.parameters, blocks, arguments)
         held = [value_of(a) for a in arguments]
         values = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
-        regions = np.array([(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64).reshape(-1, 4)
+        regions = np.array(
+            [(a.at, a.at + a.nbytes, a.known.ctypes.data, p.written) for p, a in arrays], np.int64
+        ).reshape(-1, 4)
         with LOCK:
             run = self.only or range(blocks)
-            wrong = self._start(function.entry, values, regions.ctypes.data, len(arrays), blocks, THREADS, run.start, run.stop)
+            wrong = self._start(
+                function.entry,
+                values,
+                regions.ctypes.data,
+                len(arrays),
+                blocks,
+                THREADS,
+                run.start,
+                run.stop,
+            )
         self.launches += 1
         if wrong is not None:
-            raise Wrong(re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode()))
+            raise Wrong(
+                re.sub(r"array (\d+)", lambda m: f"'{arrays[int(m[1])][0].name}'", wrong.decode())
+            )
 
 
 def _build(text: str, flags: Sequence[str], folder: Path) -> Path:
     """A library in a folder, by the digest of what it is made of."""
-    made_of = "\n".join([text, *flags, *((HERE / f"cuda_shim.{end}").read_text(encoding="utf-8") for end in ("h", "cpp"))])
+    made_of = "\n".join(
+        [
+            text,
+            *flags,
+            *((HERE / f"cuda_shim.{end}").read_text(encoding="utf-8") for end in ("h", "cpp")),
+        ]
+    )
     out = folder / f"{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.so"
     if not out.exists():
         assert COMPILER, MISSING
@@ -132,9 +164,18 @@ def _build(text: str, flags: Sequence[str], folder: Path) -> Path:
 def _shim(folder: Path) -> Any:
     """What runs kernels: one for the process, since texts are linked with the first that is loaded."""
     if not SHIM:
-        library = ctypes.CDLL(str(_build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(
+            str(_build((HERE / "cuda_shim.cpp").read_text(encoding="utf-8"), SHIM_FLAGS, folder)),
+            mode=ctypes.RTLD_GLOBAL,
+        )
         library.shim_start.restype = ctypes.c_char_p
-        library.shim_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_uint32] * 4]
+        library.shim_start.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            *[ctypes.c_uint32] * 4,
+        ]
         SHIM.append(library.shim_start)
     return SHIM[0]
 
@@ -145,7 +186,15 @@ def _library(texts: Sequence[str]) -> str:
     for i, text in enumerate(texts):
         values = ", ".join(f"*({p.text()}*)values[{j}]" for j, p in enumerate(parameters_of(text)))
         start = f'extern "C" UNWATCHED void start{i}(void** values) {{ kernel({values}); }}'
-        lines += [f"#define kernel kernel{i}", f"namespace text{i} {{", f'#line 1 "text {i}"', text, start, "}", "#undef kernel"]
+        lines += [
+            f"#define kernel kernel{i}",
+            f"namespace text{i} {{",
+            f'#line 1 "text {i}"',
+            text,
+            start,
+            "}",
+            "#undef kernel",
+        ]
     return "\n".join([*lines, ""])
 
 

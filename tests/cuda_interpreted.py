@@ -51,7 +51,13 @@ class Interpreted(StandIn):
 
     name = "PTX, in NumPy"
 
-    def __init__(self, arch: str = "sm_90", options: Sequence[str] = (), change: Callable[[str], str] = str, size: int = 1 << 40) -> None:
+    def __init__(
+        self,
+        arch: str = "sm_90",
+        options: Sequence[str] = (),
+        change: Callable[[str], str] = str,
+        size: int = 1 << 40,
+    ) -> None:
         super().__init__(size)
         self.arch, self.options, self.change = arch, (*nvrtc.OPTIONS, *options), change
         self.launches = 0
@@ -67,16 +73,23 @@ class Interpreted(StandIn):
             self._functions[text] = Function(ptx.parse(made), parameters_of(text))
         return self._functions[text]
 
-    def start(self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]) -> None:
+    def start(
+        self, function: Function, blocks: int, arguments: Sequence[Memory | np.generic]
+    ) -> None:
         """Run blocks of THREADS threads.
 
         Raises:
             Wrong: arguments do not fit the declaration, or what a thread did is undefined.
         """
         arrays = self.bound(function.parameters, blocks, arguments)
-        values = {name: value_of(a).view(np.uint8) for (name, _), a in zip(function.program.params, arguments, strict=True)}
+        values = {
+            name: value_of(a).view(np.uint8)
+            for (name, _), a in zip(function.program.params, arguments, strict=True)
+        }
         try:
-            ptx.Launch(function.program, blocks, THREADS, values, [memory for _, memory in arrays]).run()
+            ptx.Launch(
+                function.program, blocks, THREADS, values, [memory for _, memory in arrays]
+            ).run()
         finally:
             self.launches += 1
             self.done(arrays)

@@ -12,7 +12,11 @@ import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
 
-SET, UNSET, FRESH = 0, 1, 2  # what is known of a byte: something was put there, nothing was, the launch that runs did
+SET, UNSET, FRESH = (
+    0,
+    1,
+    2,
+)  # what is known of a byte: something was put there, nothing was, the launch that runs did
 NO_RESERVE: Final = 0x4000  # of Linux; Python has the name from 3.13 on
 MARGIN: Final = 128  # bytes of nobody before and after an array
 
@@ -36,13 +40,17 @@ class Vast(Room):
 
     def __init__(self, nbytes: int) -> None:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-        self.bytes, self.known = (np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8) for _ in range(2))
+        self.bytes, self.known = (
+            np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8) for _ in range(2)
+        )
 
 
 class Memory:
     """An array of a device: what `kernels/device.py` says of one, and no more. Contiguous."""
 
-    def __init__(self, room: Room, start: int, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, room: Room, start: int, dtype: npt.DTypeLike, shape: tuple[int, ...]
+    ) -> None:
         self.room, self.start = room, start
         self.dtype, self.shape = np.dtype(dtype), shape
         self.owner: object = None
@@ -76,7 +84,12 @@ class Memory:
         start, stop, step = part.indices(len(self))
         assert step == 1, "arrays of the device are contiguous here"
         shape = (max(stop - start, 0), *self.shape[1:])
-        return Memory(self.room, self.start + start * math.prod(self.shape[1:]) * self.dtype.itemsize, self.dtype, shape)
+        return Memory(
+            self.room,
+            self.start + start * math.prod(self.shape[1:]) * self.dtype.itemsize,
+            self.dtype,
+            shape,
+        )
 
     def _columns(self, stop: int) -> Memory:
         """The first values of each row; here a copy."""
@@ -88,7 +101,12 @@ class Memory:
 
     def view(self, dtype: npt.DTypeLike) -> Memory:
         """The same bytes as another type."""
-        return Memory(self.room, self.start, dtype, (*self.shape[:-1], self.shape[-1] * self.dtype.itemsize // np.dtype(dtype).itemsize))
+        return Memory(
+            self.room,
+            self.start,
+            dtype,
+            (*self.shape[:-1], self.shape[-1] * self.dtype.itemsize // np.dtype(dtype).itemsize),
+        )
 
     def reshape(self, *shape: int) -> Memory:
         """The same values in rows."""
@@ -97,7 +115,13 @@ class Memory:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.at, False), "version": 3, "strides": None}
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.at, False),
+            "version": 3,
+            "strides": None,
+        }
 
     def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
         raise Wrong("memory of the device is not for NumPy; download it")
@@ -130,7 +154,9 @@ class Store:
         self.check()
         nbytes = count * np.dtype(dtype).itemsize
         if self.used + nbytes > self.size:
-            raise DeviceError(f"the device is out of memory: {nbytes} bytes are asked for, {self.size - self.used} are left")
+            raise DeviceError(
+                f"the device is out of memory: {nbytes} bytes are asked for, {self.size - self.used} are left"
+            )
         room = Room(nbytes, np.dtype(dtype).itemsize)
         self._rooms.add(room)
         return Memory(room, 0, dtype, (count,))
@@ -141,7 +167,9 @@ class Store:
 
     def put(self, values: npt.NDArray[Any]) -> Memory:
         """A copy of host values."""
-        assert isinstance(values, np.ndarray) and values.ndim == 1, "expected a host array of one dimension"
+        assert isinstance(values, np.ndarray) and values.ndim == 1, (
+            "expected a host array of one dimension"
+        )
         out = self.empty(len(values), values.dtype)
         out.bytes[:] = np.ascontiguousarray(values).view(np.uint8)
         out.known[:] = SET
@@ -155,7 +183,9 @@ class Store:
             start = pointer - int(room.bytes.ctypes.data)
             if start >= 0 and start + count * size <= len(room.bytes):
                 found = Memory(room, start, np.uint8, (count * size,))
-                return self.put(self.get(found).view(dtype)) if pointer % size else found.view(dtype)
+                return (
+                    self.put(self.get(found).view(dtype)) if pointer % size else found.view(dtype)
+                )
         raise Wrong(f"{count * size} bytes at {pointer:#x} are not of the device")
 
     def get(self, values: Memory) -> npt.NDArray[Any]:
@@ -163,5 +193,7 @@ class Store:
         self.check()
         unset = np.flatnonzero(values.known == UNSET)
         if len(unset):
-            raise Wrong(f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote")
+            raise Wrong(
+                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote"
+            )
         return values.bytes.copy().view(values.dtype).reshape(values.shape)

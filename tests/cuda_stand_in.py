@@ -98,7 +98,12 @@ class StandIn:
         """All work is done: it is done when it is started."""
         self.memory.check()
 
-    def bound(self, parameters: tuple[Parameter, ...], blocks: int, arguments: Sequence[Memory | np.generic]) -> Bound:
+    def bound(
+        self,
+        parameters: tuple[Parameter, ...],
+        blocks: int,
+        arguments: Sequence[Memory | np.generic],
+    ) -> Bound:
         """The arrays of a launch that a device would take, each with what it is given for.
 
         Raises:

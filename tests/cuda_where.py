@@ -8,7 +8,9 @@ from skipstone.kernels import cupy_gpu
 from tests.effort import LONG
 
 
-@pytest.fixture(params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)])
+@pytest.fixture(
+    params=["device", *["interpreted"] * LONG, pytest.param("card", marks=pytest.mark.gpu)]
+)
 def where(request, monkeypatch):
     """Devices that judge kernels while they run them, and a real one; the one that backend "cupy" finds."""
     if request.param != "card":
@@ -31,6 +33,13 @@ def agree_there(where, p, stats, host):
     """All calls, with results on the device."""
     verdicts = p.evaluate(host, "numpy")
     for backend in ("auto", "cupy"):
-        got = [here(where, getattr(p, call)(stats, backend, out="device")) for call in ("evaluate", "prune", "survivors")]
+        got = [
+            here(where, getattr(p, call)(stats, backend, out="device"))
+            for call in ("evaluate", "prune", "survivors")
+        ]
         assert [g.dtype for g in got] == [np.uint8, np.bool_, np.int64]
-        assert [g.tolist() for g in got] == [verdicts.tolist(), (verdicts > 0).tolist(), np.flatnonzero(verdicts).tolist()], p.expr
+        assert [g.tolist() for g in got] == [
+            verdicts.tolist(),
+            (verdicts > 0).tolist(),
+            np.flatnonzero(verdicts).tolist(),
+        ], p.expr

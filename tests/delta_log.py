@@ -50,7 +50,9 @@ class Written:
 
 def delta_schema(ddl):
     """The `schemaString` of a DDL, as an object."""
-    columns = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark").find(exp.Schema).expressions
+    columns = (
+        sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark").find(exp.Schema).expressions
+    )
     return {"type": "struct", "fields": [_field(c) for c in columns]}
 
 
@@ -65,7 +67,12 @@ def _kind(t):
     if name == "ARRAY":
         return {"type": "array", "elementType": _kind(t.expressions[0]), "containsNull": True}
     if name == "MAP":
-        return {"type": "map", "keyType": _kind(t.expressions[0]), "valueType": _kind(t.expressions[1]), "valueContainsNull": True}
+        return {
+            "type": "map",
+            "keyType": _kind(t.expressions[0]),
+            "valueType": _kind(t.expressions[1]),
+            "valueContainsNull": True,
+        }
     if name == "DECIMAL":
         return f"decimal({','.join(e.name for e in t.expressions) or '10,0'})"
     return NAMES.get(name, name.lower())
@@ -77,7 +84,10 @@ def arrow_schema(schema):
 
 def arrow_table(rows, schema, timezone="UTC"):
     """Rows as JSON has them, as a table of the schema's types."""
-    return pa.Table.from_pylist([{k: _value(v, schema.field(k).type, timezone) for k, v in row.items()} for row in rows], schema)
+    return pa.Table.from_pylist(
+        [{k: _value(v, schema.field(k).type, timezone) for k, v in row.items()} for row in rows],
+        schema,
+    )
 
 
 def _value(v, kind, timezone):
@@ -100,7 +110,9 @@ def _value(v, kind, timezone):
         if v[-6] in "+-":
             return text.cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0].as_py()
         plain = text.cast(pa.timestamp("us"))
-        return (pc.assume_timezone(plain, timezone) if kind.tz else plain).cast(pa.int64())[0].as_py()
+        return (
+            (pc.assume_timezone(plain, timezone) if kind.tz else plain).cast(pa.int64())[0].as_py()
+        )
     return v
 
 
@@ -115,17 +127,32 @@ def spark_stats(table, indexed=32, wanted=None):
     out = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     leaves = list(_leaves(table))
     if wanted is not None:
-        leaves = [(p, v) for p, v in leaves if any(".".join(p) == w or ".".join(p).startswith(w + ".") for w in wanted)]
+        leaves = [
+            (p, v)
+            for p, v in leaves
+            if any(".".join(p) == w or ".".join(p).startswith(w + ".") for w in wanted)
+        ]
     elif indexed >= 0:
         leaves = leaves[:indexed]
     for path, values in leaves:
         _put(out["nullCount"], path, values.null_count)
-        if pa.types.is_nested(values.type) or pa.types.is_boolean(values.type) or pa.types.is_binary(values.type) or values.null_count == len(values):
+        if (
+            pa.types.is_nested(values.type)
+            or pa.types.is_boolean(values.type)
+            or pa.types.is_binary(values.type)
+            or values.null_count == len(values)
+        ):
             continue
-        order = values.drop_null().to_pylist() if not pa.types.is_timestamp(values.type) else values.drop_null().cast(pa.int64()).to_pylist()
+        order = (
+            values.drop_null().to_pylist()
+            if not pa.types.is_timestamp(values.type)
+            else values.drop_null().cast(pa.int64()).to_pylist()
+        )
         if pa.types.is_floating(values.type):  # NaN is above every number
             order.sort(key=lambda v: (v != v, v))
-        low, high = (order[0], order[-1]) if pa.types.is_floating(values.type) else (min(order), max(order))
+        low, high = (
+            (order[0], order[-1]) if pa.types.is_floating(values.type) else (min(order), max(order))
+        )
         if pa.types.is_string(values.type):
             low, high = truncated(low), truncated(high, high=True)
         _put(out["minValues"], path, _json(low, values.type))
@@ -158,7 +185,9 @@ def truncated(text, length=PREFIX, high=False):
         return None
     if not high or len(text) <= length:
         return text[:length]
-    for i in range(length, min(len(text), 2 * length)):  # a tie-breaker above what is dropped; nothing is above U+10FFFF
+    for i in range(
+        length, min(len(text), 2 * length)
+    ):  # a tie-breaker above what is dropped; nothing is above U+10FFFF
         if text[i] != "\U0010ffff":
             return text[:i] + ("\x7f" if text[i] < "\x7f" else "\U0010ffff")
     return None
@@ -174,7 +203,11 @@ def _json(v, kind):
     if isinstance(v, float) and v in (float("inf"), float("-inf")):
         return "Infinity" if v > 0 else "-Infinity"
     if pa.types.is_float32(kind):
-        return float(f"{v:.9g}") if float(pa.scalar(float(f"{v:.7g}"), pa.float32()).as_py()) != v else float(f"{v:.7g}")
+        return (
+            float(f"{v:.9g}")
+            if float(pa.scalar(float(f"{v:.7g}"), pa.float32()).as_py()) != v
+            else float(f"{v:.7g}")
+        )
     if isinstance(v, decimal.Decimal):
         return float(v) if decimal.Decimal(repr(float(v))) == v else int(v)
     return v.isoformat() if isinstance(v, dt.date) else v
@@ -183,7 +216,9 @@ def _json(v, kind):
 class Log:
     """A table's folder, and its next commit."""
 
-    def __init__(self, folder, schema, partition_by=(), configuration=None, features=(), mapping=None):
+    def __init__(
+        self, folder, schema, partition_by=(), configuration=None, features=(), mapping=None
+    ):
         self.folder, self.schema, self.partition_by = Path(folder), schema, list(partition_by)
         self.mapping, self.version, self.engine = mapping, -1, "Apache-Spark/4.0.0 Delta-Lake/4.0.0"
         self.log.mkdir(parents=True)
@@ -193,9 +228,22 @@ class Log:
             features = (*features, "columnMapping")
             for i, f in enumerate(schema["fields"]):
                 number(f, [10 * i])
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": list(features), "writerFeatures": list(features)}
-        metadata = {"id": str(uuid.uuid4()), "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema)}
-        metadata |= {"partitionColumns": self.partition_by, "configuration": configuration, "createdTime": 1}
+        protocol = {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": list(features),
+            "writerFeatures": list(features),
+        }
+        metadata = {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(schema),
+        }
+        metadata |= {
+            "partitionColumns": self.partition_by,
+            "configuration": configuration,
+            "createdTime": 1,
+        }
         self.commit({"protocol": protocol}, {"metaData": metadata})
 
     @property
@@ -204,7 +252,9 @@ class Log:
 
     def commit(self, *actions):
         self.version += 1
-        (self.log / f"{self.version:020}.json").write_text("".join(json.dumps(a) + "\n" for a in actions))
+        (self.log / f"{self.version:020}.json").write_text(
+            "".join(json.dumps(a) + "\n" for a in actions)
+        )
 
     def add(self, *files, **stats):
         info = {"commitInfo": {"timestamp": 1, "operation": "WRITE", "engineInfo": self.engine}}
@@ -213,12 +263,21 @@ class Log:
     def remove(self, i):
         """Remove the i-th file that was added."""
         texts = (path.read_text() for path in sorted(self.log.glob("*.json")))
-        added = [a["add"]["path"] for text in texts for a in map(json.loads, text.splitlines()) if "add" in a]
+        added = [
+            a["add"]["path"]
+            for text in texts
+            for a in map(json.loads, text.splitlines())
+            if "add" in a
+        ]
         self.commit({"remove": {"path": added[i], "deletionTimestamp": 1, "dataChange": True}})
 
     def written(self, f, **stats):
         """Write a file's rows; its action."""
-        whole = f.rows if isinstance(f.rows, pa.Table) else arrow_table(f.rows, arrow_schema(self.schema))
+        whole = (
+            f.rows
+            if isinstance(f.rows, pa.Table)
+            else arrow_table(f.rows, arrow_schema(self.schema))
+        )
         own = whole.drop_columns([c for c in self.partition_by if c in whole.schema.names])
         path = f.path or f"part-{uuid.uuid4()}.parquet"
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -226,7 +285,13 @@ class Log:
         pq.write_table(physical, self.folder / path)
         known = spark_stats(physical, **stats) if f.stats is ... else f.stats
         values = {self.name(c): f.partition.get(c) for c in self.partition_by}
-        action = {"path": quoted(path), "partitionValues": values, "size": (self.folder / path).stat().st_size, "modificationTime": 1, "dataChange": True}
+        action = {
+            "path": quoted(path),
+            "partitionValues": values,
+            "size": (self.folder / path).stat().st_size,
+            "modificationTime": 1,
+            "dataChange": True,
+        }
         if known is not None:
             action["stats"] = known if isinstance(known, str) else json.dumps(known)
         if f.dead is not None:
@@ -244,7 +309,9 @@ class Log:
         fields = {f["name"]: f for f in self.schema["fields"]}
         kinds = [renamed(table.schema.field(n), fields[n]) for n in table.schema.names]
         arrays = [
-            c.combine_chunks().cast(k.type) if not pa.types.is_struct(k.type) else rebuilt(c.combine_chunks(), k.type)
+            c.combine_chunks().cast(k.type)
+            if not pa.types.is_struct(k.type)
+            else rebuilt(c.combine_chunks(), k.type)
             for c, k in zip(table.columns, kinds, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=pa.schema(kinds))
@@ -255,14 +322,19 @@ class Log:
         if stored == "i":
             return out | {"pathOrInlineDv": base85(data + b"\0" * (-len(data) % 4))}
         one = uuid.uuid4()
-        (self.folder / f"deletion_vector_{one}.bin").write_bytes(b"\1" + struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data)))
+        (self.folder / f"deletion_vector_{one}.bin").write_bytes(
+            b"\1" + struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+        )
         return out | {"pathOrInlineDv": base85(one.bytes), "offset": 1}
 
 
 def number(f, ids):
     """Give a field, and those below it, physical names and ids."""
     ids[0] += 1
-    f["metadata"] |= {"delta.columnMapping.id": ids[0], "delta.columnMapping.physicalName": f"col-{ids[0]}"}
+    f["metadata"] |= {
+        "delta.columnMapping.id": ids[0],
+        "delta.columnMapping.physicalName": f"col-{ids[0]}",
+    }
     if isinstance(f["type"], dict) and f["type"]["type"] == "struct":
         for below in f["type"]["fields"]:
             number(below, ids)
@@ -273,11 +345,18 @@ def renamed(f, described):
     kind = f.type
     if pa.types.is_struct(kind):
         kind = pa.struct([renamed(kind.field(d["name"]), d) for d in described["type"]["fields"]])
-    return pa.field(meta["delta.columnMapping.physicalName"], kind, metadata={"PARQUET:field_id": str(meta["delta.columnMapping.id"])})
+    return pa.field(
+        meta["delta.columnMapping.physicalName"],
+        kind,
+        metadata={"PARQUET:field_id": str(meta["delta.columnMapping.id"])},
+    )
 
 
 def rebuilt(values, kind):
-    children = [rebuilt(values.field(i), f.type) if pa.types.is_struct(f.type) else values.field(i) for i, f in enumerate(kind)]
+    children = [
+        rebuilt(values.field(i), f.type) if pa.types.is_struct(f.type) else values.field(i)
+        for i, f in enumerate(kind)
+    ]
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
 
 

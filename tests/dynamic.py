@@ -23,7 +23,11 @@ KINDS = {
     "timestamp": pa.timestamp("us", "UTC"), "timestamp ms": pa.timestamp("ms", "UTC"),
     "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(), "boolean": pa.bool_(),
 }  # fmt: skip
-NUMBERS = [k for k, t in KINDS.items() if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)]
+NUMBERS = [
+    k
+    for k, t in KINDS.items()
+    if pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)
+]
 TIMES = {
     "date": ["date", "timestamp_ntz", "timestamp_ntz ns", "timestamp"],
     "timestamp_ntz": ["date", "timestamp_ntz", "timestamp_ntz ns"],
@@ -49,7 +53,12 @@ def exact(value, kind):
     if isinstance(value, decimal.Decimal):
         return Fraction(value)
     if isinstance(value, dt.datetime):
-        return Fraction(int((value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1)))
+        return Fraction(
+            int(
+                (value.replace(tzinfo=None) - dt.datetime(1970, 1, 1))
+                / dt.timedelta(microseconds=1)
+            )
+        )
     if isinstance(value, dt.date):
         return Fraction((value - dt.date(1970, 1, 1)).days * 86_400_000_000)
     if isinstance(value, bool):
@@ -76,12 +85,21 @@ def same(a, kind_a, b, kind_b, null_safe=False):
 
 def matches(row, keys, null_safe):
     """Whether a row of (value, kind) keys has a match among rows of keys."""
-    return any(all(same(a, ka, b, kb, safe) is True for (a, ka), (b, kb), safe in zip(row, key, null_safe, strict=True)) for key in keys)
+    return any(
+        all(
+            same(a, ka, b, kb, safe) is True
+            for (a, ka), (b, kb), safe in zip(row, key, null_safe, strict=True)
+        )
+        for key in keys
+    )
 
 
 def absent(row, keys):
     """Whether NOT IN is TRUE of a row: it differs for certain from each key in some column."""
-    return all(any(same(a, ka, b, kb) is False for (a, ka), (b, kb) in zip(row, key, strict=True)) for key in keys)
+    return all(
+        any(same(a, ka, b, kb) is False for (a, ka), (b, kb) in zip(row, key, strict=True))
+        for key in keys
+    )
 
 
 def needed(row, keys, how, null_safe):
@@ -110,15 +128,26 @@ class Random:
             top = 2 ** (t.bit_width - 1)
             return r.choice([n, n, n, n, top - 1, -top, min(2**53 + r.randint(-1, 2), top - 1)])
         if pa.types.is_floating(t):
-            v = r.choice([n, n, n, n + 0.5, 0.1, -0.0, math.nan, math.inf, -math.inf, 2.0**53, 1e30])
+            v = r.choice(
+                [n, n, n, n + 0.5, 0.1, -0.0, math.nan, math.inf, -math.inf, 2.0**53, 1e30]
+            )
             return float(np.float32(v)) if pa.types.is_float32(t) else float(v)
         if pa.types.is_decimal(t):
-            return decimal.Decimal(r.choice([n, n, n, n * 10 + 5, 255])) / (1 if t.scale == 0 else r.choice([1, 10, 100]))
+            return decimal.Decimal(r.choice([n, n, n, n * 10 + 5, 255])) / (
+                1 if t.scale == 0 else r.choice([1, 10, 100])
+            )
         if pa.types.is_date(t):
             return dt.date(2024, 1, 10) + dt.timedelta(days=n)
         if pa.types.is_timestamp(t):
-            step = r.choice([dt.timedelta(0), dt.timedelta(0), dt.timedelta(milliseconds=1)] + ([] if t.unit == "ms" else [dt.timedelta(microseconds=1)]))
-            return dt.datetime(2024, 1, 10, tzinfo=ZONE if t.tz else None) + dt.timedelta(days=n) + step
+            step = r.choice(
+                [dt.timedelta(0), dt.timedelta(0), dt.timedelta(milliseconds=1)]
+                + ([] if t.unit == "ms" else [dt.timedelta(microseconds=1)])
+            )
+            return (
+                dt.datetime(2024, 1, 10, tzinfo=ZONE if t.tz else None)
+                + dt.timedelta(days=n)
+                + step
+            )
         if pa.types.is_boolean(t):
             return n > 0
         text = r.choice(["", "a", "ab", "abc", "b", "é", "z" * 40, "a\0", f"k{n}"])
@@ -129,7 +158,9 @@ class Random:
 
 
 def table(rows, kinds, names):
-    return pa.table([pa.array([row[i] for row in rows], KINDS[k]) for i, k in enumerate(kinds)], names=names)
+    return pa.table(
+        [pa.array([row[i] for row in rows], KINDS[k]) for i, k in enumerate(kinds)], names=names
+    )
 
 
 def typed(row, kinds):
@@ -153,6 +184,10 @@ def statistics(containers, kinds, names, r):
             entry["nan_count"].append(len(values) - len(real) if r.random() < 0.7 else None)
             entry["row_count"].append(len(rows) if r.random() < 0.9 else None)
         arrow = KINDS[kind]
-        columns[name] = {k: pa.array(v, arrow if k in ("min", "max") else pa.int64()) for k, v in entry.items() if k != "nan_count" or floating(kind)}
+        columns[name] = {
+            k: pa.array(v, arrow if k in ("min", "max") else pa.int64())
+            for k, v in entry.items()
+            if k != "nan_count" or floating(kind)
+        }
     schema = pa.schema([(n, KINDS[k]) for n, k in zip(names, kinds, strict=True)])
     return ss.Statistics.from_dict(columns, schema, row_count=[len(c) for c in containers])

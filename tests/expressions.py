@@ -24,7 +24,18 @@ FAMILIES = {
 }
 TYPES = {
     "I": ("TINYINT", "SMALLINT", "INT", "BIGINT"),
-    "N": ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(9,2)", "DECIMAL(5,0)", "DECIMAL(20,4)", "DECIMAL(38,10)"),
+    "N": (
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL(9,2)",
+        "DECIMAL(5,0)",
+        "DECIMAL(20,4)",
+        "DECIMAL(38,10)",
+    ),
     "T": ("STRING",),
     "D": ("DATE",),
     "M": ("TIMESTAMP", "TIMESTAMP_NTZ"),
@@ -33,7 +44,17 @@ TYPES = {
 }
 NARROW = {"N": "NNI", "A": "DM"}
 
-PARTS = ("year", "quarter", "month", "day", "dayofmonth", "dayofyear", "dayofweek", "weekday", "weekofyear")
+PARTS = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "dayofmonth",
+    "dayofyear",
+    "dayofweek",
+    "weekday",
+    "weekofyear",
+)
 INTEGERS = (
     *("({I} + {I})", "({I} - {I})", "({I} * {I})", "({I} + {k})", "({I} * {k})", "({k} - {I})", "({I} % {k})", "({I} % {I})", "mod({I}, {k})"),
     *("({I} div {k})", "({I} div {I})", "pmod({I}, {k})", "pmod({I}, {I})", "(-{I})", "abs({I})", "negative({I})", "positive({I})"),
@@ -72,7 +93,16 @@ CHOICES = (
     *("nvl2({X}, {S}, {S})", "greatest({S}, {S})", "least({S}, {S})", "greatest({S}, {S}, {S})", "least({S}, {S}, {S})", "coalesce({S}, {L})"),
     *("greatest({S}, {L})", "least({S}, {L})", "nullif({S}, {L})", "if({B}, {S}, {L})"),
 )  # fmt: skip
-TEMPLATES = {"N": NUMBERS, "I": INTEGERS, "T": TEXTS, "D": DATES, "M": MOMENTS, "B": BOOLEANS, "Y": ("binary({T})",), "S": CHOICES}
+TEMPLATES = {
+    "N": NUMBERS,
+    "I": INTEGERS,
+    "T": TEXTS,
+    "D": DATES,
+    "M": MOMENTS,
+    "B": BOOLEANS,
+    "Y": ("binary({T})",),
+    "S": CHOICES,
+}
 # Where DuckDB and Spark agree, on rows of `neighbours.table(odd=False)`. Elsewhere they differ in: quotients and rests (by zero,
 # of integers), casts that round (half even, or up), text as numbers and dates, upper case and reversal of other than ASCII,
 # concat and NULL, spaces that are trimmed, days of the week, and all that overflows.
@@ -108,7 +138,17 @@ LITERALS = {
     "p": ("0", "1", "2", "3"),
     "w": ("''", "'a'", "'x-'", "'é'", "' '"),
     "u": ("'week'", "'month'", "'MM'", "'quarter'", "'year'", "'YYYY'"),
-    "v": ("'second'", "'minute'", "'hour'", "'DAY'", "'week'", "'month'", "'quarter'", "'year'", "'millisecond'"),
+    "v": (
+        "'second'",
+        "'minute'",
+        "'hour'",
+        "'DAY'",
+        "'week'",
+        "'month'",
+        "'quarter'",
+        "'year'",
+        "'millisecond'",
+    ),
     "q": ("1", "3", "-2", "40"),
 }
 
@@ -126,7 +166,9 @@ class Scalars:
 
     def __init__(self, r, fields: tuple[Field, ...], *, agreed: bool = False):
         self.r, self.agreed, self.templates = r, agreed, AGREED if agreed else TEMPLATES
-        self.columns = {family: [f for f in fields if test(f.dtype)] for family, test in FAMILIES.items()}
+        self.columns = {
+            family: [f for f in fields if test(f.dtype)] for family, test in FAMILIES.items()
+        }
         self.columns |= {
             "z": [f for f in fields if f.dtype.kind is Kind.TIMESTAMP and f.dtype.zoned],
             "m": [f for f in fields if f.dtype.kind is Kind.DECIMAL],
@@ -154,9 +196,14 @@ class Scalars:
         word, to = self.r.choice(("CAST", "CAST", "TRY_CAST")), self.r.choice(TYPES[family])
         source = self.r.choice("NNNITDMBYX"[: 10 if family in "NTM" else 9])
         if depth > 1:
-            return Scalar(f"{word}({self.scalar(source, depth - 1).sql} AS {to})", f"cast to {to.partition('(')[0]}")
+            return Scalar(
+                f"{word}({self.scalar(source, depth - 1).sql} AS {to})",
+                f"cast to {to.partition('(')[0]}",
+            )
         f = self.column(source)
-        return Scalar(f"{word}({f.name} AS {to})", f"cast {kind_of(f.dtype)} to {to.partition('(')[0]}")
+        return Scalar(
+            f"{word}({f.name} AS {to})", f"cast {kind_of(f.dtype)} to {to.partition('(')[0]}"
+        )
 
     def fill(self, template: str, family: str, depth: int) -> str:
         def hole(m):

@@ -15,7 +15,9 @@ ROW_GROUPS, CREATED_BY, COLUMN_ORDERS, COLUMNS, META_DATA, STATISTICS = 4, 6, 7,
 # Statistics
 OLD_MAX, OLD_MIN, NULLS, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 3, 5, 6, 7, 8
 KINDS = {OLD_MAX: BINARY, OLD_MIN: BINARY, NULLS: I64, MAX: BINARY, MIN: BINARY}
-Fields = dict[int, tuple[int, Any]]  # field number -> (type, value); a list's value is (type of items, items)
+Fields = dict[
+    int, tuple[int, Any]
+]  # field number -> (type, value); a list's value is (type of items, items)
 
 
 class _Reader:
@@ -81,7 +83,11 @@ def _written(kind: int, value: Any) -> bytes:
     if kind == STRUCT:
         return write_struct(value)
     item, items = value
-    head = bytes([len(items) << 4 | item]) if len(items) < 15 else bytes([0xF0 | item]) + _varint(len(items))
+    head = (
+        bytes([len(items) << 4 | item])
+        if len(items) < 15
+        else bytes([0xF0 | item]) + _varint(len(items))
+    )
     return head + b"".join(v if item in (TRUE, FALSE) else _written(item, v) for v in items)
 
 
@@ -104,7 +110,12 @@ def write_footer(path: Path, fields: Fields) -> None:
     """Put another FileMetaData in its place."""
     data = path.read_bytes()
     footer = write_struct(fields)
-    path.write_bytes(data[: -8 - struct.unpack("<I", data[-8:-4])[0]] + footer + struct.pack("<I", len(footer)) + b"PAR1")
+    path.write_bytes(
+        data[: -8 - struct.unpack("<I", data[-8:-4])[0]]
+        + footer
+        + struct.pack("<I", len(footer))
+        + b"PAR1"
+    )
 
 
 def restate(path: Path, statistics: dict[int, Any], column: int = 0) -> None:

@@ -30,7 +30,11 @@ TARGETS = {
     "rows": lambda seed: judge(random.Random(seed), containers=8, predicates=12),
     "numpy": lambda seed: numpy_verdicts(seed),
     "numba": lambda seed: len(numba_shapes(seed, 6)),
-    **({} if MISSING else {"cuda": lambda seed: random_predicates(f"fuzz {seed}", 10, Emulated(KERNELS))}),
+    **(
+        {}
+        if MISSING
+        else {"cuda": lambda seed: random_predicates(f"fuzz {seed}", 10, Emulated(KERNELS))}
+    ),
     "partitions": lambda seed: judge_partitions(random.Random(seed))["TRUE"],
     "intervals": lambda seed: judge_intervals(seed),
 }
@@ -55,15 +59,24 @@ class Run:
                 except Exception:
                     self.failed += 1
                     print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}", flush=True)
-            found = [f"UNSOUND {u}" for u in tally.unsound] + [f"ROWS DIFFER {s}" for s in tally.surprises]
+            found = [f"UNSOUND {u}" for u in tally.unsound] + [
+                f"ROWS DIFFER {s}" for s in tally.surprises
+            ]
             print(*found[shown:], sep="\n", end="\n" if found[shown:] else "", flush=True)
             self.failed, shown = self.failed + len(found) - shown, len(found)
             seed += 1
             if time.monotonic() - said > 60:
                 said = time.monotonic()
-                print(f"{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {said - start:,.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {said - start:,.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
         took = time.monotonic() - start
-        print(f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {len(tally.unsound)} unsound, {took:,.0f} s, ", end="")
+        print(
+            f"{tally}\n{name}: {tally.verdicts:,} verdicts, {tally.predicates:,} predicates, {len(tally.unsound)} unsound, {took:,.0f} s, ",
+            end="",
+        )
         print(f"seeds {self.seed} to {seed - 1}", flush=True)
         for case in tally.raised[:10]:
             print(f"Spark raises where no row was expected to make it: {case}")
@@ -75,7 +88,11 @@ def with_spark(run: Run, predicates: int, numba: float) -> None:
     from tests.spark_session import CONFIG
 
     spark = session(CONFIG, master="local[2]", name="skipstone fuzz")
-    run.until("Spark", lambda t: t.predicates < predicates, [lambda seed, tally: by_spark(spark, seed, tally, numba=numba)])
+    run.until(
+        "Spark",
+        lambda t: t.predicates < predicates,
+        [lambda seed, tally: by_spark(spark, seed, tally, numba=numba)],
+    )
     spark.stop()
 
 
@@ -89,29 +106,49 @@ def take_turns(run: Run, targets: list[str], seconds: float) -> None:
                 run.failed += 1
                 print(f"{name}, seed {seed}:\n{traceback.format_exc()[-3000:]}", flush=True)
         seed += 1
-    print(f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; seeds {run.seed} to {seed - 1}")
+    print(
+        f"{', '.join(f'{name} {count:,}' for name, count in done.items())}; seeds {run.seed} to {seed - 1}"
+    )
 
 
 def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
     parser.add_argument("--verdicts", type=int, default=0, help="judged by rows and by DuckDB")
-    parser.add_argument("--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers")
-    parser.add_argument("--seconds", type=float, default=None, help="for the targets; 60, or 0 beside the two above")
+    parser.add_argument(
+        "--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=None, help="for the targets; 60, or 0 beside the two above"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, default=list(TARGETS))
     parser.add_argument("--containers", type=int, default=1000, help="of each random table")
-    parser.add_argument("--numba", type=float, default=0.05, help="the share of predicates that Numba compiles too; NumPy runs all")
+    parser.add_argument(
+        "--numba",
+        type=float,
+        default=0.05,
+        help="the share of predicates that Numba compiles too; NumPy runs all",
+    )
     given = parser.parse_args(args)
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
     run = Run(given.seed)
     sizes = {"containers": given.containers, "numba": given.numba}
     if given.verdicts:
-        judges = [lambda seed, tally: by_rows(seed, tally, **sizes), lambda seed, tally: by_duckdb(seed, tally, **sizes)]
+        judges = [
+            lambda seed, tally: by_rows(seed, tally, **sizes),
+            lambda seed, tally: by_duckdb(seed, tally, **sizes),
+        ]
         run.until("rows and DuckDB", lambda t: t.verdicts < given.verdicts, judges)
     if given.spark_predicates:
         with_spark(run, given.spark_predicates, given.numba / 2)
-    seconds = given.seconds if given.seconds is not None else 0 if given.verdicts or given.spark_predicates else 60
+    seconds = (
+        given.seconds
+        if given.seconds is not None
+        else 0
+        if given.verdicts or given.spark_predicates
+        else 60
+    )
     if seconds:
         take_turns(run, given.targets, seconds)
     print(f"{run.failed} failures")

@@ -26,20 +26,55 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
-from pyiceberg.types import BooleanType, DecimalType, DoubleType, IntegerType, LongType, NestedField, StringType, UUIDType
+from pyiceberg.types import (
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    UUIDType,
+)
 
 from skipstone.bindings.sources.iceberg import fallback
 from skipstone.bindings.sources.iceberg.listing import Listed
 from skipstone.bindings.sources.iceberg.listing import decode as decode_list
-from skipstone.bindings.sources.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest, decode
+from skipstone.bindings.sources.iceberg.manifest import (
+    LOWER,
+    NANS,
+    NULLS,
+    UPPER,
+    VALUES,
+    Manifest,
+    decode,
+)
 from skipstone.ir.errors import SourceError
 from tests.iceberg_tables import DeleteWriter, data_file
 
 LIMIT = 10  # seconds that one case may take, on any machine
-KINDS = (LongType(), StringType(), DoubleType(), DecimalType(10, 2), BooleanType(), UUIDType(), IntegerType())
+KINDS = (
+    LongType(),
+    StringType(),
+    DoubleType(),
+    DecimalType(10, 2),
+    BooleanType(),
+    UUIDType(),
+    IntegerType(),
+)
 SCHEMA = Schema(*(NestedField(i + 1, f"c{i + 1}", kind) for i, kind in enumerate(KINDS)))
-TRANSFORMS = (IdentityTransform(), TruncateTransform(3), IdentityTransform(), IdentityTransform(), IdentityTransform(), IdentityTransform(), BucketTransform(8))
-SPEC = PartitionSpec(*(PartitionField(i + 1, 1000 + i, t, f"p{i + 1}") for i, t in enumerate(TRANSFORMS)))
+TRANSFORMS = (
+    IdentityTransform(),
+    TruncateTransform(3),
+    IdentityTransform(),
+    IdentityTransform(),
+    IdentityTransform(),
+    IdentityTransform(),
+    BucketTransform(8),
+)
+SPEC = PartitionSpec(
+    *(PartitionField(i + 1, 1000 + i, t, f"p{i + 1}") for i, t in enumerate(TRANSFORMS))
+)
 # What pyiceberg refuses beyond Avro's specification: no codec in the header means none, annotations that are not known are
 # passed over, and so are fields that may be missing, as counts of version 1 may.
 STRICTER = (
@@ -92,17 +127,60 @@ def written(n=5, writer=ManifestWriterV2, codec="deflate", spec=SPEC, block=1, s
 
         w._writer.write_block = write_block
         for i in range(n):
-            values = (int(r.integers(-(2**40), 2**40)), "p" * (i % 4), float(i) / 3, None, bool(i % 2), r.bytes(16), int(r.integers(8)))
+            values = (
+                int(r.integers(-(2**40), 2**40)),
+                "p" * (i % 4),
+                float(i) / 3,
+                None,
+                bool(i % 2),
+                r.bytes(16),
+                int(r.integers(8)),
+            )
             partition = tuple(None if r.random() < 0.2 else v for v in values)[: len(spec.fields)]
             own = [c for c in range(1, 8) if r.random() < 0.8]
-            stats = {name: {c: int(r.integers(-3, 300)) for c in own} for name in ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")}
-            stats |= {name: {c: r.bytes(int(r.integers(0, 20))) for c in own} for name in ("lower_bounds", "upper_bounds")}
+            stats = {
+                name: {c: int(r.integers(-3, 300)) for c in own}
+                for name in (
+                    "column_sizes",
+                    "value_counts",
+                    "null_value_counts",
+                    "nan_value_counts",
+                )
+            }
+            stats |= {
+                name: {c: r.bytes(int(r.integers(0, 20))) for c in own}
+                for name in ("lower_bounds", "upper_bounds")
+            }
             stats = {name: v for name, v in stats.items() if r.random() < 0.9}
             more = {"equality_ids": [1, 2]} if content == 2 else {"split_offsets": [4, 100]}
-            file = data_file(f"/data/é{i}.parquet", partition, int(r.integers(0, 10**6)), content, size=int(r.integers(1, 10**9)), **stats, **more)
-            status = ManifestEntryStatus(int(r.integers(3))) if writer is not ManifestWriterV1 else ManifestEntryStatus.ADDED
-            number = None if status == ManifestEntryStatus.ADDED and writer is not ManifestWriterV1 else i
-            w.add_entry(ManifestEntry.from_args(status=status, snapshot_id=77, sequence_number=number, file_sequence_number=number, data_file=file))
+            file = data_file(
+                f"/data/é{i}.parquet",
+                partition,
+                int(r.integers(0, 10**6)),
+                content,
+                size=int(r.integers(1, 10**9)),
+                **stats,
+                **more,
+            )
+            status = (
+                ManifestEntryStatus(int(r.integers(3)))
+                if writer is not ManifestWriterV1
+                else ManifestEntryStatus.ADDED
+            )
+            number = (
+                None
+                if status == ManifestEntryStatus.ADDED and writer is not ManifestWriterV1
+                else i
+            )
+            w.add_entry(
+                ManifestEntry.from_args(
+                    status=status,
+                    snapshot_id=77,
+                    sequence_number=number,
+                    file_sequence_number=number,
+                    data_file=file,
+                )
+            )
     return out.data
 
 
@@ -159,10 +237,26 @@ def theirs(data):
             f = e.data_file
             if e.status == ManifestEntryStatus.DELETED:
                 continue
-            maps = [f.value_counts, f.null_value_counts, f.nan_value_counts, f.lower_bounds, f.upper_bounds]
+            maps = [
+                f.value_counts,
+                f.null_value_counts,
+                f.nan_value_counts,
+                f.lower_bounds,
+                f.upper_bounds,
+            ]
             inherited = e.sequence_number is None and e.status == ManifestEntryStatus.ADDED
-            row = [f.file_path, str(f.file_format), int(f.content), f.record_count, f.file_size_in_bytes, 9 if inherited else e.sequence_number]
-            row += [tuple(signed({signed(k): v for k, v in (m or {}).items()}.get(k)) for k in KEYS) for m in maps]
+            row = [
+                f.file_path,
+                str(f.file_format),
+                int(f.content),
+                f.record_count,
+                f.file_size_in_bytes,
+                9 if inherited else e.sequence_number,
+            ]
+            row += [
+                tuple(signed({signed(k): v for k, v in (m or {}).items()}.get(k)) for k in KEYS)
+                for m in maps
+            ]
             row += [list(map(signed, f.equality_ids or [])), [normal(v) for v in f.partition._data]]
             out.append(row)
     return out
@@ -183,14 +277,33 @@ def ours(manifest: Manifest):
     maps = []
     for number in (VALUES, NULLS, NANS):
         found = [manifest.counts(number, k) for k in KEYS]
-        maps.append(list(zip(*([None] * n if a is None else a.to_pylist() for a in found), strict=True)))
+        maps.append(
+            list(zip(*([None] * n if a is None else a.to_pylist() for a in found), strict=True))
+        )
     for number in (LOWER, UPPER):
         entries = [manifest.bounds(number, k) for k in KEYS]
-        maps.append(list(zip(*([None] * n if e is None else e.texts().to_pylist() for e in entries), strict=True)))
+        maps.append(
+            list(
+                zip(
+                    *([None] * n if e is None else e.texts().to_pylist() for e in entries),
+                    strict=True,
+                )
+            )
+        )
     out = []
     for i in range(n):
-        row = [manifest.paths[i].as_py(), manifest.formats[i].as_py(), int(manifest.contents[i]), int(manifest.rows[i]), int(manifest.sizes[i])]
-        row += [None if manifest.sequences[i] == -1 else int(manifest.sequences[i]), *(m[i] for m in maps), manifest.equality_ids(i)]
+        row = [
+            manifest.paths[i].as_py(),
+            manifest.formats[i].as_py(),
+            int(manifest.contents[i]),
+            int(manifest.rows[i]),
+            int(manifest.sizes[i]),
+        ]
+        row += [
+            None if manifest.sequences[i] == -1 else int(manifest.sequences[i]),
+            *(m[i] for m in maps),
+            manifest.equality_ids(i),
+        ]
         out.append(row)
     return out
 
@@ -208,7 +321,11 @@ def check(data):
         return "refused"
     try:
         expected = [row[:-1] for row in theirs(data)]
-    except (UnicodeDecodeError, decimal.InvalidOperation, KeyError):  # of a partition's value, which is unknown to us then
+    except (
+        UnicodeDecodeError,
+        decimal.InvalidOperation,
+        KeyError,
+    ):  # of a partition's value, which is unknown to us then
         return "unknown"
     except (ValueError, ResolveError) as e:
         if not str(e).startswith(STRICTER):
@@ -225,9 +342,19 @@ def written_list(seed=0, codec="deflate", version=2):
     r, out = np.random.default_rng(seed), Memory()
     with write_manifest_list(version, out, 1, None, 5, codec) as w:
         for i in range(4):
-            ends = [to_bytes(LongType(), int(v)) if r.random() < 0.8 else None for v in r.integers(-9, 9, 2)]
-            summaries = [PartitionFieldSummary(bool(i % 2), [None, True, False][i % 3], *ends), PartitionFieldSummary(True, None, None, b"")]
-            counts = {f"{kind}_{what}_count": int(r.integers(9)) for kind in ("added", "existing", "deleted") for what in ("files", "rows")}
+            ends = [
+                to_bytes(LongType(), int(v)) if r.random() < 0.8 else None
+                for v in r.integers(-9, 9, 2)
+            ]
+            summaries = [
+                PartitionFieldSummary(bool(i % 2), [None, True, False][i % 3], *ends),
+                PartitionFieldSummary(True, None, None, b""),
+            ]
+            counts = {
+                f"{kind}_{what}_count": int(r.integers(9))
+                for kind in ("added", "existing", "deleted")
+                for what in ("files", "rows")
+            }
             w.add_manifests([
                 ManifestFile.from_args(
                     manifest_path=f"/m{i}.avro", manifest_length=100 + i, partition_spec_id=i % 2, content=ManifestContent.DATA, sequence_number=i,
@@ -243,7 +370,11 @@ def check_list(data):
     names = [f.name for f in dataclasses.fields(Listed)]
     try:
         found = decode_list(data)
-        mine = [[getattr(m, n) for n in names[:-1]] + [None if m.partitions is None else list(map(told, m.partitions))] for m in found]
+        mine = [
+            [getattr(m, n) for n in names[:-1]]
+            + [None if m.partitions is None else list(map(told, m.partitions))]
+            for m in found
+        ]
     except SourceError:
         mine = None
     assert time.monotonic() - start < LIMIT, "took too long"
@@ -255,7 +386,11 @@ def check_list(data):
         if not any(text in str(e) for text in STRICTER):
             raise
         return "unknown"
-    expected = [[getattr(m, n) for n in names[:-1]] + [None if m.partitions is None else list(map(told, m.partitions))] for m in theirs]
+    expected = [
+        [getattr(m, n) for n in names[:-1]]
+        + [None if m.partitions is None else list(map(told, m.partitions))]
+        for m in theirs
+    ]
     assert mine == expected, f"differs: {mine} and {expected}"
     return "same"
 
@@ -264,7 +399,11 @@ def told(s):
     return s.contains_null, s.contains_nan, s.lower_bound, s.upper_bound
 
 
-LISTS = {"lists": written_list(), "lists, null": written_list(1, "null"), "lists, version 1": written_list(2, "null", 1)}
+LISTS = {
+    "lists": written_list(),
+    "lists, null": written_list(1, "null"),
+    "lists, version 1": written_list(2, "null", 1),
+}
 
 
 def main():
@@ -272,7 +411,10 @@ def main():
     options.add_argument("--cases", type=int, default=10_000)
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
-    files = [*((name, data, check) for name, data in bases().items()), *((name, data, check_list) for name, data in LISTS.items())]
+    files = [
+        *((name, data, check) for name, data in bases().items()),
+        *((name, data, check_list) for name, data in LISTS.items()),
+    ]
     seen = {"refused": 0, "same": 0, "unknown": 0, "failed": 0}
     for case in range(given.seed, given.seed + given.cases):
         r = np.random.default_rng(case)

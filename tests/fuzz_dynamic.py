@@ -25,7 +25,9 @@ def collected(r, rows, kinds, probe, names, **limits):
     schema = pa.schema([(n, KINDS[k]) for n, k in zip(names, probe, strict=True)])
     rows = list(rows)
     r.shuffle(rows)
-    parts = [ss.DynamicFilterCollector(names, schema, **limits) for _ in range(r.choice([1, 1, 2, 3]))]
+    parts = [
+        ss.DynamicFilterCollector(names, schema, **limits) for _ in range(r.choice([1, 1, 2, 3]))
+    ]
     cuts = sorted(r.randint(0, len(rows)) for _ in range(r.randint(0, 3)))
     for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         r.choice(parts).add(table(rows[a:b], kinds, names))
@@ -44,11 +46,15 @@ def case(seed):
     safe = [r.random() < 0.2 for _ in names]
     limits = {"null_safe": [n for n, s in zip(names, safe, strict=True) if s]}
     if r.random() < 0.5:
-        limits |= r.choice([{"max_values": r.randint(1, 4)}, {"threshold": r.randint(1, 60)}]) | {"ranges": r.randint(1, 4)}
+        limits |= r.choice([{"max_values": r.randint(1, 4)}, {"threshold": r.randint(1, 60)}]) | {
+            "ranges": r.randint(1, 4)
+        }
         limits["on_overflow"] = r.choice(["degrade", "degrade", "degrade", "all"])
     keys = make.rows(build, 7)
     data = collected(r, keys, build, probe, names, **limits)
-    assert data.fingerprint == collected(r, [*keys, *keys], build, probe, names, **limits).fingerprint, (seed, "order")
+    assert (
+        data.fingerprint == collected(r, [*keys, *keys], build, probe, names, **limits).fingerprint
+    ), (seed, "order")
     containers = [make.rows(probe, 4) for _ in range(r.randint(1, 8))]
     # Containers of few values are those that can be settled.
     containers += [[c[0]] * len(c) for c in containers if c]
@@ -63,7 +69,9 @@ def case(seed):
     stats = statistics(containers, probe, names, r)
     how = r.choice(HOWS)
     f = ss.DynamicFilter(data, how=how)
-    verdicts = DynamicFilters((f,), stats.schema, Session()).judged(stats, np.full(len(containers), 2, np.uint8))
+    verdicts = DynamicFilters((f,), stats.schema, Session()).judged(
+        stats, np.full(len(containers), 2, np.uint8)
+    )
     for rows, verdict in zip(containers, verdicts.tolist(), strict=True):
         wanted = [needed(typed(row, probe), typed_keys, how, safe) for row in rows]
         assert verdict or not any(wanted), (seed, how, "pruned", rows)
@@ -72,7 +80,11 @@ def case(seed):
     for rows, verdict in zip(containers, spelled.tolist(), strict=True):
         has = [matches(typed(row, probe), typed_keys, safe) for row in rows]
         assert verdict or not any(has), (seed, "pruned by the predicate", rows)
-        assert verdict < 2 or not data.exact or width > 1 or all(has), (seed, "certain by the predicate", rows)
+        assert verdict < 2 or not data.exact or width > 1 or all(has), (
+            seed,
+            "certain by the predicate",
+            rows,
+        )
     return int((verdicts == 0).sum()), len(containers)
 
 
@@ -82,7 +94,12 @@ def oracle_join(fact, dim, kinds_fact, kinds_dim, how, safe):
     right = [typed(row, kinds_dim) for row in dim]
     if how in ("semi", "anti", "not in"):
         return [(i, None) for i, row in enumerate(left) if needed(row, right, how, safe)]
-    pairs = [(i, j) for i, row in enumerate(left) for j, key in enumerate(right) if matches(row, [key], safe)]
+    pairs = [
+        (i, j)
+        for i, row in enumerate(left)
+        for j, key in enumerate(right)
+        if matches(row, [key], safe)
+    ]
     if how in ("left", "full"):
         pairs += [(i, None) for i in range(len(left)) if i not in {p[0] for p in pairs}]
     if how in ("right", "full"):
@@ -103,14 +120,32 @@ def file_case(seed):
         fact = []
         for i in range(r.randint(1, 4)):
             rows = make.rows(probe, 5)
-            part = table(rows, probe, names).append_column("row", pa.array(range(len(fact), len(fact) + len(rows)), pa.int64()))
-            pq.write_table(part, os.path.join(folder, f"{i}.parquet"), row_group_size=r.choice([1, 2, 100]))
+            part = table(rows, probe, names).append_column(
+                "row", pa.array(range(len(fact), len(fact) + len(rows)), pa.int64())
+            )
+            pq.write_table(
+                part, os.path.join(folder, f"{i}.parquet"), row_group_size=r.choice([1, 2, 100])
+            )
             fact += rows
-        dim = table(keys, build, names).append_column("other", pa.array(range(len(keys)), pa.int64()))
+        dim = table(keys, build, names).append_column(
+            "other", pa.array(range(len(keys)), pa.int64())
+        )
         limits = r.choice([{}, {}, {"max_values": 2}, {"threshold": 20}])
         scan = ss.scan_parquet(folder)
-        found = ss.join(scan, dim, on=names, how=how, null_safe=safe, wait=r.choice([None, None, 0, 0.001]), **limits)
-        others = found.column("other").to_pylist() if "other" in found.column_names else [None] * found.num_rows
+        found = ss.join(
+            scan,
+            dim,
+            on=names,
+            how=how,
+            null_safe=safe,
+            wait=r.choice([None, None, 0, 0.001]),
+            **limits,
+        )
+        others = (
+            found.column("other").to_pylist()
+            if "other" in found.column_names
+            else [None] * found.num_rows
+        )
         got = sorted(zip(found.column("row").to_pylist(), others, strict=True), key=repr)
         expected = sorted(oracle_join(fact, keys, probe, build, how, [safe] * width), key=repr)
         assert got == expected, (seed, how, got, expected)

@@ -32,7 +32,12 @@ def written(r, make, probe, names, folder):
         part = rows.slice(at, step)
         place = f"{folder}/p={at // step % 3}" if r.partitioned else folder
         os.makedirs(place, exist_ok=True)
-        pq.write_table(part, f"{place}/{at} [f].parquet", row_group_size=r.choice([1, 2, 100]), write_statistics=r.random() < 0.9)
+        pq.write_table(
+            part,
+            f"{place}/{at} [f].parquet",
+            row_group_size=r.choice([1, 2, 100]),
+            write_statistics=r.random() < 0.9,
+        )
         count += 1
     return count
 
@@ -41,7 +46,9 @@ def dimension(spark, r, make, build, folder):
     """A few rows of keys, doubled here and there: of a file, or in memory."""
     rows = make.rows(build, 6)
     rows += r.sample(rows, min(2, len(rows)))
-    keys = table(rows, build, [f"d{i}" for i in range(len(build))]).append_column("w", pa.array(range(len(rows)), pa.int64()))
+    keys = table(rows, build, [f"d{i}" for i in range(len(build))]).append_column(
+        "w", pa.array(range(len(rows)), pa.int64())
+    )
     pq.write_table(keys, f"{folder}/dim.parquet")
     dim = spark.read.parquet(f"{folder}/dim.parquet")
     if r.random() < 0.2:
@@ -58,8 +65,12 @@ def facts(spark, r, folder):
     if kind < 0.8 or r.partitioned:
         return frame, folder
     scan = ss.scan_parquet(folder)
-    paths = [path for path, groups in scan.row_groups_of(scan.plan().kept).items() for _ in groups or [0]]
-    scan.statistics.save_shards(f"{folder} shards", rows=3, about=pa.table({"path": pa.array(paths, pa.string())}))
+    paths = [
+        path for path, groups in scan.row_groups_of(scan.plan().kept).items() for _ in groups or [0]
+    ]
+    scan.statistics.save_shards(
+        f"{folder} shards", rows=3, about=pa.table({"path": pa.array(paths, pa.string())})
+    )
     return frame, ss.Shards.open(f"{folder} shards")
 
 
@@ -69,13 +80,33 @@ def case(spark, seed):
     r.partitioned = r.random() < 0.25
     make, width = Random(r), r.choice([1, 1, 1, 2, 2, 3])
     probe = [r.choice(TYPES) for _ in range(width)]
-    build = [k if r.random() < 0.5 else r.choice([p for p in PARTNERS[k] if p in TYPES]) for k in probe]
-    names, how, side, safe = NAMES[:width], r.choice(HOWS), r.choice(["left", "left", "right"]), r.random() < 0.25
+    build = [
+        k if r.random() < 0.5 else r.choice([p for p in PARTNERS[k] if p in TYPES]) for k in probe
+    ]
+    names, how, side, safe = (
+        NAMES[:width],
+        r.choice(HOWS),
+        r.choice(["left", "left", "right"]),
+        r.random() < 0.25,
+    )
     with tempfile.TemporaryDirectory() as folder:
         files = written(r, make, probe, names, f"{folder}/fact")
-        dim, (frame, given) = dimension(spark, r, make, build, folder), facts(spark, r, f"{folder}/fact")
-        where = r.choice([None, None, "row % 2 = 0", f"{quoted_name(names[0])} IS NOT NULL", "row > 6 OR row IS NULL"])
-        limits = r.choice([{}, {}, {"max_values": r.randint(1, 4)}, {"threshold": r.randint(1, 60)}])
+        dim, (frame, given) = (
+            dimension(spark, r, make, build, folder),
+            facts(spark, r, f"{folder}/fact"),
+        )
+        where = r.choice(
+            [
+                None,
+                None,
+                "row % 2 = 0",
+                f"{quoted_name(names[0])} IS NOT NULL",
+                "row > 6 OR row IS NULL",
+            ]
+        )
+        limits = r.choice(
+            [{}, {}, {"max_values": r.randint(1, 4)}, {"threshold": r.randint(1, 60)}]
+        )
         fact = frame if where is None else frame.where(where)
         parts = [(fact[quoted_name(a)], dim[f"d{i}"]) for i, a in enumerate(names)]
         by = reduce(and_, (a.eqNullSafe(b) if safe else a == b for a, b in parts))
@@ -114,5 +145,8 @@ if __name__ == "__main__":
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
     asked = parser.parse_args()
-    done, out, total = run(session(CONFIG, master="local[2]", name="joins"), range(asked.first, asked.first + asked.cases))
+    done, out, total = run(
+        session(CONFIG, master="local[2]", name="joins"),
+        range(asked.first, asked.first + asked.cases),
+    )
     print(f"{done} joins in Spark, {out} of {total} files not opened, no row lost")

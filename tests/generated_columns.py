@@ -30,29 +30,86 @@ def nest(names):
 # Source type, and the generated columns: name -> (type, expression).
 FORMS = [
     *((kind, {"p": ("DATE", "CAST({} AS DATE)")}) for kind in (STAMP, WALL, DATE)),
-    *((kind, nest(names)) for kind in (STAMP, WALL) for names in ("y", "ym", "ymd", "ymdh", "mh", "dh")),
+    *(
+        (kind, nest(names))
+        for kind in (STAMP, WALL)
+        for names in ("y", "ym", "ymd", "ymdh", "mh", "dh")
+    ),
     *((DATE, nest(names)) for names in ("y", "ym", "ymd", "md")),
-    *((kind, {"p": ("DATE", f"trunc({{}}, '{unit}')")}) for kind in (STAMP, WALL, DATE) for unit in ("YEAR", "quarter", "MM", "week")),
-    *((kind, {"p": ("TIMESTAMP", f"date_trunc('{unit}', {{}})")}) for kind in (STAMP, DATE) for unit in ("YEAR", "quarter", "month", "week", "DAY")),
-    *((STAMP, {"p": ("TIMESTAMP", f"date_trunc('{unit}', {{}})")}) for unit in ("HOUR", "minute", "second", "millisecond", "microsecond")),
-    *((STAMP, {"p": ("STRING", f"date_format({{}}, '{p}')")}) for p in ("yyyy", "yyyy-MM", "yyyyMM", "yyyy-MM-dd", "yyyyMMdd", "yyyy-MM-dd-HH")),
-    *((DATE, {"p": ("STRING", f"date_format({{}}, '{p}')")}) for p in ("yyyy", "yyyy-MM", "yyyy-MM-dd", "yyyy-MM-dd-HH")),
-    (DATE, {"p": ("TIMESTAMP", "date_trunc('month', CAST({} AS TIMESTAMP))"), "q": ("INT", "YEAR(CAST({} AS TIMESTAMP))")}),
-    (DATE, {"p": ("TIMESTAMP", "date_trunc('YEAR', {})"), "m": ("INT", "MONTH({})"), "d": ("INT", "DAY({})")}),
+    *(
+        (kind, {"p": ("DATE", f"trunc({{}}, '{unit}')")})
+        for kind in (STAMP, WALL, DATE)
+        for unit in ("YEAR", "quarter", "MM", "week")
+    ),
+    *(
+        (kind, {"p": ("TIMESTAMP", f"date_trunc('{unit}', {{}})")})
+        for kind in (STAMP, DATE)
+        for unit in ("YEAR", "quarter", "month", "week", "DAY")
+    ),
+    *(
+        (STAMP, {"p": ("TIMESTAMP", f"date_trunc('{unit}', {{}})")})
+        for unit in ("HOUR", "minute", "second", "millisecond", "microsecond")
+    ),
+    *(
+        (STAMP, {"p": ("STRING", f"date_format({{}}, '{p}')")})
+        for p in ("yyyy", "yyyy-MM", "yyyyMM", "yyyy-MM-dd", "yyyyMMdd", "yyyy-MM-dd-HH")
+    ),
+    *(
+        (DATE, {"p": ("STRING", f"date_format({{}}, '{p}')")})
+        for p in ("yyyy", "yyyy-MM", "yyyy-MM-dd", "yyyy-MM-dd-HH")
+    ),
+    (
+        DATE,
+        {
+            "p": ("TIMESTAMP", "date_trunc('month', CAST({} AS TIMESTAMP))"),
+            "q": ("INT", "YEAR(CAST({} AS TIMESTAMP))"),
+        },
+    ),
+    (
+        DATE,
+        {
+            "p": ("TIMESTAMP", "date_trunc('YEAR', {})"),
+            "m": ("INT", "MONTH({})"),
+            "d": ("INT", "DAY({})"),
+        },
+    ),
     (STAMP, {"d": ("DATE", "CAST({} AS DATE)"), "h": ("INT", "HOUR({})")}),
-    (STAMP, {"p": ("INT", "YEAR(CAST({} AS DATE))"), "q": ("TIMESTAMP", "date_trunc('day', CAST({} AS DATE))")}),
-    *((TEXT, {"p": ("STRING", f"substring({{}}, {args})")}) for args in ("1, 3", "1, 1", "0, 2", "2, 3", "-2, 1", "1", "2")),
+    (
+        STAMP,
+        {
+            "p": ("INT", "YEAR(CAST({} AS DATE))"),
+            "q": ("TIMESTAMP", "date_trunc('day', CAST({} AS DATE))"),
+        },
+    ),
+    *(
+        (TEXT, {"p": ("STRING", f"substring({{}}, {args})")})
+        for args in ("1, 3", "1, 1", "0, 2", "2, 3", "-2, 1", "1", "2")
+    ),
     (TEXT, {"p": ("STRING", "left({}, 2)"), "q": ("STRING", "substr({}, 2, 1)")}),
     *((kind, {"p": (ddl, "{}")}) for kind, ddl in DDL.items()),
     *(
         (kind, {"p": (ddl, "{}")})
-        for kind, ddl in [(pa.int32(), "INT"), (pa.float64(), "DOUBLE"), (pa.bool_(), "BOOLEAN"), (pa.decimal128(20, 3), "DECIMAL(20,3)")]
+        for kind, ddl in [
+            (pa.int32(), "INT"),
+            (pa.float64(), "DOUBLE"),
+            (pa.bool_(), "BOOLEAN"),
+            (pa.decimal128(20, 3), "DECIMAL(20,3)"),
+        ]
     ),
 ]
 
 
 def described(kind, columns, ddl=None):
-    own = ddl or {pa.int32(): "INT", pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.decimal128(20, 3): "DECIMAL(20,3)"}.get(kind) or DDL[kind]
+    own = (
+        ddl
+        or {
+            pa.int32(): "INT",
+            pa.float64(): "DOUBLE",
+            pa.bool_(): "BOOLEAN",
+            pa.decimal128(20, 3): "DECIMAL(20,3)",
+        }.get(kind)
+        or DDL[kind]
+    )
     text = ", ".join([f"x {own}", *(f"{n} {t}" for n, (t, _) in columns.items())])
     return schema_of(text, {n: e.format("x") for n, (_, e) in columns.items()})
 
@@ -81,8 +138,14 @@ def generate(expression, rows, zone):
 def date_format(times, pattern, zone):
     """Spark's date_format, of years from 1000 to 9999."""
     form = pattern.replace("yyyy", "%Y").replace("MM", "%m").replace("dd", "%d").replace("HH", "%H")
-    walls = times.cast(pa.timestamp("us")) if pa.types.is_date32(times.type) else pc.local_timestamp(pc.cast(times, pa.timestamp("us", zone)))
-    return pa.array([None if t is None else t.strftime(form) for t in walls.to_pylist()], pa.string())
+    walls = (
+        times.cast(pa.timestamp("us"))
+        if pa.types.is_date32(times.type)
+        else pc.local_timestamp(pc.cast(times, pa.timestamp("us", zone)))
+    )
+    return pa.array(
+        [None if t is None else t.strftime(form) for t in walls.to_pylist()], pa.string()
+    )
 
 
 def partition_text(value, zone, utc):
@@ -90,7 +153,9 @@ def partition_text(value, zone, utc):
     if value is None:
         return None
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        form, at = ("%Y-%m-%dT%H:%M:%S.%fZ", dt.UTC) if utc else ("%Y-%m-%d %H:%M:%S.%f", zone_of(zone))
+        form, at = (
+            ("%Y-%m-%dT%H:%M:%S.%fZ", dt.UTC) if utc else ("%Y-%m-%d %H:%M:%S.%f", zone_of(zone))
+        )
         return value.astimezone(at).strftime(form)
     if isinstance(value, bytes):
         return value.decode()
@@ -109,17 +174,37 @@ def written(folder, described, rows, partition_by, zone, utc=True, stats=None):
         utc: Whether instants are partition values in UTC.
         stats: None, or ... for what Spark would write.
     """
-    expressions = {f["name"]: f["metadata"][GENERATED] for f in described["fields"] if GENERATED in f["metadata"]}
+    expressions = {
+        f["name"]: f["metadata"][GENERATED]
+        for f in described["fields"]
+        if GENERATED in f["metadata"]
+    }
     values = [generate(expressions[name], rows, zone).to_pylist() for name in partition_by]
     files = {}
     for i, row in enumerate(zip(*values, strict=True)):
         files.setdefault(tuple(partition_text(v, zone, utc) or None for v in row), []).append(i)
     log = Log(folder, described, partition_by, features=("timestampNtz",))
-    log.commit(*(add(f"{i}.parquet", dict(zip(partition_by, key, strict=True)), rows.take(pa.array(at)), stats) for i, (key, at) in enumerate(files.items())))
+    log.commit(
+        *(
+            add(
+                f"{i}.parquet",
+                dict(zip(partition_by, key, strict=True)),
+                rows.take(pa.array(at)),
+                stats,
+            )
+            for i, (key, at) in enumerate(files.items())
+        )
+    )
     return log, list(files.values())
 
 
 def add(path, values, rows, stats):
     """The action of a file that nobody reads."""
-    action = {"path": path, "partitionValues": values, "size": 1, "modificationTime": 1, "dataChange": True}
+    action = {
+        "path": path,
+        "partitionValues": values,
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
     return {"add": action if stats is None else action | {"stats": json.dumps(spark_stats(rows))}}

@@ -37,7 +37,12 @@ def make(folder, schema, spec=UNPARTITIONED_PARTITION_SPEC, **properties):
     os.makedirs(folder, exist_ok=True)
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace_if_not_exists("db")
-    return catalog.create_table(f"db.t{next(_numbers)}", schema, partition_spec=spec, properties={k.replace("_", "."): v for k, v in properties.items()})
+    return catalog.create_table(
+        f"db.t{next(_numbers)}",
+        schema,
+        partition_spec=spec,
+        properties={k.replace("_", "."): v for k, v in properties.items()},
+    )
 
 
 class Key:
@@ -65,7 +70,10 @@ def append(table, rows, per_file=None):
     kinds = [schema.find_type(f.source_id) for f in spec.fields]
     columns = [rows.column(schema.find_column_name(f.source_id)).to_pylist() for f in spec.fields]
     transforms = [f.transform.transform(k) for f, k in zip(spec.fields, kinds, strict=True)]
-    keys = [tuple(t(internal(v, k)) for t, v, k in zip(transforms, values, kinds, strict=True)) for values in zip(*columns, strict=True)]
+    keys = [
+        tuple(t(internal(v, k)) for t, v, k in zip(transforms, values, kinds, strict=True))
+        for values in zip(*columns, strict=True)
+    ]
     groups = {}
     for i, key in enumerate(keys or [()] * rows.num_rows):
         groups.setdefault(str(key), (key, []))[1].append(i)
@@ -74,7 +82,16 @@ def append(table, rows, per_file=None):
         step = per_file or len(places)
         for start in range(0, len(places), step):
             part = rows.take(pa.array(places[start : start + step]))
-            tasks.append(WriteTask(uuid.uuid4(), next(_numbers), schema, part.to_batches(), None, Key(key) if spec.fields else None))
+            tasks.append(
+                WriteTask(
+                    uuid.uuid4(),
+                    next(_numbers),
+                    schema,
+                    part.to_batches(),
+                    None,
+                    Key(key) if spec.fields else None,
+                )
+            )
     files = list(write_file(table.io, table.metadata, iter(tasks)))
     with table.transaction() as tx, tx.update_snapshot().fast_append() as update:
         for f in files:
@@ -85,7 +102,14 @@ def append(table, rows, per_file=None):
 def data_file(path, partition=(), rows=10, content=0, format="PARQUET", size=100, **more):
     """A data or delete file as a manifest tells of it; `more` are its statistics."""
     names = {f.name for f in DATA_FILE_TYPE[2].fields}
-    given = {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"}
+    given = {
+        "column_sizes",
+        "value_counts",
+        "null_value_counts",
+        "nan_value_counts",
+        "lower_bounds",
+        "upper_bounds",
+    }
     assert set(more) <= names
     return DataFile.from_args(
         content=DataFileContent(content), file_path=path, file_format=format, partition=Record(*partition), record_count=rows, file_size_in_bytes=size,
@@ -125,16 +149,34 @@ class Version3(DeleteWriter):
         return entry
 
 
-def commit(table, files, content=0, statuses=None, spec=None, writer=None, codec="deflate", sequence=None):
+def commit(
+    table, files, content=0, statuses=None, spec=None, writer=None, codec="deflate", sequence=None
+):
     """Commit a manifest of some files, beside those of the current snapshot; the table as it is then."""
     snapshot_id, number = 1000 + next(_numbers), table.last_sequence_number + 1
     folder = f"{table.location()}/metadata"
     spec = table.spec() if spec is None else spec
     make_writer = writer or (DeleteWriter if content else ManifestWriterV2)
-    with make_writer(spec, table.schema(), table.io.new_output(f"{folder}/m{snapshot_id}.avro"), snapshot_id, codec) as w:
-        for file, status in zip(files, statuses or [ManifestEntryStatus.ADDED] * len(files), strict=True):
+    with make_writer(
+        spec,
+        table.schema(),
+        table.io.new_output(f"{folder}/m{snapshot_id}.avro"),
+        snapshot_id,
+        codec,
+    ) as w:
+        for file, status in zip(
+            files, statuses or [ManifestEntryStatus.ADDED] * len(files), strict=True
+        ):
             own = sequence if status == ManifestEntryStatus.ADDED else number
-            w.add_entry(ManifestEntry.from_args(status=status, snapshot_id=snapshot_id, sequence_number=own, file_sequence_number=own, data_file=file))
+            w.add_entry(
+                ManifestEntry.from_args(
+                    status=status,
+                    snapshot_id=snapshot_id,
+                    sequence_number=own,
+                    file_sequence_number=own,
+                    data_file=file,
+                )
+            )
     current = table.current_snapshot()
     listed = [] if current is None else current.manifests(table.io)
     return publish(table, [*listed, w.to_manifest_file()], snapshot_id, number)
@@ -144,7 +186,9 @@ def publish(table, manifests, snapshot_id, number):
     """A new snapshot of a list of manifests."""
     where = f"{table.location()}/metadata/snap-{snapshot_id}.avro"
     parent = None if table.current_snapshot() is None else table.current_snapshot().snapshot_id
-    with write_manifest_list(2, table.io.new_output(where), snapshot_id, parent, number, "deflate") as w:
+    with write_manifest_list(
+        2, table.io.new_output(where), snapshot_id, parent, number, "deflate"
+    ) as w:
         w.add_manifests(manifests)
     snapshot = Snapshot(
         snapshot_id=snapshot_id, parent_snapshot_id=parent, sequence_number=number, manifest_list=where, schema_id=table.schema().schema_id,
@@ -157,7 +201,12 @@ def publish(table, manifests, snapshot_id, number):
 
 def with_ids(fields):
     """An Arrow schema whose fields have ids."""
-    return pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(number)}) for name, kind, number in fields])
+    return pa.schema(
+        [
+            pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+            for name, kind, number in fields
+        ]
+    )
 
 
 def position_deletes(table, rows, partition=(), bounds=True):
@@ -167,7 +216,11 @@ def position_deletes(table, rows, partition=(), bounds=True):
     schema = with_ids([("file_path", pa.string(), PATH), ("pos", pa.int64(), POSITION)])
     names = [r[0] for r in rows]
     pq.write_table(pa.table([names, [r[1] for r in rows]], schema=schema), path)
-    ends = {"lower_bounds": {PATH: min(names).encode()}, "upper_bounds": {PATH: max(names).encode()}} if bounds else {}
+    ends = (
+        {"lower_bounds": {PATH: min(names).encode()}, "upper_bounds": {PATH: max(names).encode()}}
+        if bounds
+        else {}
+    )
     return commit(table, [data_file(path, partition, len(rows), 1, **ends)], 1)
 
 
@@ -175,8 +228,23 @@ def equality_deletes(table, columns, ids, partition=(), spec=None):
     """Commit an equality delete file: an Arrow table, and the ids of its columns."""
     path = f"{table.location()}/data/equality-{next(_numbers)}.parquet"
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    pq.write_table(columns.cast(with_ids([(n, columns.schema.field(n).type, i) for n, i in zip(columns.column_names, ids, strict=True)])), path)
-    return commit(table, [data_file(path, partition, columns.num_rows, 2, equality_ids=list(ids))], 1, spec=spec)
+    pq.write_table(
+        columns.cast(
+            with_ids(
+                [
+                    (n, columns.schema.field(n).type, i)
+                    for n, i in zip(columns.column_names, ids, strict=True)
+                ]
+            )
+        ),
+        path,
+    )
+    return commit(
+        table,
+        [data_file(path, partition, columns.num_rows, 2, equality_ids=list(ids))],
+        1,
+        spec=spec,
+    )
 
 
 def deletion_vector(table, target, positions, partition=()):
@@ -192,4 +260,6 @@ def deletion_vector(table, target, positions, partition=()):
     def writer(*args):
         return Version3(*args, references=[(target, 4, len(blob))])
 
-    return commit(table, [data_file(path, partition, len(positions), 1, "PUFFIN")], 1, writer=writer)
+    return commit(
+        table, [data_file(path, partition, len(positions), 1, "PUFFIN")], 1, writer=writer
+    )

@@ -26,7 +26,9 @@ SESSIONS = tuple(Session(zone, ansi) for zone in ZONES for ansi in (True, False)
 
 def in_one(t: Table) -> tuple[pa.RecordBatch, np.ndarray]:
     """All rows as one batch, and the container of each."""
-    return batch_of(t.fields, tuple(row for rows in t.containers for row in rows)), np.repeat(np.arange(len(t.containers)), [len(c) for c in t.containers])
+    return batch_of(t.fields, tuple(row for rows in t.containers for row in rows)), np.repeat(
+        np.arange(len(t.containers)), [len(c) for c in t.containers]
+    )
 
 
 def vague(n: Node) -> bool:
@@ -34,11 +36,18 @@ def vague(n: Node) -> bool:
     if n.op is not Op.CALL or not isinstance(n.value, tuple):
         return any(map(vague, n.args))
     name, types = n.value[0], [a.dtype for a in n.args]
-    known = name not in ("upper", "lower") and not (types and types[0] and types[0].kind is Kind.FLOAT and (name == "round" or n.dtype.kind is Kind.DECIMAL))
+    known = name not in ("upper", "lower") and not (
+        types
+        and types[0]
+        and types[0].kind is Kind.FLOAT
+        and (name == "round" or n.dtype.kind is Kind.DECIMAL)
+    )
     return not known or any(map(vague, n.args))
 
 
-def escapes(v: Interval, rows: Values, container: np.ndarray, *, unknown_rows: bool = False) -> dict[str, np.ndarray]:
+def escapes(
+    v: Interval, rows: Values, container: np.ndarray, *, unknown_rows: bool = False
+) -> dict[str, np.ndarray]:
     """Which rows lie outside of their container's interval, by what is wrong.
 
     Args:
@@ -93,15 +102,21 @@ def judge(seed: int, *, containers: int = 60, scalars: int = 60, depth: int = 2)
     return seen
 
 
-def told(seed, text, session, wrong, t: Table, z: ZoneMap, container, v: Interval, rows: Values) -> str:
+def told(
+    seed, text, session, wrong, t: Table, z: ZoneMap, container, v: Interval, rows: Values
+) -> str:
     """A failing case: the columns that it names, in the one container."""
     what, where = next(iter(wrong.items()))
     at = int(np.flatnonzero(where)[0])
     j = int(container[at])
     leaves = leaves_of(t.schema)
-    named = {n.value for n in bind_scalar(parse(text)[0], leaves, session).walk() if n.op is Op.COLUMN}
+    named = {
+        n.value for n in bind_scalar(parse(text)[0], leaves, session).walk() if n.op is Op.COLUMN
+    }
     one = lambda a, i: a[i if len(a) > 1 else 0]
-    shown = {k: one(getattr(v, k), j) for k in ("low", "high", "above", "real", "nulls", "nans", "lost")}
+    shown = {
+        k: one(getattr(v, k), j) for k in ("low", "high", "above", "real", "nulls", "nans", "lost")
+    }
     i = at - int(np.flatnonzero(container == j)[0])
     return (
         f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row {one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"

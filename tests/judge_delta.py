@@ -105,10 +105,17 @@ def opened(df):
 def create_generated(spark, path):
     """The table of `GENERATED`, by Delta's builder."""
     java = spark._jvm.io.delta.tables.DeltaTable
-    day = java.columnBuilder(spark._jsparkSession, "day").dataType("DATE").generatedAlwaysAs("CAST(t AS DATE)").build()
+    day = (
+        java.columnBuilder(spark._jsparkSession, "day")
+        .dataType("DATE")
+        .generatedAlwaysAs("CAST(t AS DATE)")
+        .build()
+    )
     names = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.String, 1)
     names[0] = "day"
-    java.create(spark._jsparkSession).addColumn("x", "BIGINT").addColumn("t", "TIMESTAMP").addColumn(day).partitionedBy(names).location(str(path)).execute()
+    java.create(spark._jsparkSession).addColumn("x", "BIGINT").addColumn(
+        "t", "TIMESTAMP"
+    ).addColumn(day).partitionedBy(names).location(str(path)).execute()
 
 
 def answers(spark, folder):
@@ -124,15 +131,24 @@ def answers(spark, folder):
             else:
                 spark.sql(statement.replace("{t}", f"delta.`{path}`"))
         table = scan_delta(path)
-        assert [f.name for f in spark.read.format("delta").load(str(path)).schema] == table.schema.names
+        assert [
+            f.name for f in spark.read.format("delta").load(str(path)).schema
+        ] == table.schema.names
         for where in questions:
             theirs = spark.read.format("delta").load(str(path)).where(where)
             expected = sorted(map(str, theirs.toArrow().to_pylist()))
-            found = {how: sorted(map(str, read(spark, table, where, how=how).toArrow().to_pylist())) == expected for how in ("auto", "python")}
-            plan, scan = table.plan(where, **settings_of(spark)), files_for_scan(spark, table, where)
-            same = [(f.name, f.dataType.simpleString()) for f in read(spark, table, where).schema] == [
-                (f.name, f.dataType.simpleString()) for f in theirs.schema
-            ]
+            found = {
+                how: sorted(map(str, read(spark, table, where, how=how).toArrow().to_pylist()))
+                == expected
+                for how in ("auto", "python")
+            }
+            plan, scan = (
+                table.plan(where, **settings_of(spark)),
+                files_for_scan(spark, table, where),
+            )
+            same = [
+                (f.name, f.dataType.simpleString()) for f in read(spark, table, where).schema
+            ] == [(f.name, f.dataType.simpleString()) for f in theirs.schema]
             yield {
                 "table": name,
                 "where": where,
@@ -152,7 +168,9 @@ def main(jars, folder):
 
     warnings.simplefilter("ignore")
     spark = session(
-        CONFIG | DELTA | {"spark.jars": jars, "spark.sql.session.timeZone": "America/New_York"}, master="local[2]", name="Delta Lake beside Skipstone"
+        CONFIG | DELTA | {"spark.jars": jars, "spark.sql.session.timeZone": "America/New_York"},
+        master="local[2]",
+        name="Delta Lake beside Skipstone",
     )
     json.dump(list(answers(spark, folder)), sys.stdout)
     spark.stop()

@@ -39,7 +39,9 @@ class Question:
         except UnsupportedForm:
             self.truth = None
         loose = vague(p.node) and not t.session.ansi  # then Spark knows what is not known here
-        self.kept = np.zeros(t.batch.num_rows, np.bool_) if loose else losses(p.node, t.batch, every=False)
+        self.kept = (
+            np.zeros(t.batch.num_rows, np.bool_) if loose else losses(p.node, t.batch, every=False)
+        )
         self.wary = False
         self.batch = t.batch
 
@@ -53,7 +55,11 @@ class Question:
     @property
     def text(self) -> str:
         rows = ", ".join(map(str, np.flatnonzero(self.kept)))
-        return f"CASE WHEN row NOT IN ({rows}) THEN ({self.predicate.sql}) END" if rows else f"({self.predicate.sql})"
+        return (
+            f"CASE WHEN row NOT IN ({rows}) THEN ({self.predicate.sql}) END"
+            if rows
+            else f"({self.predicate.sql})"
+        )
 
 
 def _mostly_understood(t: Trial):
@@ -77,19 +83,35 @@ def losses(n: Node, batch: pa.RecordBatch, *, every: bool) -> np.ndarray:
 
 def _inside(n: Node) -> set[Node]:
     """Calls that are arguments of calls."""
-    return {inner for call in n.walk() if call.op is Op.CALL for a in call.args for inner in a.walk()}
+    return {
+        inner for call in n.walk() if call.op is Op.CALL for a in call.args for inner in a.walk()
+    }
 
 
-def by_spark(spark, seed: int, tally: Tally, *, containers: int = 150, predicates: int = 200, numba: float = 0.0) -> None:
+def by_spark(
+    spark,
+    seed: int,
+    tally: Tally,
+    *,
+    containers: int = 150,
+    predicates: int = 200,
+    numba: float = 0.0,
+) -> None:
     """Spark judges. Beside verdicts, each row's outcome must be the row evaluator's."""
     t, r = trial(seed, containers, fields=FIELDS, sessions=SESSIONS), random.Random(seed)
-    table = pa.Table.from_batches([t.batch]).append_column("row", pa.array(range(len(t.container)), pa.int32()))
+    table = pa.Table.from_batches([t.batch]).append_column(
+        "row", pa.array(range(len(t.container)), pa.int32())
+    )
     logging.disable(logging.CRITICAL)
     spark.conf.set("spark.sql.ansi.enabled", str(t.session.ansi).lower())
     spark.conf.set("spark.sql.session.timeZone", t.session.timezone)
     try:
-        spark.createDataFrame(table, ", ".join(f"{name} {kind}" for name, kind in TYPES.items()) + ", row int").createOrReplaceTempView("rows")
-        for q, answer in _asked(spark, [Question(t, r.random() < numba) for _ in range(predicates)], tally, t):
+        spark.createDataFrame(
+            table, ", ".join(f"{name} {kind}" for name, kind in TYPES.items()) + ", row int"
+        ).createOrReplaceTempView("rows")
+        for q, answer in _asked(
+            spark, [Question(t, r.random() < numba) for _ in range(predicates)], tally, t
+        ):
             _compare(t, q, answer, tally)
     finally:
         spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -101,12 +123,19 @@ def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
     """Each question with Spark's outcomes; those that Spark refuses or fails on by themselves are left out, and counted."""
     try:
         selected = ", ".join(f"{q.text} AS c{i}" for i, q in enumerate(questions))
-        found = spark.sql(f"SELECT row, {selected} FROM rows").toArrow().sort_by("row").drop_columns(["row"])
+        found = (
+            spark.sql(f"SELECT row, {selected} FROM rows")
+            .toArrow()
+            .sort_by("row")
+            .drop_columns(["row"])
+        )
         return list(zip(questions, found.columns, strict=True))
     except Exception as e:
         if len(questions) > 1:
             half = len(questions) // 2
-            return _asked(spark, questions[:half], tally, t) + _asked(spark, questions[half:], tally, t)
+            return _asked(spark, questions[:half], tally, t) + _asked(
+                spark, questions[half:], tally, t
+            )
         (q,) = questions
         if q.again():
             return _asked(spark, questions, tally, t)
@@ -116,7 +145,9 @@ def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
         elif not vague(q.node) and q.understood:
             # What is folded away, `x = NULL` say, Spark may still evaluate.
             tally.forms[f"Spark raises by itself: {what[:20]}"].predicates += 1
-            tally.raised.append(f"seed {t.seed}, {t.session}\n  {q.predicate.sql}\n  {str(e)[:300]}")
+            tally.raised.append(
+                f"seed {t.seed}, {t.session}\n  {q.predicate.sql}\n  {str(e)[:300]}"
+            )
         return []
 
 

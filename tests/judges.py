@@ -45,22 +45,44 @@ class Trial:
         return len(self.table.containers)
 
     def pruning(self, sql: str) -> ss.PruningPredicate:
-        return ss.PruningPredicate(sql, self.table.schema, timezone=self.session.timezone, ansi=self.session.ansi)
+        return ss.PruningPredicate(
+            sql, self.table.schema, timezone=self.session.timezone, ansi=self.session.ansi
+        )
 
     def any(self, rows: np.ndarray) -> np.ndarray:
         """Which containers hold a row of a mask."""
         return np.bincount(self.container, rows, self.containers) > 0
 
 
-def trial(seed: int, containers: int, *, fields=(*FIELDS, *FOREIGN), odd: bool = True, agreed: bool = False, sessions=SESSIONS) -> Trial:
+def trial(
+    seed: int,
+    containers: int,
+    *,
+    fields=(*FIELDS, *FOREIGN),
+    odd: bool = True,
+    agreed: bool = False,
+    sessions=SESSIONS,
+) -> Trial:
     r = random.Random(seed)
     t = table(r, fields, containers=containers, odd=odd)
     session = r.choice(sessions)
     z = zone_map(r, t, told=containers <= 300 and r.random() < 0.3)
     if r.random() < 0.5:  # as good as statistics can be: what is not pruned then is beyond them
-        z = ZoneMap(t.fields, tuple({f.path: exact(f, rows) for f in t.fields} for rows in t.containers), tuple(map(len, t.containers)))
+        z = ZoneMap(
+            t.fields,
+            tuple({f.path: exact(f, rows) for f in t.fields} for rows in t.containers),
+            tuple(map(len, t.containers)),
+        )
     batch, container = in_one(t)
-    return Trial(seed, t, z, session, batch, container, Predicates(r, t.fields, batch, session, agreed=agreed))
+    return Trial(
+        seed,
+        t,
+        z,
+        session,
+        batch,
+        container,
+        Predicates(r, t.fields, batch, session, agreed=agreed),
+    )
 
 
 def exact(f, rows) -> Stat:
@@ -89,7 +111,9 @@ class Tally:
         self.forms: dict[str, Count] = defaultdict(Count)
         self.unsound: list[str] = []
         self.surprises: list[str] = []  # rows of which Spark says something else
-        self.raised: list[str] = []  # predicates on which Spark raises although no row was expected to make it
+        self.raised: list[
+            str
+        ] = []  # predicates on which Spark raises although no row was expected to make it
 
     @property
     def verdicts(self) -> int:
@@ -102,19 +126,36 @@ class Tally:
     def add(self, form: str, verdicts: np.ndarray, hit: np.ndarray, miss: np.ndarray) -> None:
         c = self.forms[form]
         c.predicates, c.verdicts = c.predicates + 1, c.verdicts + len(verdicts)
-        c.empty, c.pruned = c.empty + int((~hit).sum()), c.pruned + int((verdicts == Verdict.NEVER).sum())
-        c.full, c.always = c.full + int((~miss).sum()), c.always + int((verdicts == Verdict.ALWAYS).sum())
+        c.empty, c.pruned = (
+            c.empty + int((~hit).sum()),
+            c.pruned + int((verdicts == Verdict.NEVER).sum()),
+        )
+        c.full, c.always = (
+            c.full + int((~miss).sum()),
+            c.always + int((verdicts == Verdict.ALWAYS).sum()),
+        )
 
     def __str__(self) -> str:
         share = lambda a, b: f"{a / b:7.1%}" if b else "      -"
-        lines = [f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} {'pruned':>7}{'full':>10} {'ALWAYS':>7}"]
-        total = Count(*(sum(getattr(c, f.name) for c in self.forms.values()) for f in dataclasses.fields(Count)))
+        lines = [
+            f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} {'pruned':>7}{'full':>10} {'ALWAYS':>7}"
+        ]
+        total = Count(
+            *(
+                sum(getattr(c, f.name) for c in self.forms.values())
+                for f in dataclasses.fields(Count)
+            )
+        )
         for form, c in [*sorted(self.forms.items()), ("all", total)]:
-            lines.append(f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} {share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}")
+            lines.append(
+                f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} {share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}"
+            )
         return "\n".join(lines)
 
 
-def outcomes(n: Node, batch: pa.RecordBatch, cache: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def outcomes(
+    n: Node, batch: pa.RecordBatch, cache: dict
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What each row may give: masks of TRUE, FALSE, NULL, and of rows of which nothing is known here.
 
     A test for which Spark raises may give anything, and so may one that is not understood.
@@ -130,7 +171,11 @@ def outcomes(n: Node, batch: pa.RecordBatch, cache: dict) -> tuple[np.ndarray, n
                 return trues[0], falses[0] | nulls[0], np.zeros(size, np.bool_), blind[0]
             undecided = trues if n.op is Op.AND else falses
             null = every([u | v for u, v in zip(undecided, nulls, strict=True)]) & some(nulls)
-            return (every(trues), some(falses), null, some(blind)) if n.op is Op.AND else (some(trues), every(falses), null, some(blind))
+            return (
+                (every(trues), some(falses), null, some(blind))
+                if n.op is Op.AND
+                else (some(trues), every(falses), null, some(blind))
+            )
         case Op.IS_NULL if n.args[0].op not in TERMS:
             true, false, null, blind = outcomes(n.args[0], batch, cache)
             return null, true | false, np.zeros(size, np.bool_), blind
@@ -142,37 +187,63 @@ def outcomes(n: Node, batch: pa.RecordBatch, cache: dict) -> tuple[np.ndarray, n
     return true | lost, false | lost, ~(true | false), lost & vague(n)
 
 
-def verdicts_of(t: Trial, p: ss.PruningPredicate, backends: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def verdicts_of(
+    t: Trial, p: ss.PruningPredicate, backends: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """(verdicts, what is kept), the same from all backends."""
     found = [(p.evaluate(t.stats, backend=b), p.prune(t.stats, backend=b)) for b in backends]
     for b, (verdicts, kept) in zip(backends, found, strict=True):
-        assert np.array_equal(verdicts, found[0][0]), f"seed {t.seed}: {b} differs from {backends[0]} in {p.expr}"
-        assert np.array_equal(kept, verdicts != Verdict.NEVER), f"seed {t.seed}: prune differs from evaluate on {b} in {p.expr}"
+        assert np.array_equal(verdicts, found[0][0]), (
+            f"seed {t.seed}: {b} differs from {backends[0]} in {p.expr}"
+        )
+        assert np.array_equal(kept, verdicts != Verdict.NEVER), (
+            f"seed {t.seed}: prune differs from evaluate on {b} in {p.expr}"
+        )
     return found[0]
 
 
-def check(t: Trial, q: Predicate, verdicts: np.ndarray, true: np.ndarray, other: np.ndarray, tally: Tally, judge_name: str) -> None:
+def check(
+    t: Trial,
+    q: Predicate,
+    verdicts: np.ndarray,
+    true: np.ndarray,
+    other: np.ndarray,
+    tally: Tally,
+    judge_name: str,
+) -> None:
     """Compare verdicts with rows: masks of those that may be TRUE, and of those that may not."""
     hit, miss = t.any(true), t.any(other)
     wrong = ((verdicts == Verdict.NEVER) & hit) | ((verdicts == Verdict.ALWAYS) & miss)
     tally.add(q.form, verdicts, hit, miss)
     if wrong.any():
-        tally.unsound.append(told(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name))
+        tally.unsound.append(
+            told(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name)
+        )
 
 
 def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str) -> str:
     """A failing case, as small as it gets: one container, the columns that are named."""
     p = t.pruning(q.sql)
     named, inside = columns_of(p.node), np.flatnonzero(t.container == j)
-    outcome = lambda i: {(True, False): "TRUE", (False, True): "not TRUE", (True, True): "raises"}.get((bool(true[i]), bool(other[i])), "not judged")
-    rows = [({".".join(c): t.table.containers[j][k][c] for c in named}, outcome(i)) for k, i in enumerate(inside)]
+    outcome = lambda i: {
+        (True, False): "TRUE",
+        (False, True): "not TRUE",
+        (True, True): "raises",
+    }.get((bool(true[i]), bool(other[i])), "not judged")
+    rows = [
+        ({".".join(c): t.table.containers[j][k][c] for c in named}, outcome(i))
+        for k, i in enumerate(inside)
+    ]
     return (
         f"seed {t.seed}, {judge_name}, {t.session}: {Verdict(int(verdicts[j])).name}\n  {q.sql}\n  bound   {str(p.expr)[:600]}\n  stats   "
-        f"{ {'.'.join(c): t.zones.stats[j][c] for c in named} }, rows {t.zones.rows[j]}\n  rows    " + "\n          ".join(map(str, rows))
+        f"{ {'.'.join(c): t.zones.stats[j][c] for c in named} }, rows {t.zones.rows[j]}\n  rows    "
+        + "\n          ".join(map(str, rows))
     )
 
 
-def by_rows(seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0) -> None:
+def by_rows(
+    seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0
+) -> None:
     """The row evaluator judges. `numba`: the share of predicates for which kernels are compiled too."""
     t, r = trial(seed, containers), random.Random(seed)
     for _ in range(predicates):
@@ -183,23 +254,39 @@ def by_rows(seed: int, tally: Tally, *, containers: int = 2000, predicates: int 
         check(t, q, verdicts, true & ~blind, (false | null) & ~blind, tally, "rows")
 
 
-def by_duckdb(seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0) -> None:
+def by_duckdb(
+    seed: int, tally: Tally, *, containers: int = 2000, predicates: int = 100, numba: float = 0.0
+) -> None:
     """DuckDB judges, where it agrees with Spark. It counts rows in all containers at once."""
     import duckdb
 
     from tests.test_duckdb import in_duckdb
 
     session = Session("UTC", random.Random(seed).random() < 0.5)
-    t, r = trial(seed, containers, fields=IN_DUCKDB, odd=False, agreed=True, sessions=(session,)), random.Random(seed)
+    t, r = (
+        trial(seed, containers, fields=IN_DUCKDB, odd=False, agreed=True, sessions=(session,)),
+        random.Random(seed),
+    )
     con = duckdb.connect()
-    con.register("arrow", pa.Table.from_batches([t.batch]).append_column("row", pa.array(np.arange(len(t.container)))))
+    con.register(
+        "arrow",
+        pa.Table.from_batches([t.batch]).append_column(
+            "row", pa.array(np.arange(len(t.container)))
+        ),
+    )
     con.execute("CREATE TABLE rows AS SELECT * FROM arrow")
     questions = [t.predicates.predicate() for _ in range(predicates)]
     asked = [(q, in_duckdb(q.sql)) for q in questions]
 
     def ask(some):
         try:
-            columns = con.sql(f"SELECT {', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} FROM rows ORDER BY row").to_arrow_table().columns
+            columns = (
+                con.sql(
+                    f"SELECT {', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} FROM rows ORDER BY row"
+                )
+                .to_arrow_table()
+                .columns
+            )
             return [(q, c) for (q, _), c in zip(some, columns, strict=True)]
         except duckdb.Error:
             if len(some) == 1:
@@ -210,6 +297,8 @@ def by_duckdb(seed: int, tally: Tally, *, containers: int = 2000, predicates: in
     for q, column in ask(asked):
         p = t.pruning(q.sql)
         verdicts, _ = verdicts_of(t, p, ("numpy", "numba") if r.random() < numba else ("numpy",))
-        true = np.asarray(column.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+        true = np.asarray(
+            column.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_
+        )
         # Where Spark raises DuckDB may answer, so what is lost is not judged by it.
         check(t, q, verdicts, true, ~true, tally, "DuckDB")

@@ -18,7 +18,12 @@ class _Handler(pafs.FSSpecHandler):
     def get_file_info_selector(self, selector):
         self.spy.listed.append(selector.base_dir)
         found = super().get_file_info_selector(selector)
-        return [pafs.FileInfo(f.path, f.type, size=f.size, mtime_ns=self.spy.times.get(f.path, f.mtime_ns)) for f in found]
+        return [
+            pafs.FileInfo(
+                f.path, f.type, size=f.size, mtime_ns=self.spy.times.get(f.path, f.mtime_ns)
+            )
+            for f in found
+        ]
 
     def open_input_file(self, path):
         self.spy.opened.append(path)
@@ -41,7 +46,10 @@ class _Tagged:
         self._fs, self._etags = fs, etags
 
     def find(self, path, **options):
-        return {name: {**info, "ETag": self._etags.get(name)} for name, info in self._fs.find(path, **options).items()}
+        return {
+            name: {**info, "ETag": self._etags.get(name)}
+            for name, info in self._fs.find(path, **options).items()
+        }
 
     def __getattr__(self, name):
         return getattr(self._fs, name)
@@ -61,6 +69,9 @@ def years(root, n=3, months=2, rows=10, row_group_size=5):
         for m in range(months):
             start = (y * months + m) * rows
             write(
-                root / f"year={2020 + y}" / f"month={m + 1}" / "part.parquet", {"x": list(range(start, start + rows))}, age=start, row_group_size=row_group_size
+                root / f"year={2020 + y}" / f"month={m + 1}" / "part.parquet",
+                {"x": list(range(start, start + rows))},
+                age=start,
+                row_group_size=row_group_size,
             )
     return root

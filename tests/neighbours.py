@@ -29,27 +29,70 @@ FIELDS = (
 )
 # Beside those: types that Spark reads as others.
 FOREIGN = (
-    *(Field((f"u{bits}",), t) for bits, t in ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64()))),
+    *(
+        Field((f"u{bits}",), t)
+        for bits, t in ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64()))
+    ),
     *(Field((f"n{unit}",), pa.timestamp(unit)) for unit in ("s", "ms", "ns")),
     *(Field((f"z{unit}",), pa.timestamp(unit, "UTC")) for unit in ("s", "ms", "ns")),
     Field(("q",), pa.decimal128(18, 6)),
     Field(("vs",), pa.string_view()),
 )
 # Days that a container's dates lie around: the present, both years' ends, changes of clocks, before 1970, 1900 and 1582, far away.
-DAYS = (19723, 19723, 19782, 19813, 20023, 19792, 20030, 20088, 0, -3, -7300, -25567, -30000, -141427, -719162, 100_000, 2_932_890)
+DAYS = (
+    19723,
+    19723,
+    19782,
+    19813,
+    20023,
+    19792,
+    20030,
+    20088,
+    0,
+    -3,
+    -7300,
+    -25567,
+    -30000,
+    -141427,
+    -719162,
+    100_000,
+    2_932_890,
+)
 # Those that every engine reads alike.
 PLAIN_DAYS = (19723, 19723, 19782, 19813, 20088, 0, -3, -7300, -25567, 40_000)
-STEMS = ("", "a", "ab", "k0", "Key-", "https://example.org/", "straße", "日", " ", "20", "2024-01-0", "1.", "-", "%", "a_")
+STEMS = (
+    "",
+    "a",
+    "ab",
+    "k0",
+    "Key-",
+    "https://example.org/",
+    "straße",
+    "日",
+    " ",
+    "20",
+    "2024-01-0",
+    "1.",
+    "-",
+    "%",
+    "a_",
+)
 
 
 def table(r, fields=FIELDS, *, containers: int, most_rows: int = 6, odd: bool = True) -> Table:
     """Random rows by container. `odd`: with the ends of types, NaN, infinities and dates that engines disagree about."""
-    return Table(tuple(fields), tuple(_container(r, fields, r.randint(1, most_rows), odd) for _ in range(containers)))
+    return Table(
+        tuple(fields),
+        tuple(_container(r, fields, r.randint(1, most_rows), odd) for _ in range(containers)),
+    )
 
 
 def _container(r, fields, count: int, odd: bool) -> tuple[dict, ...]:
     center = r.randint(-6, 6)
-    made = {f.path: _column(r, f, count, center + r.choice((-2, -1, 0, 0, 1, 2, 30)), odd) for f in fields}
+    made = {
+        f.path: _column(r, f, count, center + r.choice((-2, -1, 0, 0, 1, 2, 30)), odd)
+        for f in fields
+    }
     return tuple({path: values[i] for path, values in made.items()} for i in range(count))
 
 
@@ -87,5 +130,7 @@ def _moment(r, dtype: DType, day: int, wild: float) -> int:
     if dtype.kind is Kind.DATE:
         return min(max(day + r.randint(-3, 3), -719162), 2932896)
     unit = PER_SECOND[dtype.unit]
-    at = (day * 86400 + r.randint(-30, 30) * r.choice((1, 60, 3600, 3600))) * unit + r.choice((0, 0, 1, unit // 2, unit - 1))
+    at = (day * 86400 + r.randint(-30, 30) * r.choice((1, 60, 3600, 3600))) * unit + r.choice(
+        (0, 0, 1, unit // 2, unit - 1)
+    )
     return min(max(at, dtype.lowest), dtype.highest)

@@ -13,7 +13,15 @@ from tests.strategies import FLOATS, TEXTS, Field, decimal_text, point
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-METHOD = {"=": "__eq__", "<>": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "<=>": "eq_null_safe"}
+METHOD = {
+    "=": "__eq__",
+    "<>": "__ne__",
+    "<": "__lt__",
+    "<=": "__le__",
+    ">": "__gt__",
+    ">=": "__ge__",
+    "<=>": "eq_null_safe",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,9 @@ class Condition:
     expr: ss.Expr | None
 
 
-def predicate(r, fields: tuple[Field, ...], *, depth: int = 2, plain: bool = False, others: bool = True) -> Condition:
+def predicate(
+    r, fields: tuple[Field, ...], *, depth: int = 2, plain: bool = False, others: bool = True
+) -> Condition:
     """A random predicate.
 
     Args:
@@ -38,7 +48,9 @@ def predicate(r, fields: tuple[Field, ...], *, depth: int = 2, plain: bool = Fal
     form = r.random() if depth else 1
     if form < 0.45:
         word, parts = r.choice(("AND", "OR")), [again() for _ in range(r.randint(2, 3))]
-        return Condition(f" {word} ".join(f"({p.sql})" for p in parts), _join(word, [p.expr for p in parts]))
+        return Condition(
+            f" {word} ".join(f"({p.sql})" for p in parts), _join(word, [p.expr for p in parts])
+        )
     if form < 0.57:
         return _wrap("NOT ({})", again(), lambda e: ~e)
     if form < 0.7:
@@ -81,20 +93,49 @@ def atom(r, field: Field, fields: tuple[Field, ...], plain: bool, others: bool) 
     draw = lambda: literal(r, field, others)
     form = r.random()
     if dtype.kind is Kind.BOOL and form < 0.3:
-        return r.choice((Condition(x, c), Condition(f"NOT {x}", ~c), Condition(f"{x} IS NOT TRUE", ~c.is_true())))
+        return r.choice(
+            (
+                Condition(x, c),
+                Condition(f"NOT {x}", ~c),
+                Condition(f"{x} IS NOT TRUE", ~c.is_true()),
+            )
+        )
     if dtype.kind is Kind.STRING and form < 0.3:
         return like(r, x, c)
     if form < 0.04 and not plain:
         other = r.choice(fields)
-        return Condition(r.choice((f"{x} = {other.name}", f"{x} < {other.name}", f"abs({x}) = 3", f"coalesce({x}, 1) = 1", f"{x} + 1 > 2")), None)
+        return Condition(
+            r.choice(
+                (
+                    f"{x} = {other.name}",
+                    f"{x} < {other.name}",
+                    f"abs({x}) = 3",
+                    f"coalesce({x}, 1) = 1",
+                    f"{x} + 1 > 2",
+                )
+            ),
+            None,
+        )
     if form < 0.07:
-        return Condition(f"{x} = {x}", c == c) if r.random() < 0.5 else Condition(f"{x} < {x}", c < c)
+        return (
+            Condition(f"{x} = {x}", c == c) if r.random() < 0.5 else Condition(f"{x} < {x}", c < c)
+        )
     if form < 0.18:
-        return Condition(f"{x} IS NULL", c.is_null()) if r.random() < 0.5 else Condition(f"{x} IS NOT NULL", c.is_not_null())
+        return (
+            Condition(f"{x} IS NULL", c.is_null())
+            if r.random() < 0.5
+            else Condition(f"{x} IS NOT NULL", c.is_not_null())
+        )
     if form < 0.36:
         members = [draw() for _ in range(r.choice((1, 2, 3, 8)))]
-        found = Condition(f"{x} IN ({', '.join(sql for sql, _ in members)})", c.isin([v for _, v in members]))
-        return found if r.random() < 0.6 else Condition(found.sql.replace(" IN (", " NOT IN (", 1), ~found.expr)
+        found = Condition(
+            f"{x} IN ({', '.join(sql for sql, _ in members)})", c.isin([v for _, v in members])
+        )
+        return (
+            found
+            if r.random() < 0.6
+            else Condition(found.sql.replace(" IN (", " NOT IN (", 1), ~found.expr)
+        )
     if form < 0.46:
         (low, a), (high, b) = draw(), draw()
         return (
@@ -105,7 +146,11 @@ def atom(r, field: Field, fields: tuple[Field, ...], plain: bool, others: bool) 
     sql, value = draw()
     if form < 0.54:
         same = Condition(f"{x} IS NOT DISTINCT FROM {sql}", c.eq_null_safe(value))
-        return same if r.random() < 0.5 else Condition(f"{x} IS DISTINCT FROM {sql}", ~c.eq_null_safe(value))
+        return (
+            same
+            if r.random() < 0.5
+            else Condition(f"{x} IS DISTINCT FROM {sql}", ~c.eq_null_safe(value))
+        )
     op = r.choice(COMPARISONS)
     if r.random() < 0.25:
         return Condition(f"{sql} {op} {x}", getattr(c, METHOD[FLIPPED.get(op, op)])(value))
@@ -118,7 +163,11 @@ def like(r, x: str, c: ss.Expr) -> Condition:
     pattern = quoted + r.choice(("%", "%", "%%", "%b", "_%", "", "_", "%c%", "_b"))
     clause = "" if escape == "\\" else f" ESCAPE '{escape}'"
     found = c.like(pattern, escape)
-    return Condition(f"{x} LIKE {quote(pattern)}{clause}", found) if r.random() < 0.7 else Condition(f"{x} NOT LIKE {quote(pattern)}{clause}", ~found)
+    return (
+        Condition(f"{x} LIKE {quote(pattern)}{clause}", found)
+        if r.random() < 0.7
+        else Condition(f"{x} NOT LIKE {quote(pattern)}{clause}", ~found)
+    )
 
 
 def quote(text: str) -> str:
@@ -166,7 +215,10 @@ def floating(value: float, bits: int) -> tuple[str, object]:
     name = "FLOAT" if bits == 32 else "DOUBLE"
     typed = np.float32(value) if bits == 32 else value
     if math.isnan(value) or math.isinf(value):
-        return f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS {name})", typed
+        return (
+            f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS {name})",
+            typed,
+        )
     return f"CAST('{value!r}' AS {name})", typed
 
 
@@ -175,16 +227,41 @@ def instant(micros: int, zoned: bool) -> tuple[str, object]:
     micros = min(max(micros, -62_135_596_800_000_000), 253_402_300_799_999_999)
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
     text = f"{moment.year:04d}" + moment.isoformat(sep=" ")[4:]
-    return (f"TIMESTAMP '{text}+00:00'", moment.replace(tzinfo=dt.UTC)) if zoned else (f"TIMESTAMP_NTZ '{text}'", moment)
+    return (
+        (f"TIMESTAMP '{text}+00:00'", moment.replace(tzinfo=dt.UTC))
+        if zoned
+        else (f"TIMESTAMP_NTZ '{text}'", moment)
+    )
 
 
 def _integer(r, near):
-    value = r.choice((near, near, 127, 128, 255, 256, -129, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63), 2**64, 10**25))
+    value = r.choice(
+        (
+            near,
+            near,
+            127,
+            128,
+            255,
+            256,
+            -129,
+            2**31,
+            -(2**31) - 1,
+            2**53 + 1,
+            2**63 - 1,
+            -(2**63),
+            2**64,
+            10**25,
+        )
+    )
     return str(value), value
 
 
 def _decimal(r, near):
-    value = Decimal(near * 100 + r.randint(-99, 99)) / r.choice((10, 100, 10**6)) if r.random() < 0.8 else Decimal(10**20) + Decimal("0.5")
+    value = (
+        Decimal(near * 100 + r.randint(-99, 99)) / r.choice((10, 100, 10**6))
+        if r.random() < 0.8
+        else Decimal(10**20) + Decimal("0.5")
+    )
     return f"{value:f}" if "." in f"{value:f}" else f"{value:f}.0", value
 
 
@@ -194,11 +271,24 @@ def _double(r, near):
 
 def _single(r, near):
     with np.errstate(over="ignore"):
-        return floating(float(np.float32(r.choice((near + 0.5, float(near), r.choice(FLOATS))))), 32)
+        return floating(
+            float(np.float32(r.choice((near + 0.5, float(near), r.choice(FLOATS))))), 32
+        )
 
 
 def _text(r, near):
-    value = r.choice((str(near), f"{near}.5", "2024-01-02", "2024-01-02 03:04:05.678", "true", "f", "not a value", ""))
+    value = r.choice(
+        (
+            str(near),
+            f"{near}.5",
+            "2024-01-02",
+            "2024-01-02 03:04:05.678",
+            "true",
+            "f",
+            "not a value",
+            "",
+        )
+    )
     return quote(value), value
 
 
@@ -208,7 +298,9 @@ def _date(r, near):
 
 
 def _moment(zoned):
-    return lambda r, near: instant(1_704_067_200_000_000 + near * r.choice((1, 10**6, 86_400 * 10**6)), zoned)
+    return lambda r, near: instant(
+        1_704_067_200_000_000 + near * r.choice((1, 10**6, 86_400 * 10**6)), zoned
+    )
 
 
 OTHERS = {

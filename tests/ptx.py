@@ -33,7 +33,9 @@ class Step:
     op: tuple[str, ...]
     args: tuple[str, ...]
     guard: tuple[str, bool] | None = None  # a predicate, and what it must be
-    pure: tuple[tuple[str, ...], str, Function] | None = None  # types of what is read, that of the result, and how it is made
+    pure: tuple[tuple[str, ...], str, Function] | None = (
+        None  # types of what is read, that of the result, and how it is made
+    )
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,14 @@ def parse(text: str) -> Program:
         Wrong: it has what is not known here.
     """
     head, _, body = re.sub(r"//[^\n]*", "", text).partition("\n{")
-    params = tuple((name, kind) for kind, name in re.findall(r"\.param \.(\w+)[^\n]*? (\w+),?\n", f"{head}\n"))
+    params = tuple(
+        (name, kind) for kind, name in re.findall(r"\.param \.(\w+)[^\n]*? (\w+),?\n", f"{head}\n")
+    )
     registers, labels = {}, {}
     blocks: list[list[Step]] = [[]]
-    for line in filter(None, (one.strip() for one in re.split(r"[;\n]|(?<=:)", body.rpartition("}")[0]))):
+    for line in filter(
+        None, (one.strip() for one in re.split(r"[;\n]|(?<=:)", body.rpartition("}")[0]))
+    ):
         if line.startswith(".pragma"):
             continue
         if found := re.fullmatch(r"\.reg \.(\w+)\s+%(\w+)<\d+>", line):
@@ -172,10 +178,19 @@ class Launch:
         match step.op:
             case _ if step.pure is not None:
                 types, result, make = step.pure
-                made = make(*(self.read(a, t, lanes) for a, t in zip(step.args[1:], types, strict=True)))
+                made = make(
+                    *(self.read(a, t, lanes) for a, t in zip(step.args[1:], types, strict=True))
+                )
                 self.write(step.args[0], result, np.broadcast_to(made, self.size(lanes)), lanes)
             case ("ld", "param", t):
-                self.write(step.args[0], t, np.broadcast_to(self.params[step.args[1][1:-1]].view(DTYPES[t]), self.size(lanes)), lanes)
+                self.write(
+                    step.args[0],
+                    t,
+                    np.broadcast_to(
+                        self.params[step.args[1][1:-1]].view(DTYPES[t]), self.size(lanes)
+                    ),
+                    lanes,
+                )
             case ("ld", "global", *_, t):
                 into = step.args[0].strip("{}").split(",")
                 found = self.load(step, lanes, DTYPES[t], len(into))
@@ -187,7 +202,9 @@ class Launch:
                 if not (self.read(step.args[2], "u32", lanes) == 0xFFFFFFFF).all():
                     raise Wrong(f"not all lanes are named: {step.text}")
                 votes = self.read(step.args[1], "pred", lanes) & np.ones(self.size(lanes), np.bool_)
-                words = np.packbits(votes.reshape(-1, WARP), axis=1, bitorder="little").view(np.uint32)
+                words = np.packbits(votes.reshape(-1, WARP), axis=1, bitorder="little").view(
+                    np.uint32
+                )
                 self.write(step.args[0], "b32", np.repeat(words.ravel(), WARP), lanes)
 
     def size(self, lanes: Lanes) -> int:
@@ -201,12 +218,16 @@ class Launch:
             return ~self.read(name[1:], t, lanes)
         if name in ("%tid.x", "%ctaid.x"):
             lane = np.arange(self.count, dtype=np.uint32)[lanes]
-            return (lane % self.threads if name == "%tid.x" else lane // self.threads).astype(np.uint32)
+            return (lane % self.threads if name == "%tid.x" else lane // self.threads).astype(
+                np.uint32
+            )
         if name.startswith("%"):
             if name not in self.registers:
                 raise Wrong(f"{name} is read and was not written")
             held = self.registers[name][lanes]
-            return held if t == "pred" else held.astype(f"u{dtype.itemsize}", copy=False).view(dtype)
+            return (
+                held if t == "pred" else held.astype(f"u{dtype.itemsize}", copy=False).view(dtype)
+            )
         if name[:2] in ("0f", "0d"):
             return np.array(int(name[2:], 16), f"u{4 if name[1] == 'f' else 8}").view(dtype)
         if t == "pred":
@@ -218,7 +239,11 @@ class Launch:
         kind = self.program.registers[re.sub(r"[%\d]", "", name)]
         if kind != "pred":
             signed = DTYPES[t].kind == "i"
-            bits = values.astype(f"{'i' if signed else 'u'}{DTYPES[kind].itemsize}") if DTYPES[t].kind != "f" else values
+            bits = (
+                values.astype(f"{'i' if signed else 'u'}{DTYPES[kind].itemsize}")
+                if DTYPES[t].kind != "f"
+                else values
+            )
             values = bits.view(f"u{DTYPES[kind].itemsize}")
         if isinstance(lanes, slice):
             self.registers[name] = values
@@ -245,17 +270,25 @@ class Launch:
         for some, memory, at in self.places(step, step.args[0], lanes, values.itemsize):
             if (memory.known[at] == FRESH).any() or len(np.unique(at[:, 0])) < len(at):
                 raise Wrong(f"written twice: {step.text}")
-            memory.bytes[at] = np.ascontiguousarray(values[some]).view(np.uint8).reshape(len(at), -1)
+            memory.bytes[at] = (
+                np.ascontiguousarray(values[some]).view(np.uint8).reshape(len(at), -1)
+            )
             memory.known[at] = FRESH
 
-    def places(self, step: Step, address: str, lanes: Lanes, size: int) -> list[tuple[npt.NDArray[np.int64], Memory, npt.NDArray[np.int64]]]:
+    def places(
+        self, step: Step, address: str, lanes: Lanes, size: int
+    ) -> list[tuple[npt.NDArray[np.int64], Memory, npt.NDArray[np.int64]]]:
         """Per array that is accessed the lanes that do so, by number among these, and the bytes that they mean."""
         register, _, offset = address[1:-1].partition("+")
         at = self.read(register, "u64", lanes) + np.uint64(int(offset or "0") % 2**64)
         at = np.broadcast_to(at, self.size(lanes))
         if (at % np.uint64(size)).any():
             raise Wrong(f"not aligned to {size} bytes: {step.text}")
-        which = self.order[np.maximum(np.searchsorted(self.starts[self.order], at, "right") - 1, 0)] if len(self.starts) else at
+        which = (
+            self.order[np.maximum(np.searchsorted(self.starts[self.order], at, "right") - 1, 0)]
+            if len(self.starts)
+            else at
+        )
         made = []
         for i in np.unique(which):
             some = np.flatnonzero(which == i)

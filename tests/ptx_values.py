@@ -13,14 +13,30 @@ from tests.cuda_memory import Wrong
 Values = npt.NDArray[Any]
 Function = Callable[..., Values]
 
-DTYPES: Final = {f"{kind}{8 * size}": np.dtype(f"{code}{size}") for kind, code in (("u", "u"), ("s", "i"), ("b", "u")) for size in (1, 2, 4, 8)}
+DTYPES: Final = {
+    f"{kind}{8 * size}": np.dtype(f"{code}{size}")
+    for kind, code in (("u", "u"), ("s", "i"), ("b", "u"))
+    for size in (1, 2, 4, 8)
+}
 DTYPES |= {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "pred": np.dtype("?")}
 INTEGERS: Final = tuple(t for t in DTYPES if t[0] in "us")
 FLOATS: Final = ("f32", "f64")
 JOINS: Final = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 SUMS: Final = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-COMPARES: Final = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
-UNORDERED: Final = {"neu": "eq", "geu": "lt", "gtu": "le", "leu": "gt", "ltu": "ge"}  # what holds where its opposite does not, so for NaN
+COMPARES: Final = {
+    "eq": np.equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+UNORDERED: Final = {
+    "neu": "eq",
+    "geu": "lt",
+    "gtu": "le",
+    "leu": "gt",
+    "ltu": "ge",
+}  # what holds where its opposite does not, so for NaN
 
 
 def pure(op: tuple[str, ...]) -> tuple[tuple[str, ...], str, Function] | None:
@@ -51,7 +67,13 @@ def pure(op: tuple[str, ...]) -> tuple[tuple[str, ...], str, Function] | None:
         case ("not", ("pred" | "b16" | "b32" | "b64") as t):
             return (t,), t, np.logical_not if t == "pred" else np.invert
         case ("shl", ("b16" | "b32" | "b64") as t):
-            return (t, "u32"), t, lambda a, by: np.where(by < bits(t), a << (by % bits(t)).astype(a.dtype), a.dtype.type(0))
+            return (
+                (t, "u32"),
+                t,
+                lambda a, by: np.where(
+                    by < bits(t), a << (by % bits(t)).astype(a.dtype), a.dtype.type(0)
+                ),
+            )
         case ("shr", t) if t in DTYPES and t not in (*FLOATS, "pred"):
             return (t, "u32"), t, lambda a, by: _shifted_right(a, by, bits(t))
         case ("bfi", ("b32" | "b64") as t):
@@ -60,7 +82,9 @@ def pure(op: tuple[str, ...]) -> tuple[tuple[str, ...], str, Function] | None:
             return (t,), "u32", lambda a: np.bitwise_count(a).astype(np.uint32)
         case ("selp", t) if t in DTYPES:
             return (t, t, "pred"), t, lambda a, b, p: np.where(p, a, b)
-        case ("setp", how, (("and" | "or" | "xor") as join), *flush, t) if t in DTYPES and _is_flush(flush):
+        case ("setp", how, (("and" | "or" | "xor") as join), *flush, t) if (
+            t in DTYPES and _is_flush(flush)
+        ):
             test = _test(how, flush, t)
             return (t, t, "pred"), "pred", lambda a, b, p: JOINS[join](test(a, b), p)
         case ("setp", how, *flush, t) if t in DTYPES and _is_flush(flush):
@@ -89,7 +113,11 @@ def _widened(f: Function, t: str) -> Function:
 
 def _flush(a: Values) -> Values:
     """Denormals as zeros of their sign: what `ftz` means."""
-    return np.where(np.abs(a) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), a), a) if a.dtype == np.float32 else a
+    return (
+        np.where(np.abs(a) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), a), a)
+        if a.dtype == np.float32
+        else a
+    )
 
 
 def _flushed(f: Function, flush: Sequence[str], t: str) -> Function:
@@ -142,4 +170,6 @@ def _truncated(a: Values, target: np.dtype[Any]) -> Values:
         raise Wrong("NaN becomes an integer")
     info = np.iinfo(target)
     low, high = a < float(info.min), a >= float(info.max)
-    return np.where(low, info.min, np.where(high, info.max, np.where(low | high, 0, a).astype(target))).astype(target)
+    return np.where(
+        low, info.min, np.where(high, info.max, np.where(low | high, 0, a).astype(target))
+    ).astype(target)

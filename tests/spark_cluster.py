@@ -56,18 +56,47 @@ class Cluster:
     def __init__(self, workers: int = 2) -> None:
         self.count, self.workers = workers, list[subprocess.Popen[bytes]]()
         self._started = list[subprocess.Popen[bytes]]()
-        self._folder = tempfile.TemporaryDirectory(prefix="spark-cluster-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="spark-cluster-", ignore_cleanup_errors=True
+        )
 
     def __enter__(self) -> Cluster:
         try:
             port, web = _free_port(), _free_port()
             self.url = f"spark://127.0.0.1:{port}"
-            self._start("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web))
+            self._start(
+                "org.apache.spark.deploy.master.Master",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--webui-port",
+                str(web),
+            )
             for i in range(self.count):
                 # Spark runs no second copy of a task on the same host; Linux answers at all of 127.0.0.0/8.
                 host = f"127.0.0.{i + 2}" if sys.platform == "linux" else "127.0.0.1"
-                own = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", host, "--work-dir", f"{self._folder.name}/worker{i}")
-                self.workers.append(self._start("org.apache.spark.deploy.worker.Worker", *own, self.url, host=host, worker=str(i)))
+                own = (
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--webui-port",
+                    "0",
+                    "--host",
+                    host,
+                    "--work-dir",
+                    f"{self._folder.name}/worker{i}",
+                )
+                self.workers.append(
+                    self._start(
+                        "org.apache.spark.deploy.worker.Worker",
+                        *own,
+                        self.url,
+                        host=host,
+                        worker=str(i),
+                    )
+                )
             _wait(lambda: _alive(web) == self.count, "workers to register", self._started)
         except BaseException:
             self.__exit__()
@@ -79,7 +108,9 @@ class Cluster:
             _kill(process)
         self._folder.cleanup()
 
-    def _start(self, name: str, *args: str, host: str = "127.0.0.1", worker: str = "") -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, *args: str, host: str = "127.0.0.1", worker: str = ""
+    ) -> subprocess.Popen[bytes]:
         import pyspark
 
         home = Path(pyspark.__file__).parent
@@ -93,17 +124,34 @@ class Cluster:
         }
         with open(f"{self._folder.name}/{len(self._started)}.log", "wb") as log:
             command = [str(home / "bin" / "spark-class"), name, *args]
-            process = subprocess.Popen(command, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                env=env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         self._started.append(process)
         return process
 
-    def run(self, job: str, *args: Any, config: Mapping[str, str] | None = None, timeout: float = 120) -> Any:
+    def run(
+        self, job: str, *args: Any, config: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Any:
         """What a function returns, called with a session of this cluster, `args`, and the ids of the workers' process groups as `groups`.
 
         Raises:
             AssertionError: it raised, or took longer.
         """
-        asked = json.dumps({"job": job, "args": args, "url": self.url, "config": {**CONFIG, **(config or {})}, "groups": [w.pid for w in self.workers]})
+        asked = json.dumps(
+            {
+                "job": job,
+                "args": args,
+                "url": self.url,
+                "config": {**CONFIG, **(config or {})},
+                "groups": [w.pid for w in self.workers],
+            }
+        )
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.spark_cluster"],
             env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
@@ -113,7 +161,9 @@ class Cluster:
             out, err = driver.communicate(asked, timeout)
         except subprocess.TimeoutExpired:
             _kill(driver)
-            raise AssertionError(f"{job} took more than {timeout} s: {driver.communicate()[1][-3000:]}") from None
+            raise AssertionError(
+                f"{job} took more than {timeout} s: {driver.communicate()[1][-3000:]}"
+            ) from None
         assert driver.returncode == 0, err[-4000:]
         return json.loads(out.splitlines()[-1])
 
@@ -140,7 +190,11 @@ def cluster() -> Iterator[Cluster]:
 def environment() -> dict[str, str]:
     """What processes of the cluster see: this interpreter, and the modules that it finds."""
     paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {"PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    own = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     return {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
 
 
@@ -181,7 +235,9 @@ def _driver() -> None:
     module, name = asked["job"].split(":")
     running = session(asked["config"], master=asked["url"], name="skipstone cluster tests")
     try:
-        answer = getattr(importlib.import_module(module), name)(running, *asked["args"], groups=asked["groups"])
+        answer = getattr(importlib.import_module(module), name)(
+            running, *asked["args"], groups=asked["groups"]
+        )
     finally:
         running.stop()
     print("\n" + json.dumps(answer))

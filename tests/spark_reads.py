@@ -63,10 +63,33 @@ def _row(k, r):
             (-(10**9), 10**9, -(2**63), nan, nan), (10**9, 0, 2**63 - 1, -0.0, -0.0), (0, 0, 0, 0.0, 0.0),
             (1, 1, 1, float("inf"), float("-inf")), *[(0, 5, 7, nan, nan)] * (ROWS - 4),
         ][r]  # fmt: skip
-        moment = [dt.datetime(2024, 11, 3, 5, 30), dt.datetime(2024, 11, 3, 6, 30), dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30)][r % 4]
+        moment = [
+            dt.datetime(2024, 11, 3, 5, 30),
+            dt.datetime(2024, 11, 3, 6, 30),
+            dt.datetime(1, 1, 2),
+            dt.datetime(9999, 12, 30),
+        ][r % 4]
         text = ["", 'it\'s \\ "q" %_', "日本", "\U0001f600"][r % 4]
         i, j, l, f, g = odd
-        return x, i, j, l, f, g, D("-9999999.99"), D("-1E+20"), text, text.encode(), None, moment.date(), moment, moment, None, -1, []
+        return (
+            x,
+            i,
+            j,
+            l,
+            f,
+            g,
+            D("-9999999.99"),
+            D("-1E+20"),
+            text,
+            text.encode(),
+            None,
+            moment.date(),
+            moment,
+            moment,
+            None,
+            -1,
+            [],
+        )
     moment = MOMENT + dt.timedelta(days=30 * k, hours=3 * r, microseconds=r)
     text = f"{chr(97 + k)}{r:02} text"
     return (

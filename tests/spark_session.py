@@ -34,7 +34,9 @@ CONFIG: Final = {
 # PySpark 4.3 runs on pandas 3, and says at each turn that it does not promise to.
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 
-HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(metadata.version("pyspark")) >= (4, 1)
+HAS_ARROW_UDF: Final = importlib.util.find_spec("pyspark") is not None and version_of(
+    metadata.version("pyspark")
+) >= (4, 1)
 
 
 def _free_port() -> int:

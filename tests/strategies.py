@@ -13,18 +13,65 @@ from skipstone.ir.types import EXACT, DType, Kind, from_arrow, to_python
 
 TYPES = (
     pa.bool_(),
-    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    ),
     *(pa.float32(), pa.float64(), pa.float32(), pa.float64()),
     *(pa.decimal128(9, 2), pa.decimal128(18, 0), pa.decimal128(38, 10), pa.decimal128(20, 3)),
     *(pa.date32(), pa.date32(), pa.date64()),
     *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")),
     pa.timestamp("us", "Europe/Berlin"),
-    *(pa.string(), pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())),
+    *(
+        pa.string(),
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ),
     *(pa.binary(), pa.binary(2), pa.large_binary()),
 )
 TEXTS = (
-    *("", "a", "ab", "abc", "abd", "b", "Ab", "zebra", "é", "日本", "a%b", "a_b", "a\\b", "it's", "a\n", "\x00", " a ", "5", "-7", "1e0", "true"),
-    *("2024-01-01", "\ud7ff", "\ue000", "\U00010000", "a\U0010ffff", "\U0010ffff", "\U0010ffff\U0010ffff", "https://example.org/a", "https://example.org/b"),
+    *(
+        "",
+        "a",
+        "ab",
+        "abc",
+        "abd",
+        "b",
+        "Ab",
+        "zebra",
+        "é",
+        "日本",
+        "a%b",
+        "a_b",
+        "a\\b",
+        "it's",
+        "a\n",
+        "\x00",
+        " a ",
+        "5",
+        "-7",
+        "1e0",
+        "true",
+    ),
+    *(
+        "2024-01-01",
+        "\ud7ff",
+        "\ue000",
+        "\U00010000",
+        "a\U0010ffff",
+        "\U0010ffff",
+        "\U0010ffff\U0010ffff",
+        "https://example.org/a",
+        "https://example.org/b",
+    ),
 )
 FLOATS = (
     0.0,
@@ -43,7 +90,11 @@ FLOATS = (
     2.0**53,
 )
 ZERO_DAY = 19723  # 2024-01-01
-WILD = (0.12, 0.01, 0)  # with no value at the ends of its type, a column's bounds are kept in fewer bytes
+WILD = (
+    0.12,
+    0.01,
+    0,
+)  # with no value at the ends of its type, a column's bounds are kept in fewer bytes
 
 
 @dataclass(frozen=True)
@@ -83,7 +134,9 @@ NAMES = (("x",), ("y",), ("Zed",), ("x.y",), ("two words",), ("s", "f"), ("s", "
 
 def fields(r, count: int | None = None) -> tuple[Field, ...]:
     chosen = r.sample(NAMES, count or r.randint(1, 4))
-    return tuple(Field(path, r.choice(TYPES), len(path) > 1 or r.random() < 0.85) for path in chosen)
+    return tuple(
+        Field(path, r.choice(TYPES), len(path) > 1 or r.random() < 0.85) for path in chosen
+    )
 
 
 def schema_of(fields: tuple[Field, ...]) -> pa.Schema:
@@ -100,19 +153,31 @@ def table(r, *, containers: int, most_rows: int = 5, count: int | None = None) -
         centers = {f.path: r.randint(-6, 6) for f in chosen}
         nulls = {f.path: r.choice((0, 0, 0.2, 1)) if f.nullable else 0 for f in chosen}
         hollow = r.choice((0, 0, 0.3, 1))
-        made.append(tuple(_row(r, chosen, centers, nulls, hollow, wild) for _ in range(r.randint(0 if r.random() < 0.1 else 1, most_rows))))
+        made.append(
+            tuple(
+                _row(r, chosen, centers, nulls, hollow, wild)
+                for _ in range(r.randint(0 if r.random() < 0.1 else 1, most_rows))
+            )
+        )
     return Table(chosen, tuple(made))
 
 
 def _row(r, chosen, centers, nulls, hollow, wild) -> dict[Path, object]:
-    row: dict[Path, object] = {f.path: None if r.random() < nulls[f.path] else point(r, f.dtype, centers[f.path], f.arrow, wild) for f in chosen}
+    row: dict[Path, object] = {
+        f.path: None
+        if r.random() < nulls[f.path]
+        else point(r, f.dtype, centers[f.path], f.arrow, wild)
+        for f in chosen
+    }
     row[("s",)] = None if r.random() < hollow else True
     if row[("s",)] is None:
         row |= {f.path: None for f in chosen if len(f.path) > 1}
     return row
 
 
-def point(r, dtype: DType, center: int = 0, arrow: pa.DataType | None = None, wild: float = 0.12) -> object:
+def point(
+    r, dtype: DType, center: int = 0, arrow: pa.DataType | None = None, wild: float = 0.12
+) -> object:
     """A random axis value, often near `center`, with probability `wild` at an end of the type."""
     rare = r.random() < wild
     match dtype.kind:
@@ -123,18 +188,33 @@ def point(r, dtype: DType, center: int = 0, arrow: pa.DataType | None = None, wi
             with np.errstate(over="ignore"):
                 return float(np.float32(value)) if dtype.bits == 32 else value
         case Kind.STRING:
-            return r.choice(TEXTS).encode() if r.random() < 0.5 else TEXTS[abs(center) % len(TEXTS)].encode()
+            return (
+                r.choice(TEXTS).encode()
+                if r.random() < 0.5
+                else TEXTS[abs(center) % len(TEXTS)].encode()
+            )
         case Kind.BINARY:
-            width = arrow.byte_width if arrow is not None and pa.types.is_fixed_size_binary(arrow) else r.randint(0, 3)
+            width = (
+                arrow.byte_width
+                if arrow is not None and pa.types.is_fixed_size_binary(arrow)
+                else r.randint(0, 3)
+            )
             return bytes(r.choice((0, 1, 0x61, 0x62, 0xFE, 0xFF)) for _ in range(width))
         case Kind.OTHER | Kind.NULL:
             return None
     low, high = dtype.lowest, dtype.highest
     if rare:
-        return r.choice((low, low + 1, high, high - 1, min(high, 2**53 + 1), max(low, -(2**53) - 1), 0))
-    step = {Kind.TIMESTAMP: {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.get(dtype.unit, 1), Kind.DECIMAL: 10**dtype.scale}.get(dtype.kind, 1)
+        return r.choice(
+            (low, low + 1, high, high - 1, min(high, 2**53 + 1), max(low, -(2**53) - 1), 0)
+        )
+    step = {
+        Kind.TIMESTAMP: {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.get(dtype.unit, 1),
+        Kind.DECIMAL: 10**dtype.scale,
+    }.get(dtype.kind, 1)
     base = {Kind.DATE: ZERO_DAY, Kind.TIMESTAMP: ZERO_DAY * 86400 * step}.get(dtype.kind, 0)
-    spread = r.choice((1, max(1, step // 2), step, 86400 * step if dtype.kind is Kind.TIMESTAMP else step))
+    spread = r.choice(
+        (1, max(1, step // 2), step, 86400 * step if dtype.kind is Kind.TIMESTAMP else step)
+    )
     return min(max(base + (center + r.randint(-3, 3)) * spread, low), high)
 
 
@@ -148,7 +228,9 @@ def array_of(values: list[object], arrow: pa.DataType) -> pa.Array:
         return array_of(values, arrow.value_type).dictionary_encode().cast(arrow)
     match dtype.kind:
         case Kind.DATE if pa.types.is_date64(arrow):
-            return pa.array([None if v is None else v * 86_400_000 for v in values], pa.int64()).view(arrow)
+            return pa.array(
+                [None if v is None else v * 86_400_000 for v in values], pa.int64()
+            ).view(arrow)
         case Kind.DATE:
             return pa.array(values, pa.int32()).view(arrow)
         case Kind.TIMESTAMP:
@@ -161,7 +243,9 @@ def array_of(values: list[object], arrow: pa.DataType) -> pa.Array:
             return pa.array(values, pa.large_binary()).cast(arrow)
         case Kind.FLOAT:
             mask = np.array([v is None for v in values], np.bool_)
-            return pa.array(np.array([0.0 if v is None else v for v in values], dtype.lane), arrow, mask=mask)
+            return pa.array(
+                np.array([0.0 if v is None else v for v in values], dtype.lane), arrow, mask=mask
+            )
         case Kind.OTHER | Kind.NULL:
             return pa.nulls(len(values), arrow)
     return pa.array([to_python(v, dtype) for v in values], arrow)

@@ -65,7 +65,9 @@ def operand(i):
 
 
 def facts_of(outcomes):
-    return ColumnFacts(0 if F in outcomes else 1, 1 if T in outcomes else 0, bool(outcomes - {N}), N in outcomes)
+    return ColumnFacts(
+        0 if F in outcomes else 1, 1 if T in outcomes else 0, bool(outcomes - {N}), N in outcomes
+    )
 
 
 def holds(n, facts):
@@ -83,7 +85,12 @@ def holds(n, facts):
             return facts[n.value].may_hold_null
     slot, lit = n.args
     bound = facts[slot.value].low if slot.op is Op.MIN else facts[slot.value].high
-    return {Op.LT: bound < lit.value, Op.LE: bound <= lit.value, Op.GT: bound > lit.value, Op.GE: bound >= lit.value}[n.op]
+    return {
+        Op.LT: bound < lit.value,
+        Op.LE: bound <= lit.value,
+        Op.GT: bound > lit.value,
+        Op.GE: bound >= lit.value,
+    }[n.op]
 
 
 def product(n, sets):
@@ -100,7 +107,10 @@ def product(n, sets):
         case Op.IS_NULL:
             return {o is None for o in product(n.args[0], sets)}
         case Op.AND | Op.OR:
-            table, (first, *rest) = CONJUNCTION if n.op is Op.AND else DISJUNCTION, [product(a, sets) for a in n.args]
+            table, (first, *rest) = (
+                CONJUNCTION if n.op is Op.AND else DISJUNCTION,
+                [product(a, sets) for a in n.args],
+            )
             for other in rest:
                 first = {table[pair] for pair in itertools.product(first, other)}
             return first
@@ -109,7 +119,11 @@ def product(n, sets):
 
 A, B, C = (operand(i) for i in range(3))
 AND, OR = (lambda *a: Node(Op.AND, a)), (lambda *a: Node(Op.OR, a))
-NOT, IS_TRUE, IS_NULL = (lambda a: Node(Op.NOT, (a,))), (lambda a: Node(Op.IS_TRUE, (a,))), (lambda a: Node(Op.IS_NULL, (a,)))
+NOT, IS_TRUE, IS_NULL = (
+    (lambda a: Node(Op.NOT, (a,))),
+    (lambda a: Node(Op.IS_TRUE, (a,))),
+    (lambda a: Node(Op.IS_NULL, (a,))),
+)
 UNKNOWN = unknown("f(x)", "a test")
 SHAPES = [
     A, NOT(A), IS_TRUE(A), IS_NULL(A), NOT(IS_TRUE(A)), NOT(IS_NULL(A)), IS_TRUE(NOT(A)), IS_NULL(NOT(A)), IS_TRUE(IS_NULL(A)), IS_NULL(IS_TRUE(A)),
@@ -132,9 +146,15 @@ def test_lowering_equals_the_set_product(shape):
         expected = product(shape, sets)
         assert oracle.outcomes(shape, facts) == expected
         for want, outcomes in MEANING.items():
-            assert holds(condition_of(shape, want), facts) == bool(expected & outcomes), (want, sets)
+            assert holds(condition_of(shape, want), facts) == bool(expected & outcomes), (
+                want,
+                sets,
+            )
         program = lower(shape)
-        assert (holds(program.can_match, facts), holds(program.can_miss, facts)) == (T in expected, bool(expected - {T}))
+        assert (holds(program.can_match, facts), holds(program.can_miss, facts)) == (
+            T in expected,
+            bool(expected - {T}),
+        )
 
 
 def test_every_set_of_outcomes_is_tried():

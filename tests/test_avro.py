@@ -42,7 +42,11 @@ def test_every_cut(name):
 @pytest.mark.parametrize("case", range(250))
 def test_damage(case):
     r = np.random.default_rng(10**6 + case)
-    assert check(mutated(list(BASES.values())[case % len(BASES)], r)) in ("refused", "same", "unknown")
+    assert check(mutated(list(BASES.values())[case % len(BASES)], r)) in (
+        "refused",
+        "same",
+        "unknown",
+    )
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -51,7 +55,11 @@ def test_manifest_lists(name):
     for n in range(0, len(LISTS[name]), 7):
         assert check_list(LISTS[name][:n]) in ("refused", "same")
     for case in range(150):
-        assert check_list(mutated(LISTS[name], np.random.default_rng(2 * 10**6 + case))) in ("refused", "same", "unknown")
+        assert check_list(mutated(LISTS[name], np.random.default_rng(2 * 10**6 + case))) in (
+            "refused",
+            "same",
+            "unknown",
+        )
 
 
 def test_partitions():
@@ -70,7 +78,11 @@ def test_partitions():
             elif slot.kind == "string":
                 assert stored.texts()[i].as_py() == value.encode()
             else:
-                assert stored.second[i] == slot.width == {"double": 8, "boolean": 1, "fixed": slot.width}[slot.kind]
+                assert (
+                    stored.second[i]
+                    == slot.width
+                    == {"double": 8, "boolean": 1, "fixed": slot.width}[slot.kind]
+                )
 
 
 def test_loops_in_python():
@@ -83,7 +95,9 @@ def test_loops_in_python():
     error = np.zeros(2, np.int64)
     with np.errstate(over="ignore"):
         number = avro_loops.blocks(file.data, file.sync + 16, file.sync, places, error)
-        n = avro_loops.records(file.data, places[:number], file.program.rows, np.zeros(9, np.int64), out, error)
+        n = avro_loops.records(
+            file.data, places[:number], file.program.rows, np.zeros(9, np.int64), out, error
+        )
     assert (number, n) == (5, 5) and (out == compiled.slots).all()
 
 
@@ -105,13 +119,27 @@ def text(b):
 
 def avro_file(schema, blocks, codec=b"null", **more):
     """A container: blocks are (records, bytes)."""
-    header = {"avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode(), "avro.codec": codec, **more}
-    out = b"Obj\x01" + varint(len(header)) + b"".join(text(k.encode()) + text(v) for k, v in header.items()) + b"\0" + b"S" * 16
+    header = {
+        "avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode(),
+        "avro.codec": codec,
+        **more,
+    }
+    out = (
+        b"Obj\x01"
+        + varint(len(header))
+        + b"".join(text(k.encode()) + text(v) for k, v in header.items())
+        + b"\0"
+        + b"S" * 16
+    )
     return out + b"".join(varint(n) + text(data) + b"S" * 16 for n, data in blocks)
 
 
 def record(*fields):
-    return {"type": "record", "name": "r", "fields": [{"name": f"f{i}", "field-id": i, "type": t} for i, t in enumerate(fields)]}
+    return {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": f"f{i}", "field-id": i, "type": t} for i, t in enumerate(fields)],
+    }
 
 
 LONGS = {"type": "array", "items": "long", "element-id": 9}
@@ -167,7 +195,11 @@ def test_more_records_than_a_file_has(monkeypatch):
         Container(avro_file(record("long"), [(100_000, bomb)], b"deflate")).records()
 
 
-RECURSIVE = {"type": "record", "name": "r", "fields": [{"name": "x", "field-id": 1, "type": ["null", "r"]}]}
+RECURSIVE = {
+    "type": "record",
+    "name": "r",
+    "fields": [{"name": "x", "field-id": 1, "type": ["null", "r"]}],
+}
 NESTED = "long"
 for _ in range(20):
     NESTED = {"type": "array", "items": NESTED, "element-id": 1}
@@ -181,9 +213,19 @@ UNSUPPORTED = {
     "an enum": record({"type": "enum", "name": "e", "symbols": ["a"]}),
     "nothing": record("null"),
     "no fields": record(),
-    "a field without an id": {"type": "record", "name": "r", "fields": [{"name": "x", "type": "long"}]},
-    "one id twice": {"type": "record", "name": "r", "fields": [{"name": n, "field-id": 1, "type": "long"} for n in "xy"]},
-    "items of no bytes": record({"type": "array", "element-id": 1, "items": {"type": "record", "name": "e", "fields": []}}),
+    "a field without an id": {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "x", "type": "long"}],
+    },
+    "one id twice": {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": n, "field-id": 1, "type": "long"} for n in "xy"],
+    },
+    "items of no bytes": record(
+        {"type": "array", "element-id": 1, "items": {"type": "record", "name": "e", "fields": []}}
+    ),
     "deep arrays": record(NESTED),
     "a negative size": record({"type": "fixed", "name": "f", "size": -1}),
     "no size": record({"type": "fixed", "name": "f"}),
@@ -200,7 +242,11 @@ def test_unsupported(schema):
 def test_deep_schemas():
     schema = "long"
     for i in range(5000):
-        schema = {"type": "record", "name": f"r{i}", "fields": [{"name": "x", "field-id": i, "type": schema}]}
+        schema = {
+            "type": "record",
+            "name": f"r{i}",
+            "fields": [{"name": "x", "field-id": i, "type": schema}],
+        }
     with pytest.raises((Unsupported, RecursionError)):
         program_of(schema)
 
@@ -208,18 +254,35 @@ def test_deep_schemas():
 def test_parts_of_arrays():
     """Arrays may come in parts, whose sizes may be told."""
     parts = varint(2) + varint(5) + varint(-6) + varint(-1) + varint(1) + varint(7) + b"\0"
-    found = Container(avro_file(record(LONGS, "long"), [(2, parts + varint(3) + b"\0" + varint(4))])).records()
+    found = Container(
+        avro_file(record(LONGS, "long"), [(2, parts + varint(3) + b"\0" + varint(4))])
+    ).records()
     slot = found.program.fields[0]
     assert [found.items(slot, i) for i in range(2)] == [[5, -6, 7], []]
     assert found.numbers(found.program.fields[1]).to_pylist() == [3, 4]
 
 
 def test_the_last_of_equal_keys():
-    pairs = {"type": "record", "name": "p", "fields": [{"name": "key", "field-id": 11, "type": "int"}, {"name": "value", "field-id": 12, "type": "bytes"}]}
-    data = varint(3) + varint(1) + text(b"a") + varint(2) + text(b"b") + varint(1) + text(b"c") + b"\0"
-    file = Container(avro_file(record({"type": "array", "logicalType": "map", "items": pairs}), [(1, data)]))
+    pairs = {
+        "type": "record",
+        "name": "p",
+        "fields": [
+            {"name": "key", "field-id": 11, "type": "int"},
+            {"name": "value", "field-id": 12, "type": "bytes"},
+        ],
+    }
+    data = (
+        varint(3) + varint(1) + text(b"a") + varint(2) + text(b"b") + varint(1) + text(b"c") + b"\0"
+    )
+    file = Container(
+        avro_file(record({"type": "array", "logicalType": "map", "items": pairs}), [(1, data)])
+    )
     found = file.records()
-    assert [found.entry(found.program.fields[0], k).texts().to_pylist() for k in (1, 2, 3)] == [[b"c"], [b"b"], [None]]
+    assert [found.entry(found.program.fields[0], k).texts().to_pylist() for k in (1, 2, 3)] == [
+        [b"c"],
+        [b"b"],
+        [None],
+    ]
 
 
 def test_odd_schemas_go_to_pyiceberg(monkeypatch):
@@ -242,7 +305,14 @@ def test_what_neither_reads():
     with pytest.raises(SourceError, match="pyiceberg cannot read it either"):
         decode(avro_file(record("long"), [(1, b"\0")]), "m.avro", 0, 9)
     with pytest.raises(SourceError, match="codec"):
-        decode(avro_file(json.loads(Container(written(1)).header["avro.schema"]), [(1, b"\0")], b"lzma"), "m.avro", 0, 9)
+        decode(
+            avro_file(
+                json.loads(Container(written(1)).header["avro.schema"]), [(1, b"\0")], b"lzma"
+            ),
+            "m.avro",
+            0,
+            9,
+        )
 
 
 def test_decimals_of_all_widths():
@@ -253,11 +323,29 @@ def test_decimals_of_all_widths():
     from skipstone.bindings.sources.iceberg.partition import _stored
     from skipstone.bindings.sources.iceberg.values import decimals
 
-    values = [0, 1, -1, 127, 128, -128, -129, 10**17, -(10**17), 10**37 - 1, -(10**38) + 1, 10**38 - 1]
-    stored = [v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True) for v in values]
+    values = [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        -128,
+        -129,
+        10**17,
+        -(10**17),
+        10**37 - 1,
+        -(10**38) + 1,
+        10**38 - 1,
+    ]
+    stored = [
+        v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True) for v in values
+    ]
     for to in (pa.decimal128(38, 0), pa.decimal128(18, 2), pa.decimal128(3, 1)):
         fits = [abs(v) < 10**to.precision for v in values]
         with decimal.localcontext(prec=50):
-            expected = [decimal.Decimal(v).scaleb(-to.scale) if ok else None for v, ok in zip(values, fits, strict=True)]
+            expected = [
+                decimal.Decimal(v).scaleb(-to.scale) if ok else None
+                for v, ok in zip(values, fits, strict=True)
+            ]
         found = decimals(_stored([*stored, None, b"", b"\1" * 17, b"\0" * 16]), to).to_pylist()
         assert found == [*expected, None, None, None, 0]

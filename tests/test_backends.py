@@ -22,7 +22,9 @@ from tests.zonemaps import hostile, zone_map
 SIZES = (0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 16383, 16384, 16385, 20000)
 
 
-@pytest.mark.parametrize("table", [numpy_cpu.EMIT, numba_text.EMIT, cuda_text.EMIT], ids=["numpy", "numba", "cuda"])
+@pytest.mark.parametrize(
+    "table", [numpy_cpu.EMIT, numba_text.EMIT, cuda_text.EMIT], ids=["numpy", "numba", "cuda"]
+)
 def test_every_backend_writes_every_operation(table):
     assert set(emit.REQUIRED) <= set(table)
 
@@ -39,14 +41,22 @@ def edge_statistics(start, stop):
     """Containers start to stop of an endless row of them, in which nothing repeats at a power of two."""
     i = np.arange(start, stop)
     x, y, nulls = i * 37 % 101, (i * 13 % 11).astype(np.int16), i % 3
-    columns = {"x": {"min": x, "max": x + 7, "null_count": nulls % 2}, "y": {"min": y, "max": y + i % 2 * 4, "row_count": nulls}, "z": {"null_count": nulls}}
+    columns = {
+        "x": {"min": x, "max": x + 7, "null_count": nulls % 2},
+        "y": {"min": y, "max": y + i % 2 * 4, "row_count": nulls},
+        "z": {"null_count": nulls},
+    }
     return ss.Statistics.from_dict(columns, EDGES, row_count=np.where(i % 5 == 0, 2, nulls))
 
 
 @functools.cache
 def edge_predicate():
-    p = ss.PruningPredicate("x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", EDGES)
-    return p, np.concatenate([p.evaluate(edge_statistics(at, at + 56), "numpy") for at in range(0, max(SIZES), 56)])
+    p = ss.PruningPredicate(
+        "x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", EDGES
+    )
+    return p, np.concatenate(
+        [p.evaluate(edge_statistics(at, at + 56), "numpy") for at in range(0, max(SIZES), 56)]
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -75,11 +85,22 @@ def agree(p, z, stats, facts, backend, calls=("evaluate", "prune")):
         got = p.evaluate(stats, backend=backend)
         assert got.dtype == np.uint8 and got.shape == (len(facts),)
         wrong = next((j for j, e in enumerate(expected) if got[j] != e), None)
-        assert wrong is None, (backend, p.expr, wrong, len(expected), got[wrong], expected[wrong], z.stats[wrong], z.rows[wrong])
+        assert wrong is None, (
+            backend,
+            p.expr,
+            wrong,
+            len(expected),
+            got[wrong],
+            expected[wrong],
+            z.stats[wrong],
+            z.rows[wrong],
+        )
     if "prune" in calls:
         kept = p.prune(stats, backend=backend)
         assert kept.dtype == np.bool_ and kept.tolist() == [e > 0 for e in expected], p.expr
-        assert p.survivors(stats, backend=backend).tolist() == [j for j, e in enumerate(expected) if e], p.expr
+        assert p.survivors(stats, backend=backend).tolist() == [
+            j for j, e in enumerate(expected) if e
+        ], p.expr
     return len(expected)
 
 
@@ -88,12 +109,17 @@ def numpy_verdicts(seed, containers=48, predicates=60):
     r = random.Random(seed)
     z, schema = random_zone_map(r, containers)
     stats, facts = z.statistics(schema), [z.facts(j) for j in range(containers)]
-    return sum(agree(ss.PruningPredicate(predicate(r, z.fields).sql, schema), z, stats, facts, "numpy") for _ in range(predicates))
+    return sum(
+        agree(ss.PruningPredicate(predicate(r, z.fields).sql, schema), z, stats, facts, "numpy")
+        for _ in range(predicates)
+    )
 
 
 @pytest.mark.parametrize("part", range(5 if LONG else 3))
 def test_numpy_equals_the_oracle(part):
-    assert sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000  # 75,000 in all parts, 125,000 in a long run; `make fuzz` judges 10 million
+    assert (
+        sum(numpy_verdicts(1000 * part + seed) for seed in range(9)) >= 25_000
+    )  # 75,000 in all parts, 125,000 in a long run; `make fuzz` judges 10 million
 
 
 PARTS = 4
@@ -114,7 +140,11 @@ def numba_shapes(seed, wanted):
             p = ss.PruningPredicate(predicate(r, z.fields, depth=r.choice((0, 1))).sql, schema)
             for call, program in (("evaluate", p._both), ("prune", p._prune)):
                 shape = stats.launch(program).shape
-                if any(root.args for root in shape) and owner(shape) == part and shape not in shapes:
+                if (
+                    any(root.args for root in shape)
+                    and owner(shape) == part
+                    and shape not in shapes
+                ):
                     agree(p, z, stats, facts, "numba", (call,))
                     shapes.add(shape)
     return shapes

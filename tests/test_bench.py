@@ -33,17 +33,31 @@ def steady(seconds: float, rounds: int = 20, noise: float = 0.02) -> Timing:
     return Timing(tuple(seconds * (1 + noise * (2 * i / (rounds - 1) - 1)) for i in range(rounds)))
 
 
-def made_up(own: float = 0.010, peer: float = 0.030, bandwidth: float = 0.008, noise: float = 0.02) -> dict[str, Any]:
+def made_up(
+    own: float = 0.010, peer: float = 0.030, bandwidth: float = 0.008, noise: float = 0.02
+) -> dict[str, Any]:
     """Results of one workload in which all noise is the same."""
     report = Report("made up", 1000)
     limit, ours = steady(bandwidth, noise=0), steady(own, noise=noise)
     report.time(BANDWIDTH, limit, engine=BANDWIDTH)
     report.time("Numba, prune", ours, (BANDWIDTH, limit), own=ours, share=bandwidth / own)
-    report.time("Polars", steady(peer, noise=noise), (BANDWIDTH, limit), own=ours, engine="Polars", share=bandwidth / peer)
+    report.time(
+        "Polars",
+        steady(peer, noise=noise),
+        (BANDWIDTH, limit),
+        own=ours,
+        engine="Polars",
+        share=bandwidth / peer,
+    )
     report.leave_out("DuckDB", "it is not installed")
-    report.requirements.append(Requirement("Share | of the bandwidth (Numba)", bandwidth / own, 0.5))
+    report.requirements.append(
+        Requirement("Share | of the bandwidth (Numba)", bandwidth / own, 0.5)
+    )
     where = machine()
-    return {"machine": where, "workloads": {"ranges": json.loads(json.dumps(as_json(report, Options(), where)))}}
+    return {
+        "machine": where,
+        "workloads": {"ranges": json.loads(json.dumps(as_json(report, Options(), where)))},
+    }
 
 
 def names(changes: list[Any]) -> list[str]:
@@ -92,9 +106,15 @@ def test_json_round_trip(tmp_path: Path) -> None:
     timed = made["workloads"]["ranges"]["timings"][1]
     assert timed["seconds"].keys() == {"median", "best", "q10", "q25", "q75", "q90", "rounds"}
     assert timed["seconds"]["rounds"] == 20
-    assert timed["reference"] == BANDWIDTH and timed["to_reference"]["median"] == pytest.approx(1.25)
+    assert timed["reference"] == BANDWIDTH and timed["to_reference"]["median"] == pytest.approx(
+        1.25
+    )
     ran = made["workloads"]["ranges"]["ran"]
-    assert ran["versions"]["numpy"] and ran["date"] and ran["options"]["containers"] == Options.containers
+    assert (
+        ran["versions"]["numpy"]
+        and ran["date"]
+        and ran["options"]["containers"] == Options.containers
+    )
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
@@ -116,11 +136,23 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ({}, {"peer": 0.060}, ["Polars"], False),  # a peer that got slower is told, and no fault
         ({}, {"own": 0.0105}, [], False),  # beyond the rounds, within the tolerance
         ({"noise": 0.5}, {"own": 0.013, "noise": 0.5}, [], False),  # within the spread
-        ({}, {"own": 0.020, "peer": 0.060, "bandwidth": 0.016}, [], False),  # the machine got slower
-        ({}, {"bandwidth": 0.004}, ["Numba, prune", "Polars"], True),  # it got faster, and nobody else
+        (
+            {},
+            {"own": 0.020, "peer": 0.060, "bandwidth": 0.016},
+            [],
+            False,
+        ),  # the machine got slower
+        (
+            {},
+            {"bandwidth": 0.004},
+            ["Numba, prune", "Polars"],
+            True,
+        ),  # it got faster, and nobody else
     ],
 )
-def test_slower_by_more_than_the_spread(old: dict[str, float], new: dict[str, float], slower: list[str], worse: bool) -> None:
+def test_slower_by_more_than_the_spread(
+    old: dict[str, float], new: dict[str, float], slower: list[str], worse: bool
+) -> None:
     found = compare(made_up(**old), made_up(**new))
     assert (names(found.slower), found.worse) == (slower, worse)
     assert "2 figures compared" in str(found)
@@ -148,13 +180,18 @@ def test_compare_needs_a_reference_on_another_machine() -> None:
     new["workloads"]["ranges"]["ran"]["cpus"] = 999
     found = compare(old, new)
     assert not found.changes
-    assert any("for want of a common reference: Numba, prune, Polars" in note for note in found.notes)
+    assert any(
+        "for want of a common reference: Numba, prune, Polars" in note for note in found.notes
+    )
 
 
 def test_compare_refuses_other_sizes_and_old_files() -> None:
     old, new = made_up(), made_up(own=0.020)
     new["workloads"]["ranges"]["containers"] = 5
-    assert any("not compared, 1,000 containers were measured and then 5 containers" in note for note in compare(old, new).notes)
+    assert any(
+        "not compared, 1,000 containers were measured and then 5 containers" in note
+        for note in compare(old, new).notes
+    )
     bare = copy.deepcopy(old)
     for key in ("ran", "timings", "containers", "absent"):
         bare["workloads"]["ranges"].pop(key)
@@ -172,7 +209,10 @@ def test_few_rounds_and_busy_machines_prove_nothing() -> None:
 
 
 def test_requirements_that_broke() -> None:
-    assert "ranges: no longer met: Share | of the bandwidth (Numba)" in compare(made_up(), made_up(own=0.020)).notes
+    assert (
+        "ranges: no longer met: Share | of the bandwidth (Numba)"
+        in compare(made_up(), made_up(own=0.020)).notes
+    )
 
 
 def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +237,11 @@ def test_markdown() -> None:
     assert "| `ranges` | 3.00 |" in text
     assert "<summary>1 of 1 requirements are met</summary>" in text
     missed = markdown.markdown(made_up(own=0.020))
-    assert "| **no** |" in missed and "<summary>0 of 1 requirements are met; not ranges: Share | of the bandwidth (Numba)" in missed
+    assert (
+        "| **no** |" in missed
+        and "<summary>0 of 1 requirements are met; not ranges: Share | of the bandwidth (Numba)"
+        in missed
+    )
 
 
 def test_block_of_a_file(tmp_path: Path) -> None:
@@ -211,7 +255,10 @@ def test_block_of_a_file(tmp_path: Path) -> None:
 
 
 def test_rows_have_the_same_columns() -> None:
-    assert table([{"": "a", "ms": 1.234}, {"": "bb", "ms": 1234.0}]) == "       ms\na    1.23\nbb  1,234"
+    assert (
+        table([{"": "a", "ms": 1.234}, {"": "bb", "ms": 1234.0}])
+        == "       ms\na    1.23\nbb  1,234"
+    )
     with pytest.raises(ValueError, match="different columns"):
         table([{"": "a"}, {"b": 1}])
 
@@ -231,11 +278,17 @@ def test_a_run_keeps_every_contestant(measured: dict[str, Any]) -> None:
     assert found["containers"] == SIZE
     timings = {t["name"]: t for t in found["timings"]}
     assert {BANDWIDTH, "Numba, prune", "NumPy by hand"} <= timings.keys()
-    assert all(t["seconds"]["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0 for name, t in timings.items() if name != BANDWIDTH)
+    assert all(
+        t["seconds"]["rounds"] == 2 and t["reference"] == BANDWIDTH and t["share"] > 0
+        for name, t in timings.items()
+        if name != BANDWIDTH
+    )
     assert compare(measured, measured).slower == []
 
 
-def test_saving_keeps_other_workloads(measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_keeps_other_workloads(
+    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     latest, readme = tmp_path / "latest.json", tmp_path / "README.md"
     readme.write_text(f"{markdown.BEGIN}\n{markdown.END}\n")
     monkeypatch.setattr(command, "LATEST", latest)
@@ -272,7 +325,13 @@ def test_gpu_in_small(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         [(device.download(high) >= first) & (device.download(low) < stop) for low, high in columns])))  # fmt: skip
     for name, value in {"BURST": 1, "WIDTHS": (1, 2), "SHAPES": gpu.SHAPES[2:6:2]}.items():
         monkeypatch.setattr(gpu, name, value)
-    report = gpu.measured(device, copying, (peer, gpu.Peer("Nobody", "no_such_module", lambda *_: lambda: None)), (SIZE,), Options(rounds=1))
+    report = gpu.measured(
+        device,
+        copying,
+        (peer, gpu.Peer("Nobody", "no_such_module", lambda *_: lambda: None)),
+        (SIZE,),
+        Options(rounds=1),
+    )
     assert [row["containers x bytes"] for row in report.rows] == ["1,000 x 16", "1,000 x 32"]
     assert {t.engine for t in report.timings} == {OWN, gpu.COPY, "Another"}
     assert [(a.engine, a.why) for a in report.absent] == [("Nobody", "it is not installed")]
@@ -313,17 +372,30 @@ def test_who_loses_rows_is_shown_and_who_is_missing_is_named(tmp_path: Path) -> 
         raise ImportError("No module named 'duckdb'", name="duckdb")
 
     report = Report("")
-    task = Task("plan", "may", "parquet", (parquet.own_cold, greedy, careful, missing), {"Another": "it cannot"})
+    task = Task(
+        "plan",
+        "may",
+        "parquet",
+        (parquet.own_cold, greedy, careful, missing),
+        {"Another": "it cannot"},
+    )
     assert compete(task, lake, Options(rounds=1), report) == 0
     assert [row["answer"] for row in report.rows] == ["right", "loses rows (1)", "right"]
-    assert [row["kept"] for row in report.rows] == [str(len(lake.some)), str(len(lake.some) - 1), f"{SIZE:,}"]
+    assert [row["kept"] for row in report.rows] == [
+        str(len(lake.some)),
+        str(len(lake.some) - 1),
+        f"{SIZE:,}",
+    ]
     assert [(a.engine, a.group) for a in report.absent] == [("DuckDB", "plan"), ("Another", "plan")]
 
 
 def test_plots(measured: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     report = scaling(Options(rounds=2, containers=1000))
-    both = {**measured["workloads"], "scaling": json.loads(json.dumps(as_json(report, Options(), {})))}
+    both = {
+        **measured["workloads"],
+        "scaling": json.loads(json.dumps(as_json(report, Options(), {}))),
+    }
     save(tmp_path / "a.json", {}, both)
     assert command.main(["plot", str(tmp_path / "a.json")]) == 0
     drawn = {path.name: path.read_bytes() for path in tmp_path.glob("*.png")}

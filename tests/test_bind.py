@@ -239,7 +239,20 @@ def test_literals(value, dtype, axis):
 
 
 @pytest.mark.parametrize(
-    "value", [D("NaN"), D("Infinity"), 10**38, D("1E-39"), dt.time(1), object(), [1], 1j, "\ud800", np.datetime64(1, "ps")], ids=lambda v: type(v).__name__
+    "value",
+    [
+        D("NaN"),
+        D("Infinity"),
+        10**38,
+        D("1E-39"),
+        dt.time(1),
+        object(),
+        [1],
+        1j,
+        "\ud800",
+        np.datetime64(1, "ps"),
+    ],
+    ids=lambda v: type(v).__name__,
 )
 def test_no_literals(value):
     with pytest.raises(ss.PredicateError, match="is not a literal"):
@@ -248,13 +261,31 @@ def test_no_literals(value):
 
 def test_nanoseconds_are_not_cut():
     """A bound of 1,000 ns lies below a literal of 1,001 ns, and microseconds do not tell."""
-    stats = ss.Statistics.from_dict({"ns": {"min": pa.array([1000]).view(pa.timestamp("ns")), "max": pa.array([1000]).view(pa.timestamp("ns"))}}, SCHEMA)
-    for literal in (np.datetime64(1001, "ns"), pd.Timestamp(1001), pa.scalar(1001, pa.timestamp("ns"))):
-        given = ss.col("ns") < literal if not isinstance(literal, pa.Scalar) else pa.compute.field("ns") < literal
+    stats = ss.Statistics.from_dict(
+        {
+            "ns": {
+                "min": pa.array([1000]).view(pa.timestamp("ns")),
+                "max": pa.array([1000]).view(pa.timestamp("ns")),
+            }
+        },
+        SCHEMA,
+    )
+    for literal in (
+        np.datetime64(1001, "ns"),
+        pd.Timestamp(1001),
+        pa.scalar(1001, pa.timestamp("ns")),
+    ):
+        given = (
+            ss.col("ns") < literal
+            if not isinstance(literal, pa.Scalar)
+            else pa.compute.field("ns") < literal
+        )
         assert ss.PruningPredicate(given, SCHEMA).prune(stats).tolist() == [True]
 
 
-@pytest.mark.parametrize("value", [3.4028234663852886e38, -3.4028234663852886e38, 1e-46, 3.4028235e38, 1e39, 0.1, -0.0])
+@pytest.mark.parametrize(
+    "value", [3.4028234663852886e38, -3.4028234663852886e38, 1e-46, 3.4028235e38, 1e39, 0.1, -0.0]
+)
 def test_float32_rounds_as_numpy_does(value):
     with np.errstate(over="ignore"):
         assert to_float32(value) == float(np.float32(value))
@@ -262,14 +293,20 @@ def test_float32_rounds_as_numpy_does(value):
 
 def test_zoned_and_zone_less_nanoseconds():
     """The digits below a microsecond survive the change of zone, both ways."""
-    berlin, zoned, plain = Session("Europe/Berlin"), ty.DType(ty.Kind.TIMESTAMP, unit="ns", zoned=True), ty.DType(ty.Kind.TIMESTAMP, unit="ns")
+    berlin, zoned, plain = (
+        Session("Europe/Berlin"),
+        ty.DType(ty.Kind.TIMESTAMP, unit="ns", zoned=True),
+        ty.DType(ty.Kind.TIMESTAMP, unit="ns"),
+    )
     hour = 3_600_000_000_000
     assert pullback(plain, zoned, NANO, berlin).low == NANO + hour
     assert cast_literal(NANO, plain, zoned, berlin) == NANO - hour
 
 
 KNOWN = "the schema has 'price', 'qty', 'Qty', 'a', 'a.b'."
-SEVERAL = "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
+SEVERAL = (
+    "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
+)
 WANTS = "A column whose name is a word of SQL wants backticks, as in `from` = 1"
 BROKEN = f"cannot read the predicate: an operand is missing here. {WANTS}"
 ODD = f"cannot read the predicate: this is not expected here. {WANTS}"
@@ -289,13 +326,25 @@ ERRORS = [
 
 @pytest.mark.parametrize("predicate, error, message, place, line", ERRORS)
 def test_errors(predicate, error, message, place, line):
-    schema = pa.schema([("price", pa.int64()), ("qty", pa.int64()), ("Qty", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+    schema = pa.schema(
+        [
+            ("price", pa.int64()),
+            ("qty", pa.int64()),
+            ("Qty", pa.int64()),
+            ("a", pa.struct([("b", pa.int64())])),
+        ]
+    )
     with pytest.raises(error) as caught:
         ss.PruningPredicate(predicate, schema)
-    assert str(caught.value) == f"{message} (line {place[0]}, column {place[1]})\n  {line}\n  {' ' * (place[1] - 1)}^"
+    assert (
+        str(caught.value)
+        == f"{message} (line {place[0]}, column {place[1]})\n  {line}\n  {' ' * (place[1] - 1)}^"
+    )
 
 
-@pytest.mark.parametrize("name", [*sorted(WORDS), "FROM", "é", "日本", "1st", "a b", "a`b", "date", "order"])
+@pytest.mark.parametrize(
+    "name", [*sorted(WORDS), "FROM", "é", "日本", "1st", "a b", "a`b", "date", "order"]
+)
 def test_names_as_text(name):
     """What a predicate prints is read as the same predicate."""
     p = ss.PruningPredicate(ss.col(quoted_name(name)) > 3, pa.schema([(name, pa.int64())]))
@@ -303,7 +352,9 @@ def test_names_as_text(name):
 
 
 def test_case():
-    schema = pa.schema([("x", pa.int64()), ("X", pa.int64()), ("ß", pa.int64()), ("ss", pa.int64())])
+    schema = pa.schema(
+        [("x", pa.int64()), ("X", pa.int64()), ("ß", pa.int64()), ("ss", pa.int64())]
+    )
     assert ss.PruningPredicate("X = 1", schema, case_sensitive=True).columns == ("X",)
     assert ss.PruningPredicate("SS = 1", schema).columns == ("ss",)  # Spark folds case, and no more
     with pytest.raises(ss.UnknownColumn):
@@ -311,7 +362,9 @@ def test_case():
 
 
 #    session's time zone
-@pytest.mark.parametrize("zone", ["+18:01", "+30:00", "-99:00", "+01:99", "Mars/X", "", "../etc/passwd", None, 5])
+@pytest.mark.parametrize(
+    "zone", ["+18:01", "+30:00", "-99:00", "+01:99", "Mars/X", "", "../etc/passwd", None, 5]
+)
 def test_no_zones(zone):
     with pytest.raises(ss.PredicateError, match="timezone"):
         ss.PruningPredicate("x = 1", SCHEMA, timezone=zone)
@@ -327,18 +380,30 @@ def nest(depth, names=("x", "i", "w")):
 
 
 def test_depth(backend):
-    stats = ss.Statistics.from_dict({"x": {"min": [0, 5], "max": [3, 9], "null_count": [0, 1]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": [0, 5], "max": [3, 9], "null_count": [0, 1]}}, SCHEMA
+    )
     assert len(ss.PruningPredicate(nest(40), SCHEMA).evaluate(stats, backend)) == 2
     for depth in (60, 300, 3000):
         with pytest.raises(ss.PredicateTooDeep, match="nested too deeply"):
             ss.PruningPredicate(nest(depth), SCHEMA)
-    assert len(ss.PruningPredicate(nest(60, "x"), SCHEMA).evaluate(stats, backend)) == 2  # one column: a set of values
+    assert (
+        len(ss.PruningPredicate(nest(60, "x"), SCHEMA).evaluate(stats, backend)) == 2
+    )  # one column: a set of values
 
 
 def test_breadth():
     """Python's parser takes 200 nested parentheses; a conjunction of a thousand columns is no deeper than one of two."""
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(1000)])
-    stats = ss.Statistics.from_dict({f"c{i}": {"min": [0, 0], "max": [i, i + 1]} for i in range(1000)}, schema)
-    assert ss.PruningPredicate(" AND ".join(f"c{i} >= {i}" for i in range(1000)), schema).prune(stats, "numpy").tolist() == [True, True]
-    assert ss.PruningPredicate(" AND ".join(f"c{i} > {i}" for i in range(1000)), schema).prune(stats, "numpy").tolist() == [False, True]
-    assert ss.PruningPredicate(" OR ".join(f"c{i} BETWEEN {i + 1} AND {i + 2}" for i in range(1000)), schema).prune(stats, "numpy").tolist() == [False, True]
+    stats = ss.Statistics.from_dict(
+        {f"c{i}": {"min": [0, 0], "max": [i, i + 1]} for i in range(1000)}, schema
+    )
+    assert ss.PruningPredicate(" AND ".join(f"c{i} >= {i}" for i in range(1000)), schema).prune(
+        stats, "numpy"
+    ).tolist() == [True, True]
+    assert ss.PruningPredicate(" AND ".join(f"c{i} > {i}" for i in range(1000)), schema).prune(
+        stats, "numpy"
+    ).tolist() == [False, True]
+    assert ss.PruningPredicate(
+        " OR ".join(f"c{i} BETWEEN {i + 1} AND {i + 2}" for i in range(1000)), schema
+    ).prune(stats, "numpy").tolist() == [False, True]

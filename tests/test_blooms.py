@@ -17,7 +17,15 @@ from tests.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 NEVER, MAYBE, ALWAYS = ss.Verdict
-FILTERS = [of_longs(1, 2), of_longs(9), None, b"", b"x" * 33, of_longs(), of_longs(1).ljust(512, b"\0")]
+FILTERS = [
+    of_longs(1, 2),
+    of_longs(9),
+    None,
+    b"",
+    b"x" * 33,
+    of_longs(),
+    of_longs(1).ljust(512, b"\0"),
+]
 
 #    where                                [1, 2]  [9]    None   empty  33 B   none
 PROBED = [
@@ -42,14 +50,19 @@ def test_blooms(where, expected, backend):
 def test_many_values_and_many_containers():
     r = random.Random(1)
     values = [r.randrange(-(2**63), 2**63) for _ in range(3000)]
-    filters = [of_longs(*values[i : i + 10], blocks=r.choice([1, 2, 3, 32])) for i in range(0, 3000, 10)]
+    filters = [
+        of_longs(*values[i : i + 10], blocks=r.choice([1, 2, 3, 32])) for i in range(0, 3000, 10)
+    ]
     blooms = Blooms(pa.array(filters), ty.INT64)
     for chosen in (values[:1], values[5:500], values, [r.randrange(2**60) for _ in range(50)]):
         found = blooms.absent(chosen)
         for i in range(300):
             assert not (found[i] and set(values[10 * i : 10 * i + 10]) & set(chosen))
         few = chosen[:20]
-        assert blooms.absent(few).tolist() == np.all([blooms.absent([v]) for v in few], axis=0).tolist()
+        assert (
+            blooms.absent(few).tolist()
+            == np.all([blooms.absent([v]) for v in few], axis=0).tolist()
+        )
     assert Blooms(pa.array([], pa.binary()), ty.INT64).absent([1]).tolist() == []
     assert Blooms(pa.array([1, 2]), ty.INT64).absent([1]).tolist() == [False, False]
 
@@ -77,9 +90,23 @@ def test_encodings(dtype, value, expected):
 
 def test_what_is_not_certain_denies_nothing(backend):
     empty = bytes(32)
-    schema = pa.schema([("b", pa.bool_()), ("t", pa.timestamp("us")), ("m", pa.decimal128(9, 2)), ("d", pa.date32()), ("x", pa.int64())])
+    schema = pa.schema(
+        [
+            ("b", pa.bool_()),
+            ("t", pa.timestamp("us")),
+            ("m", pa.decimal128(9, 2)),
+            ("d", pa.date32()),
+            ("x", pa.int64()),
+        ]
+    )
     stats = ss.Statistics.from_dict({c: {"bloom": [empty]} for c in schema.names}, schema)
-    for where in ("b", "t = TIMESTAMP_NTZ '2024-01-01 00:00:00'", "m = 1.50", "d = DATE '1500-01-01'", "d IN (DATE '1500-01-01', DATE '2000-01-01')"):
+    for where in (
+        "b",
+        "t = TIMESTAMP_NTZ '2024-01-01 00:00:00'",
+        "m = 1.50",
+        "d = DATE '1500-01-01'",
+        "d IN (DATE '1500-01-01', DATE '2000-01-01')",
+    ):
         assert ss.PruningPredicate(where, schema).prune(stats, backend).tolist() == [True], where
     for where in ("d = DATE '2000-01-01'", "x = 5", "d = DATE '2000-01-01' AND b"):
         assert ss.PruningPredicate(where, schema).prune(stats, backend).tolist() == [False], where
@@ -87,9 +114,14 @@ def test_what_is_not_certain_denies_nothing(backend):
 
 def test_a_predicate_over_a_wider_schema():
     old = pa.schema([("x", pa.int32()), ("f", pa.float32())])
-    stats = ss.Statistics.from_dict({"x": {"bloom": [bloom([b"\5\0\0\0"])]}, "f": {"values": [[0.5]]}}, old)
+    stats = ss.Statistics.from_dict(
+        {"x": {"bloom": [bloom([b"\5\0\0\0"])]}, "f": {"values": [[0.5]]}}, old
+    )
     new = pa.schema([("x", pa.int64()), ("f", pa.float64())])
-    assert [ss.PruningPredicate(w, new).prune(stats).tolist()[0] for w in ("x = 5", "x = 6", "f = 0.5D", "f = 0.1D")] == [True, False, True, False]
+    assert [
+        ss.PruningPredicate(w, new).prune(stats).tolist()[0]
+        for w in ("x = 5", "x = 6", "f = 0.5D", "f = 0.1D")
+    ] == [True, False, True, False]
     text = pa.schema([("x", pa.string()), ("f", pa.string())])
     assert ss.PruningPredicate("x = 'a' AND f = 'a'", text).prune(stats).tolist() == [True]
 
@@ -112,7 +144,9 @@ def denied(filters, kind, values, physical=None, length=None):
     blooms = Blooms(pa.array(filters, pa.binary()), dtype, physical, length)
     out = []
     for v in values:
-        absent = blooms.absent([to_axis(v, dtype) + 0.0 if isinstance(v, float) else to_axis(v, dtype)])
+        absent = blooms.absent(
+            [to_axis(v, dtype) + 0.0 if isinstance(v, float) else to_axis(v, dtype)]
+        )
         out.append(None if absent is None else bool(absent.any()))
     return out
 
@@ -124,7 +158,12 @@ def test_files_of_pyarrow(kind, version, tmp_path):
     values = column_values(kind, N, r)
     path = tmp_path / "t.parquet"
     array = pa.array(values, kind)
-    pq.write_table(pa.table({"c": array}), path, bloom_filter_options={"c": {"ndv": N, "fpp": FPP}}, version=version)
+    pq.write_table(
+        pa.table({"c": array}),
+        path,
+        bloom_filter_options={"c": {"ndv": N, "fpp": FPP}},
+        version=version,
+    )
     filters = blooms_of(path, 0)
     assert filters != [None]
     column = pq.read_metadata(path).schema.column(0)
@@ -141,7 +180,9 @@ def test_files_of_pyarrow(kind, version, tmp_path):
         told = denied(filters, kind, others, column.physical_type, column.length)
         assert told.count(False) / len(told) < 3 * FPP
         open_ = denied(filters, kind, others)
-        assert None in open_ or open_.count(False) / len(open_) < 5 * FPP  # a second form is probed for some types
+        assert (
+            None in open_ or open_.count(False) / len(open_) < 5 * FPP
+        )  # a second form is probed for some types
 
 
 SPARK_TYPES = {
@@ -153,12 +194,25 @@ SPARK_TYPES = {
 
 def test_files_of_spark(spark, tmp_path):
     r = random.Random(5)
-    columns = {f"c{i}": (name, kind, column_values(kind, 1000, r)) for i, (name, kind) in enumerate(SPARK_TYPES.items())}
+    columns = {
+        f"c{i}": (name, kind, column_values(kind, 1000, r))
+        for i, (name, kind) in enumerate(SPARK_TYPES.items())
+    }
     ddl = ", ".join(f"{c} {name}" for c, (name, _, _) in columns.items())
-    writer = spark.createDataFrame([list(row) for row in zip(*(v for _, _, v in columns.values()), strict=True)], ddl).coalesce(1).write
-    writer = writer.option("parquet.enable.dictionary", "false")  # beside a dictionary it writes no filter
+    writer = (
+        spark.createDataFrame(
+            [list(row) for row in zip(*(v for _, _, v in columns.values()), strict=True)], ddl
+        )
+        .coalesce(1)
+        .write
+    )
+    writer = writer.option(
+        "parquet.enable.dictionary", "false"
+    )  # beside a dictionary it writes no filter
     for c in columns:
-        writer = writer.option(f"parquet.bloom.filter.enabled#{c}", "true").option(f"parquet.bloom.filter.expected.ndv#{c}", "1000")
+        writer = writer.option(f"parquet.bloom.filter.enabled#{c}", "true").option(
+            f"parquet.bloom.filter.expected.ndv#{c}", "1000"
+        )
     writer.parquet(str(tmp_path / "t"))
     path = next((tmp_path / "t").glob("*.parquet"))
     for i, (name, kind, values) in enumerate(columns.values()):
@@ -177,7 +231,11 @@ def test_files_of_spark(spark, tmp_path):
 def test_scans_of_spark(spark, tmp_path):
     r = random.Random(6)
     values = [r.randrange(2**60) for _ in range(500)]
-    writer = spark.createDataFrame([[v] for v in values], "k bigint").coalesce(1).write.option("parquet.enable.dictionary", "false")
+    writer = (
+        spark.createDataFrame([[v] for v in values], "k bigint")
+        .coalesce(1)
+        .write.option("parquet.enable.dictionary", "false")
+    )
     writer.option("parquet.bloom.filter.enabled", "true").parquet(str(tmp_path / "t"))
     table = ss.scan_parquet(tmp_path / "t")
     assert all(len(table.plan(ss.col("k") == v).kept) == 1 for v in values[:50])

@@ -18,7 +18,9 @@ def test_points_in_boxes(m, d, compiling):
     points = r.integers(0, 30, (m, d))
     low = r.integers(-5, 35, (500, d))
     high = low + r.integers(-1, 12, (500, d))
-    expected = ((points[None] >= low[:, None]) & (points[None] <= high[:, None])).all(axis=2).any(axis=1)
+    expected = (
+        ((points[None] >= low[:, None]) & (points[None] <= high[:, None])).all(axis=2).any(axis=1)
+    )
     assert (any_inside(tree_of(points), low, high, compiling=compiling) == expected).all()
     assert any_inside(tree_of(points), low[:0], high[:0], compiling=compiling).tolist() == []
 
@@ -30,13 +32,21 @@ def test_many_pairs_go_down_in_parts(monkeypatch):
     r = np.random.default_rng(1)
     points, low = r.integers(0, 1000, (2000, 2)), r.integers(0, 1000, (300, 2))
     high = low + r.integers(0, 60, (300, 2))
-    expected = ((points[None] >= low[:, None]) & (points[None] <= high[:, None])).all(axis=2).any(axis=1)
+    expected = (
+        ((points[None] >= low[:, None]) & (points[None] <= high[:, None])).all(axis=2).any(axis=1)
+    )
     assert (any_inside(tree_of(points), low, high, compiling=False) == expected).all()
 
 
 @pytest.mark.parametrize(
     ("kind", "values"),
-    [(pa.int64(), [0, 3, 7]), (pa.int32(), [-(2**31), 5]), (pa.float64(), [0.5, 3.0]), (pa.string(), ["", "b", "bc"]), (pa.decimal128(30, 2), [1, 2])],
+    [
+        (pa.int64(), [0, 3, 7]),
+        (pa.int32(), [-(2**31), 5]),
+        (pa.float64(), [0.5, 3.0]),
+        (pa.string(), ["", "b", "bc"]),
+        (pa.decimal128(30, 2), [1, 2]),
+    ],
     ids=str,
 )
 def test_places(kind, values):

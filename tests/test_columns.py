@@ -30,10 +30,18 @@ def packed(column, low, high):
     c = pack_column(Raw(low, high), dtype, n)
     if c.codes is None:
         ends = (c.end(False), c.end(True))
-        return [[None if a is None or (v := a[j].item()) == end else v for j in range(n)] for a, end in ((c.low, ends[0]), (c.high, ends[1]))]
+        return [
+            [None if a is None or (v := a[j].item()) == end else v for j in range(n)]
+            for a, end in ((c.low, ends[0]), (c.high, ends[1]))
+        ]
     keys = [*c.codes.keys.to_pylist(), None]
-    value = lambda key: key if key is None or not dtype.precision else int.from_bytes(key, "big") - 2**127
-    return [None if codes is None else [value(keys[code]) for code in codes] for codes in (c.low, c.high)]
+    value = lambda key: (
+        key if key is None or not dtype.precision else int.from_bytes(key, "big") - 2**127
+    )
+    return [
+        None if codes is None else [value(keys[code]) for code in codes]
+        for codes in (c.low, c.high)
+    ]
 
 
 def ints(values, arrow):
@@ -87,11 +95,18 @@ READ = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("column, given, expected", READ, ids=[f"{given.type} for {column}" for column, given, _ in READ])
+@pytest.mark.parametrize(
+    "column, given, expected", READ, ids=[f"{given.type} for {column}" for column, given, _ in READ]
+)
 def test_bounds_are_read_as_the_column_s_type(column, given, expected):
     dtype = from_arrow(column)
-    for got, end in ((packed(column, given, None)[0], dtype.lowest), (packed(column, None, given)[1], dtype.highest)):
-        assert [None if v == end else v for v in got or [None] * len(given)] == [None if v == end else v for v in expected]
+    for got, end in (
+        (packed(column, given, None)[0], dtype.lowest),
+        (packed(column, None, given)[1], dtype.highest),
+    ):
+        assert [None if v == end else v for v in got or [None] * len(given)] == [
+            None if v == end else v for v in expected
+        ]
 
 
 def test_a_coarser_unit_rounds_outwards_at_the_ends():
@@ -136,14 +151,23 @@ def test_layouts(arrow, layout):
         pytest.skip("Arrow has no dictionaries of views")
     stats = z.statistics(schema, LAYOUTS[layout])
     for _ in range(20):
-        agree(ss.PruningPredicate(predicate(r, (f,)).sql, schema), z, stats, [z.facts(j) for j in range(20)], "numpy")
+        agree(
+            ss.PruningPredicate(predicate(r, (f,)).sql, schema),
+            z,
+            stats,
+            [z.facts(j) for j in range(20)],
+            "numpy",
+        )
 
 
 # Blocks: how many containers are packed at a time changes nothing.
 
 
 def contents(c):
-    arrays = (a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes()) for a in (c.low, c.high, c.real, c.nulls, c.nans))
+    arrays = (
+        a if a is None or isinstance(a, bool) else (a.dtype, a.tobytes())
+        for a in (c.low, c.high, c.real, c.nulls, c.nans)
+    )
     return c.lane, *arrays, None if c.codes is None else c.codes.keys.to_pylist()
 
 
@@ -152,7 +176,9 @@ def contents(c):
 def test_blocks(arrow, n, monkeypatch):
     r = random.Random(f"{arrow} {n}")
     f = Field(("x",), arrow)
-    stats = hostile(r, (f,), n).statistics(schema_of((f,)), r.choice(list(LAYOUTS.values())) if n else lambda a: a)
+    stats = hostile(r, (f,), n).statistics(
+        schema_of((f,)), r.choice(list(LAYOUTS.values())) if n else lambda a: a
+    )
     raw, dtype = stats.raw(("x",)), from_arrow(arrow)
     whole, rows = pack_column(raw, dtype, n, rows=stats.row_count), rows_plane(stats.row_count, n)
     for name in (lanes, counts):
@@ -180,12 +206,18 @@ def test_what_a_sample_misses(odd, lane, at, monkeypatch):
 
 @pytest.mark.parametrize("arrow", [pa.int64(), pa.float64(), pa.int16(), TS("us")], ids=str)
 def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
-    values = np.arange(1, 101).astype("f8" if arrow == pa.float64() else f"i{arrow.bit_width // 8}") * (1 if arrow.bit_width < 64 else 2**40)
+    values = np.arange(1, 101).astype(
+        "f8" if arrow == pa.float64() else f"i{arrow.bit_width // 8}"
+    ) * (1 if arrow.bit_width < 64 else 2**40)
     low, high = (pa.array(v).view(arrow) for v in (values, values + values.dtype.type(9)))
     c = pack_column(Raw(low, high), from_arrow(arrow), 100)
     assert all(a.ctypes.data == b.buffers()[1].address for a, b in ((c.low, low), (c.high, high)))
-    inverted = pack_column(Raw(low, pa.concat_arrays([high[:50], low[:1], high[51:]])), from_arrow(arrow), 100)
-    assert inverted.low[50] == inverted.end(high=False) and inverted.high[50] == inverted.end(high=True)
+    inverted = pack_column(
+        Raw(low, pa.concat_arrays([high[:50], low[:1], high[51:]])), from_arrow(arrow), 100
+    )
+    assert inverted.low[50] == inverted.end(high=False) and inverted.high[50] == inverted.end(
+        high=True
+    )
     assert np.array_equal(np.delete(inverted.high, 50), np.delete(c.high, 50))
 
 
@@ -193,7 +225,11 @@ def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
 
 
 def test_undecodable_bytes():
-    bad = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(np.array([0, 1, 2, 3], "i4").tobytes()), pa.py_buffer(b"\xffab")])
+    bad = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [None, pa.py_buffer(np.array([0, 1, 2, 3], "i4").tobytes()), pa.py_buffer(b"\xffab")],
+    )
     good = pa.array(["b", "b", "b"])
     assert packed(pa.string(), bad, good) == [[b"", b"a", b"b"], [b"b", b"b", b"b"]]
     assert packed(pa.string(), good, bad)[1] == [None, None, b"b"]  # 'a' < 'b': inverted
@@ -232,13 +268,36 @@ COUNTS = [None, -1, 0, 1, 2, 3, 2**63 - 1]
 @pytest.mark.parametrize("above", [True, False])
 def test_counts(arrow, nullable, above):
     dtype = from_arrow(arrow)
-    grid = [(null, rows, nan, container) for null in COUNTS for rows in COUNTS for nan in COUNTS for container in (None, -5, 0, 2)]
+    grid = [
+        (null, rows, nan, container)
+        for null in COUNTS
+        for rows in COUNTS
+        for nan in COUNTS
+        for container in (None, -5, 0, 2)
+    ]
     raw = [pa.array([g[i] for g in grid], pa.int64()) for i in range(4)]
-    c = pack_column(Raw(None, None, *raw[:3]), dtype, len(grid), nullable=nullable, above=above, rows=raw[3])
-    planes = [np.full(len(grid), p) if isinstance(p, bool) else unpack(p, len(grid)) for p in (c.real, c.nulls, c.nans)]
+    c = pack_column(
+        Raw(None, None, *raw[:3]), dtype, len(grid), nullable=nullable, above=above, rows=raw[3]
+    )
+    planes = [
+        np.full(len(grid), p) if isinstance(p, bool) else unpack(p, len(grid))
+        for p in (c.real, c.nulls, c.nans)
+    ]
     for j, (null, rows, nan, container) in enumerate(grid):
-        f = column_facts(dtype, null_count=null, row_count=rows, nan_count=nan, container_rows=container, nullable=nullable, above=above)
-        assert [bool(p[j]) for p in planes] == [f.may_hold_values, f.may_hold_null, f.may_hold_nan], grid[j]
+        f = column_facts(
+            dtype,
+            null_count=null,
+            row_count=rows,
+            nan_count=nan,
+            container_rows=container,
+            nullable=nullable,
+            above=above,
+        )
+        assert [bool(p[j]) for p in planes] == [
+            f.may_hold_values,
+            f.may_hold_null,
+            f.may_hold_nan,
+        ], grid[j]
 
 
 #    counts as given                            read as
@@ -259,7 +318,9 @@ def test_forms_of_counts(given, expected):
     schema = pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"null_count": given}}, schema, row_count=[5, 5, 5])
     # IS NULL can hold unless there are none, and holds always if that is all.
-    assert ss.PruningPredicate("x IS NULL", schema).prune(stats).tolist() == [e != 0 for e in expected]
+    assert ss.PruningPredicate("x IS NULL", schema).prune(stats).tolist() == [
+        e != 0 for e in expected
+    ]
 
 
 # Values from Python lists: one that is not of the type is unknown, its neighbours stand.

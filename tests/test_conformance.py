@@ -44,16 +44,30 @@ def schema_of(types):
     """A dotted name is a leaf of a nullable struct; ` not null` makes a column required."""
     flat, nested = [], {}
     for name, text in types.items():
-        field = pa.field(name.split(".")[-1], arrow_type(text.removesuffix(" not null")), not text.endswith(" not null"))
-        nested.setdefault(name.split(".")[0], []).append(field) if "." in name else flat.append(field)
-    return pa.schema([*flat, *(pa.field(name, pa.struct(fields)) for name, fields in nested.items())])
+        field = pa.field(
+            name.split(".")[-1],
+            arrow_type(text.removesuffix(" not null")),
+            not text.endswith(" not null"),
+        )
+        nested.setdefault(name.split(".")[0], []).append(field) if "." in name else flat.append(
+            field
+        )
+    return pa.schema(
+        [*flat, *(pa.field(name, pa.struct(fields)) for name, fields in nested.items())]
+    )
 
 
 def value(v, text):
     if v is None:
         return None
     kind = text.removesuffix(" not null").split("(")[0]
-    convert = {"decimal": decimal.Decimal, "float": float, "double": float, "date": dt.date.fromisoformat, "timestamp": dt.datetime.fromisoformat}
+    convert = {
+        "decimal": decimal.Decimal,
+        "float": float,
+        "double": float,
+        "date": dt.date.fromisoformat,
+        "timestamp": dt.datetime.fromisoformat,
+    }
     return convert[kind](v) if kind in convert else v
 
 
@@ -65,7 +79,17 @@ class Provider:
 
     def _get(self, column, key, arrow):
         given = self.case["stats"].get(column, {}).get(key)
-        return None if given is None else pa.array([value(v, self.case["schema"][column]) if key in ("min", "max") else v for v in given], arrow)
+        return (
+            None
+            if given is None
+            else pa.array(
+                [
+                    value(v, self.case["schema"][column]) if key in ("min", "max") else v
+                    for v in given
+                ],
+                arrow,
+            )
+        )
 
     def min_values(self, column):
         return self._get(column, "min", self.schema.field(column).type)
@@ -81,15 +105,28 @@ class Provider:
 
     def contained(self, column, values):
         answers = self.case["stats"].get(column, {}).get("contained", [])
-        return next((pa.array(a["result"], pa.bool_()) for a in answers if {str(v) for v in a["values"]} == {str(v) for v in values}), None)
+        return next(
+            (
+                pa.array(a["result"], pa.bool_())
+                for a in answers
+                if {str(v) for v in a["values"]} == {str(v) for v in values}
+            ),
+            None,
+        )
 
 
 @pytest.mark.parametrize("case", DATAFUSION["prune"], ids=lambda c: c["id"])
 def test_datafusion_prune(case, backend):
     schema = schema_of(case["schema"])
-    kept = ss.PruningPredicate(case["predicate_sql"], schema).prune(Provider(case, schema), backend).tolist()
+    kept = (
+        ss.PruningPredicate(case["predicate_sql"], schema)
+        .prune(Provider(case, schema), backend)
+        .tolist()
+    )
     loose = case.get("conservative_containers", [])
-    assert [k for i, k in enumerate(kept) if i not in loose] == [k for i, k in enumerate(case["keep"]) if i not in loose]
+    assert [k for i, k in enumerate(kept) if i not in loose] == [
+        k for i, k in enumerate(case["keep"]) if i not in loose
+    ]
 
 
 # DataFusion gives up where a branch repeats a column; here the repetition is simplified away first.
@@ -111,7 +148,9 @@ def iceberg_verdict(case):
     keys = {"null_count": "null_count", "nan_count": "nan_count", "value_count": "row_count"}
     columns = {}
     for name, given in case["stats"].items():
-        columns[name] = {k: [value(given[k], case["schema"][name])] for k in ("min", "max") if k in given}
+        columns[name] = {
+            k: [value(given[k], case["schema"][name])] for k in ("min", "max") if k in given
+        }
         columns[name] |= {to: [given[k]] for k, to in keys.items() if k in given}
     stats = ss.Statistics.from_dict(columns, schema, row_count=[case.get("row_count")])
     return int(ss.PruningPredicate(case["predicate_sql"], schema).evaluate(stats)[0])
@@ -128,7 +167,9 @@ def test_iceberg_inclusive(case):
     if case["spark_exact"]:
         assert kept
     elif case["id"] == "inc-0151":
-        assert kept  # a required field of a struct that may itself be NULL, and no null count says otherwise
+        assert (
+            kept
+        )  # a required field of a struct that may itself be NULL, and no null count says otherwise
     elif not case["expect"]:
         assert not kept
 
@@ -151,7 +192,9 @@ def test_iceberg_transform_terms(case):
     Iceberg keeps an all-NULL column for `<>`, NOT IN and patterns, which are never TRUE of NULL.
     """
     kept = iceberg_verdict(case) != ss.Verdict.NEVER
-    all_null = any(s.get("null_count") == s.get("value_count") != None for s in case["stats"].values())  # noqa: E711
+    all_null = any(
+        s.get("null_count") == s.get("value_count") is not None for s in case["stats"].values()
+    )
     if all_null and "IS NULL" not in case["predicate_sql"]:
         assert not kept
     else:

@@ -42,7 +42,9 @@ def shapes(launch, forms=FORMS):
 def compile_ahead(device, cases):
     """Kernels of (launch, forms), many at a time where the device can."""
     if hasattr(device, "compile"):
-        device.compile(source_of(shape) for launch, forms in cases for shape in shapes(launch, forms))
+        device.compile(
+            source_of(shape) for launch, forms in cases for shape in shapes(launch, forms)
+        )
 
 
 def agree(device, launch, r, forms=FORMS):
@@ -55,9 +57,21 @@ def agree(device, launch, r, forms=FORMS):
     if "chosen" in forms:
         words = word_count(launch.n)
         todo = np.array(sorted(r.sample(range(words), r.randint(1, words))), np.uint32)
-        same(gpu.run(launch, resident, todo), [p if isinstance(p, bool) else p[todo] for p in expected])
+        same(
+            gpu.run(launch, resident, todo),
+            [p if isinstance(p, bool) else p[todo] for p in expected],
+        )
     if "many" in forms:
-        together(resident, [launch, *(dataclasses.replace(launch, params=exchanged(launch.params, r)) for _ in range(2))])
+        together(
+            resident,
+            [
+                launch,
+                *(
+                    dataclasses.replace(launch, params=exchanged(launch.params, r))
+                    for _ in range(2)
+                ),
+            ],
+        )
     return got
 
 
@@ -94,7 +108,23 @@ def test_sizes(n, device):
 ENDS = {
     "i": lambda low, high: [low, low + 1, -1, 0, 1, 2**53, 2**53 + 1, high - 1, high],
     "u": lambda low, high: [0, 1, 2**31, 2**53, 2**53 + 1, 2**63, high - 1, high],
-    "f": lambda low, high: [-math.inf, low, -1.0, -tiny(low), -0.0, 0.0, tiny(low), 2 * tiny(low), 1e-40, 1.0, 1 + 2**-20, 2.0**53, high, math.inf, math.nan],
+    "f": lambda low, high: [
+        -math.inf,
+        low,
+        -1.0,
+        -tiny(low),
+        -0.0,
+        0.0,
+        tiny(low),
+        2 * tiny(low),
+        1e-40,
+        1.0,
+        1 + 2**-20,
+        2.0**53,
+        high,
+        math.inf,
+        math.nan,
+    ],
 }
 
 
@@ -106,7 +136,9 @@ def tiny(low):
 def values_of(lane):
     dtype = np.dtype(lane)
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-    made = ENDS[dtype.kind](*(float(e) if dtype.kind == "f" else int(e) for e in (info.min, info.max)))
+    made = ENDS[dtype.kind](
+        *(float(e) if dtype.kind == "f" else int(e) for e in (info.min, info.max))
+    )
     return np.array([v for v in made if dtype.kind == "f" or info.min <= v <= info.max], dtype)
 
 
@@ -116,8 +148,15 @@ def pack(op, *args):
 
 @pytest.mark.parametrize("lane", TYPES)
 def test_comparisons(lane, device):
-    values, array, literal = values_of(lane), Node(Op.ARRAY, value=(0, lane)), Node(Op.PARAM, value=(0, lane))
-    cases = [[Launch(len(values), (pack(op, array, literal),), [values], [], [v]) for v in values] for op in (Op.LT, Op.LE, Op.GT, Op.GE)]
+    values, array, literal = (
+        values_of(lane),
+        Node(Op.ARRAY, value=(0, lane)),
+        Node(Op.PARAM, value=(0, lane)),
+    )
+    cases = [
+        [Launch(len(values), (pack(op, array, literal),), [values], [], [v]) for v in values]
+        for op in (Op.LT, Op.LE, Op.GT, Op.GE)
+    ]
     compile_ahead(device, [(launches[0], FORMS) for launches in cases])
     for launches in cases:
         together(Resident(device), launches)
@@ -130,7 +169,12 @@ def test_more_literals_than_arguments_have_room_for(ranges, room, device, monkey
     monkeypatch.setattr(gpu, "PARAMETERS", room)
     x, schema = np.arange(200) * ranges // 2, pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"min": x, "max": x + 3, "null_count": x * 0}}, schema)
-    launch = stats.launch(ss.PruningPredicate(" OR ".join(f"x BETWEEN {k * 13} AND {k * 13 + 1 + k % 4}" for k in range(ranges)), schema).program)
+    launch = stats.launch(
+        ss.PruningPredicate(
+            " OR ".join(f"x BETWEEN {k * 13} AND {k * 13 + 1 + k % 4}" for k in range(ranges)),
+            schema,
+        ).program
+    )
     expected, todo = run(launch, "numpy").planes, np.array([1, 3], np.uint32)
     assert not gpu.literals_fit(launch)
     same(gpu.run(launch, Resident(device)), expected)
@@ -138,8 +182,13 @@ def test_more_literals_than_arguments_have_room_for(ranges, room, device, monkey
 
 
 def test_more_columns_than_arguments_have_room_for(device):
-    tests = [Node(Op.LT, (Node(Op.ARRAY, value=(k, "int8")), Node(Op.PARAM, value=(0, "int8")))) for k in range(600)]
-    launch = Launch(9, (pack(Op.AND, *tests),), [np.arange(9, dtype=np.int8) for _ in tests], [], [np.int8(5)])
+    tests = [
+        Node(Op.LT, (Node(Op.ARRAY, value=(k, "int8")), Node(Op.PARAM, value=(0, "int8"))))
+        for k in range(600)
+    ]
+    launch = Launch(
+        9, (pack(Op.AND, *tests),), [np.arange(9, dtype=np.int8) for _ in tests], [], [np.int8(5)]
+    )
     with pytest.raises(ss.DeviceError, match="600 arrays of bounds; a kernel takes 4096 bytes"):
         gpu.run(launch, Resident(device))
 
@@ -156,11 +205,23 @@ def test_sets(name, device):
         members = axis_values(r, dtype, count)
         bounds = containers(r, dtype, members, 150)
         low, high = (array_of([b[side] for b in bounds], arrow) for side in (0, 1))
-        stats = ss.Statistics.from_dict({"x": {"min": low, "max": high, "null_count": np.zeros(150, np.int64)}}, schema)
-        facts = [oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None) for a, b in bounds if count <= 150]  # NumPy speaks for longer ones
+        stats = ss.Statistics.from_dict(
+            {"x": {"min": low, "max": high, "null_count": np.zeros(150, np.int64)}}, schema
+        )
+        facts = [
+            oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None)
+            for a, b in bounds
+            if count <= 150
+        ]  # NumPy speaks for longer ones
         values = [v.decode() for v in members] if dtype.coded else members
-        asked = [ss.PruningPredicate(c, schema) for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))]
-        cases += [(stats.launch(p.program), [oracle.verdict(p.node, {("x",): f}) for f in facts]) for p in asked]
+        asked = [
+            ss.PruningPredicate(c, schema)
+            for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))
+        ]
+        cases += [
+            (stats.launch(p.program), [oracle.verdict(p.node, {("x",): f}) for f in facts])
+            for p in asked
+        ]
     compile_ahead(device, [(launch, FORMS) for launch, _ in cases])
     for launch, expected in cases:
         got = planes.verdicts(agree(device, launch, r), 150).tolist()
@@ -187,10 +248,22 @@ def random_predicates(seed, wanted, device):
             if launch.shape not in seen and None in launch.answers:
                 seen.add(launch.shape)
                 forms = FORMS if LONG else ("all", r.choice(FORMS[1:]))
-                cases.append((launch, forms, p, [oracle.verdict(p.node, f, rows) for f, rows in zip(facts, z.rows, strict=True)]))
+                cases.append(
+                    (
+                        launch,
+                        forms,
+                        p,
+                        [
+                            oracle.verdict(p.node, f, rows)
+                            for f, rows in zip(facts, z.rows, strict=True)
+                        ],
+                    )
+                )
     compile_ahead(device, [case[:2] for case in cases])
     for launch, forms, p, expected in cases:
-        assert planes.verdicts(agree(device, launch, r, forms), launch.n).tolist() == expected, p.expr
+        assert planes.verdicts(agree(device, launch, r, forms), launch.n).tolist() == expected, (
+            p.expr
+        )
     return len(seen)
 
 
@@ -205,13 +278,24 @@ def test_places_beyond_32_bits(form, device):
     """Of all containers but a few, bounds are 0; the blocks of these few are run, and those of words chosen."""
     if not hasattr(device, "only"):
         pytest.skip("only some blocks of a grid can be run by g++ alone")
-    x, roots = device.memory.vast(VAST, "int8"), (pack(Op.GT, Node(Op.ARRAY, value=(0, "int8")), Node(Op.PARAM, value=(0, "int8"))),)
+    x, roots = (
+        device.memory.vast(VAST, "int8"),
+        (pack(Op.GT, Node(Op.ARRAY, value=(0, "int8")), Node(Op.PARAM, value=(0, "int8"))),),
+    )
     x.bytes[list(PLACES)] = 1
     shape, words, rows = DeviceShape(roots, form), 2 * word_count(VAST), 2 if form == "many" else 1
     todo = np.unique(np.array(PLACES) // 64).astype(np.uint32)
-    which = {"all": [], "chosen": [device.upload(todo), np.int64(len(todo))], "many": [np.int64(rows)]}[form]
+    which = {
+        "all": [],
+        "chosen": [device.upload(todo), np.int64(len(todo))],
+        "many": [np.int64(rows)],
+    }[form]
     literals = [device.upload(np.array([0, 1], np.int8))] if form == "many" else [np.int8(0)]
-    out = device.empty(2 * len(todo), "uint32") if form == "chosen" else device.memory.vast(rows * words, "uint32")
+    out = (
+        device.empty(2 * len(todo), "uint32")
+        if form == "chosen"
+        else device.memory.vast(rows * words, "uint32")
+    )
     each = tile(shape) * WARPS
     function = device.function(source_of(shape))
     for block in {0} if form == "chosen" else {place // 32 // each for place in PLACES}:

@@ -13,8 +13,25 @@ from skipstone.kernels.cuda_text import DeviceShape, source_of
 from tests.cuda_emulated import MISSING, Emulated
 from tests.cuda_memory import Wrong
 
-SHAPE = DeviceShape((Node(Op.PACK, (Node(Op.LT, (Node(Op.ARRAY, value=(0, "int16")), Node(Op.PARAM, value=(0, "int16")))),)),))
-GIVEN = {"n": np.int64(4096), "o0": ("empty", 128, "uint32"), "a0": ("put", np.arange(4096, dtype=np.int16)), "p0": np.int16(7), "blocks": 2}
+SHAPE = DeviceShape(
+    (
+        Node(
+            Op.PACK,
+            (
+                Node(
+                    Op.LT, (Node(Op.ARRAY, value=(0, "int16")), Node(Op.PARAM, value=(0, "int16")))
+                ),
+            ),
+        ),
+    )
+)
+GIVEN = {
+    "n": np.int64(4096),
+    "o0": ("empty", 128, "uint32"),
+    "a0": ("put", np.arange(4096, dtype=np.int16)),
+    "p0": np.int16(7),
+    "blocks": 2,
+}
 
 #     fault                            instead                                                found by
 LAUNCHES = [
@@ -47,7 +64,11 @@ def test_a_wrong_launch_is_found(fault, instead, expected, device):
                 made[name] = made[other].view(lane)
             case _:
                 made[name] = one
-    with contextlib.nullcontext() if expected is None else pytest.raises(Wrong, match=re.escape(expected)):
+    with (
+        contextlib.nullcontext()
+        if expected is None
+        else pytest.raises(Wrong, match=re.escape(expected))
+    ):
         device.start(device.function(source_of(SHAPE)), blocks, list(made.values()))
         found = device.download(made["o0"]).view(np.uint64)
         assert planes.unpack(found, 4096).tolist() == (np.arange(4096) < 7).tolist()
@@ -62,7 +83,9 @@ def test_memory_of_the_device_is_its_own(tmp_path):
     with pytest.raises(Wrong, match=r"80 bytes at 0x.* are not of the device"):
         device.adopt(np.arange(10).ctypes.data, 10, "int64", None)
     assert device.download(device.adopt(there.at + 8, 3, "int64", there)).tolist() == [1, 2, 3]
-    assert device.download(device.adopt(there.at + 1, 1, "int64", there)).tolist() == [1 << 56]  # not aligned, so a copy
+    assert device.download(device.adopt(there.at + 1, 1, "int64", there)).tolist() == [
+        1 << 56
+    ]  # not aligned, so a copy
     with pytest.raises(ss.DeviceError, match="out of memory: 40 bytes are asked for, 20 are left"):
         device.empty(10, "float32")
     device.memory.lose()

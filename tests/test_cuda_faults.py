@@ -76,9 +76,21 @@ FAULTS = [
     ("no run after the last",                    r"k < runs\(lines, frame\) && ",          "",                               "out of bounds: reads"),
 ]  # fmt: skip
 NARROW = pa.schema([("x", pa.int64()), ("y", pa.int16()), ("z", pa.string())])
-WIDE = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("u", pa.uint64()), ("f", pa.float32()), ("d", pa.float64())])
+WIDE = pa.schema(
+    [
+        ("x", pa.int64()),
+        ("y", pa.int64()),
+        ("u", pa.uint64()),
+        ("f", pa.float32()),
+        ("d", pa.float64()),
+    ]
+)
 BIG = 2**53
-SKEWED = [*(k * 2**40 for k in range(-300, 300, 3)), *range(BIG, BIG + 200, 2), 2**62]  # some buckets are too full
+SKEWED = [
+    *(k * 2**40 for k in range(-300, 300, 3)),
+    *range(BIG, BIG + 200, 2),
+    2**62,
+]  # some buckets are too full
 
 
 @functools.cache
@@ -86,19 +98,37 @@ def launches():
     """Of narrow integers, planes and few runs one of few masks and one of many; one of wide lanes, whole words of them; two of long IN lists."""
     i = np.arange(4103)
     x, y, nulls = i * 37 % 101, (i * 13 % 11 - 5).astype(np.int16), i % 3
-    columns = {"x": {"min": x, "max": x + 7, "null_count": nulls % 2}, "y": {"min": y, "max": y + 2 * (i % 3)}, "z": {"null_count": i % 4 // 2}}
+    columns = {
+        "x": {"min": x, "max": x + 7, "null_count": nulls % 2},
+        "y": {"min": y, "max": y + 2 * (i % 3)},
+        "z": {"null_count": i % 4 // 2},
+    }
     made = [ss.Statistics.from_dict(columns, NARROW, row_count=np.where(i % 5, 2, nulls))] * 2
     i = np.arange(320)
-    x = np.choose(i % 5, [(i - 150) * 2**40, BIG + i, -(2**50) - i, -(2**62) - i, 2**62 + 2**60 + i])
-    bounds = {"x": (x, x + i % 3), "y": (BIG + i % 5,) * 2, "u": (2**63 - 5 + i.astype(np.uint64),) * 2, "f": (i / 7,) * 2, "d": (1 + i * 1e-12,) * 2}
+    x = np.choose(
+        i % 5, [(i - 150) * 2**40, BIG + i, -(2**50) - i, -(2**62) - i, 2**62 + 2**60 + i]
+    )
+    bounds = {
+        "x": (x, x + i % 3),
+        "y": (BIG + i % 5,) * 2,
+        "u": (2**63 - 5 + i.astype(np.uint64),) * 2,
+        "f": (i / 7,) * 2,
+        "d": (1 + i * 1e-12,) * 2,
+    }
     for n in (320, 311, 311):
-        columns = {c: {"min": low[:n], "max": high[:n], "null_count": i[:n] * 0} for c, (low, high) in bounds.items()}
+        columns = {
+            c: {"min": low[:n], "max": high[:n], "null_count": i[:n] * 0}
+            for c, (low, high) in bounds.items()
+        }
         made.append(ss.Statistics.from_dict(columns, WIDE))
     narrow = "x >= 40 AND x < 90 AND y IN (-3, 0, 3) AND z IS NOT NULL OR y > 4 AND x IS NOT NULL OR z IS NULL AND x < 20"
     wide = f"y < {BIG + 1} AND u < {2**63} OR f >= 20 AND d > {1 + 150e-12!r}"
     masks = " OR ".join(f"x BETWEEN {k} AND {k + k % 4} AND z IS NULL" for k in range(0, 100, 9))
     asked = [narrow, masks, wide, ss.col("x").isin(SKEWED), ~ss.col("x").isin(SKEWED)]
-    return [stats.launch(ss.PruningPredicate(p, stats.schema).program) for stats, p in zip(made, asked, strict=True)]
+    return [
+        stats.launch(ss.PruningPredicate(p, stats.schema).program)
+        for stats, p in zip(made, asked, strict=True)
+    ]
 
 
 class Faulty:
@@ -113,7 +143,9 @@ class Faulty:
     def function(self, text):
         edited, count = re.subn(self.pattern, self.instead, text)
         self.planted += count
-        return self.device.function("struct alignas(16) Two { long long x, y; };\n" * (count > 0) + edited)
+        return self.device.function(
+            "struct alignas(16) Two { long long x, y; };\n" * (count > 0) + edited
+        )
 
 
 def finds(device, launch):

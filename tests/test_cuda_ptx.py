@@ -58,11 +58,18 @@ def denormals():
     low = r.normal(size=N).astype(np.float32)
     tiny = r.random(N) < 0.01
     low[tiny] = (r.integers(-50, 50, N) * 1e-41)[tiny]
-    high = np.where(tiny, low + (r.integers(0, 3, N) * 1e-41).astype(np.float32), low + 1).astype(np.float32)
+    high = np.where(tiny, low + (r.integers(0, 3, N) * 1e-41).astype(np.float32), low + 1).astype(
+        np.float32
+    )
     schema = pa.schema([("x", pa.float32())])
     none = np.zeros(N, np.int64)
-    stats = ss.Statistics.from_dict({"x": {"min": low, "max": high, "null_count": none, "nan_count": none}}, schema)
-    return [stats.launch(ss.PruningPredicate(text, schema)._prune) for text in ("x > 0", "x < -1e-41F", "x <> 0")]
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": low, "max": high, "null_count": none, "nan_count": none}}, schema
+    )
+    return [
+        stats.launch(ss.PruningPredicate(text, schema)._prune)
+        for text in ("x > 0", "x < -1e-41F", "x <> 0")
+    ]
 
 
 def lost(device, launch):
@@ -133,13 +140,19 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected):
 
 @needs_nvrtc
 def test_nothing_is_found_where_nothing_is_planted(interpreted):
-    assert {test_cuda_faults.finds(interpreted, launch) for launch in test_cuda_faults.launches()} == {"nothing"}
+    assert {
+        test_cuda_faults.finds(interpreted, launch) for launch in test_cuda_faults.launches()
+    } == {"nothing"}
 
 
-OF_THE_TEXT = test_cuda_faults.FAULTS if LONG else test_cuda_faults.FAULTS[::13]  # g++ finds them all in every run
+OF_THE_TEXT = (
+    test_cuda_faults.FAULTS if LONG else test_cuda_faults.FAULTS[::13]
+)  # g++ finds them all in every run
 
 
-@pytest.mark.parametrize("fault, pattern, instead, expected", OF_THE_TEXT, ids=[f[0] for f in OF_THE_TEXT])
+@pytest.mark.parametrize(
+    "fault, pattern, instead, expected", OF_THE_TEXT, ids=[f[0] for f in OF_THE_TEXT]
+)
 def test_a_fault_in_the_text_is_found(fault, pattern, instead, expected, interpreted):
     faulty = test_cuda_faults.Faulty(interpreted, pattern, instead)
     found = {test_cuda_faults.finds(faulty, launch) for launch in test_cuda_faults.launches()}
@@ -206,12 +219,22 @@ MEANINGS = [
 def test_instructions(instruction, operands, result):
     types, kind, make = ptx_values.pure(tuple(instruction.split(".")))
     with np.errstate(all="ignore"):
-        made = make(*(np.array([v]).astype(ptx_values.DTYPES[t]) for v, t in zip(operands, types, strict=True)))
+        made = make(
+            *(
+                np.array([v]).astype(ptx_values.DTYPES[t])
+                for v, t in zip(operands, types, strict=True)
+            )
+        )
     assert made.astype(ptx_values.DTYPES[kind])[0] == result
 
 
 NOT_KNOWN = (
-    *("fma.rn.f32 %f1, %f2, %f3, %f4;", "add.approx.f32 %f1, %f2, %f3;", "cvt.rni.s64.f64 %rd1, %fd1;", "setp.like.s32 %p1, %r1, %r2;"),
+    *(
+        "fma.rn.f32 %f1, %f2, %f3, %f4;",
+        "add.approx.f32 %f1, %f2, %f3;",
+        "cvt.rni.s64.f64 %rd1, %fd1;",
+        "setp.like.s32 %p1, %r1, %r2;",
+    ),
     *(
         "bar.sync 0;",
         "call kernel;",
@@ -273,6 +296,10 @@ def test_lanes_part_and_meet_again(interpreted):
 def test_what_does_not_end(interpreted, monkeypatch):
     monkeypatch.setattr(ptx, "STEPS", 100)
     endless = interpreted.function(PARTING.replace("i -= 1 + (i & 1)", "i += x[at] - 1"))
-    arguments = [np.int64(1), interpreted.empty(1, "uint32"), interpreted.upload(np.ones(1, np.int32))]
+    arguments = [
+        np.int64(1),
+        interpreted.empty(1, "uint32"),
+        interpreted.upload(np.ones(1, np.int32)),
+    ]
     with pytest.raises(Wrong, match="does not end"):
         interpreted.start(endless, 1, arguments)

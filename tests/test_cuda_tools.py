@@ -27,15 +27,32 @@ def test_positions_and_bytes(n, share, where):
     words = where.upload(np.packbits(padded, bitorder="little").view(np.uint32))
     counts = gpu.count(where, words)
     # Not as lists: where `CI` is set pytest shows how thousands of numbers differ, for minutes, and faults are planted here.
-    assert np.array_equal(counts, [part.sum() for part in np.split(padded, range(cuda_tools.TILE * 32, len(padded), cuda_tools.TILE * 32))])
+    assert np.array_equal(
+        counts,
+        [
+            part.sum()
+            for part in np.split(
+                padded, range(cuda_tools.TILE * 32, len(padded), cuda_tools.TILE * 32)
+            )
+        ],
+    )
     starts, out = np.cumsum(counts) - counts, where.empty(int(counts.sum()), "int64")
     if counts.sum():
-        where.start(where.function(cuda_tools.positions_text()), len(counts), [np.int64(len(padded) // 32), out, words, where.upload(starts)])
+        where.start(
+            where.function(cuda_tools.positions_text()),
+            len(counts),
+            [np.int64(len(padded) // 32), out, words, where.upload(starts)],
+        )
         assert np.array_equal(where.download(out), np.flatnonzero(bits))
-    miss = where.upload(np.packbits(~padded ^ (np.arange(len(padded)) % 3 == 0), bitorder="little").view(np.uint32))
+    miss = where.upload(
+        np.packbits(~padded ^ (np.arange(len(padded)) % 3 == 0), bitorder="little").view(np.uint32)
+    )
     spread = where.empty(len(padded) // 4, "uint32")
     gpu._spread(where, [words, miss], spread)
-    assert np.array_equal(where.download(spread.view(np.uint8)), np.where(padded, 1 + (padded ^ (np.arange(len(padded)) % 3 == 0)), 0))
+    assert np.array_equal(
+        where.download(spread.view(np.uint8)),
+        np.where(padded, 1 + (padded ^ (np.arange(len(padded)) % 3 == 0)), 0),
+    )
 
 
 def known_lanes(lanes, dtype, end):
@@ -48,29 +65,59 @@ def test_bounds_are_mended_as_on_the_host(arrow, where):
     """Null, NaN, inverted: what each tells is what packing says of it, whatever it came as."""
     dtype, r = from_arrow(arrow), random.Random(str(arrow))
     stats = hostile(r, (Field(("x",), arrow),), 140).stats
-    least = None if dtype.kind is not Kind.TIMESTAMP else dtype.lowest  # to NumPy that is no time, and tested apart
-    low, high = (array_of([None if (v := getattr(s[("x",)], side)) == least else v for s in stats], arrow) for side in ("low", "high"))
+    least = (
+        None if dtype.kind is not Kind.TIMESTAMP else dtype.lowest
+    )  # to NumPy that is no time, and tested apart
+    low, high = (
+        array_of([None if (v := getattr(s[("x",)], side)) == least else v for s in stats], arrow)
+        for side in ("low", "high")
+    )
     c = pack_column(Raw(low, high), dtype, len(stats))
-    expected = [known_lanes(lanes, dtype, c.end(side)) for lanes, side in ((c.low, False), (c.high, True))]
+    expected = [
+        known_lanes(lanes, dtype, c.end(side)) for lanes, side in ((c.low, False), (c.high, True))
+    ]
     ways = [lambda a: interface(where, a, True), lambda a: interface(where, a, False)]
-    ways += [] if pa.types.is_boolean(arrow) else [lambda a: ArrowDevice(a, where), lambda a: ArrowDevice(pa.concat_arrays([a[:3], a])[3:], where)]
+    ways += (
+        []
+        if pa.types.is_boolean(arrow)
+        else [
+            lambda a: ArrowDevice(a, where),
+            lambda a: ArrowDevice(pa.concat_arrays([a[:3], a])[3:], where),
+        ]
+    )
     if dtype.kind is Kind.DATE:
         ways = ways[2:]  # NumPy's days have 8 bytes
     if hasattr(where, "compile"):
         kind = {Kind.BOOL: "bool", Kind.TIMESTAMP: "datetime64"}.get(dtype.kind, dtype.lane)
-        checks = {cuda_tools.check_text(k, (side, other)) for k in (kind, dtype.lane) for side in ("bits", "bytes") for other in (side, None)}
+        checks = {
+            cuda_tools.check_text(k, (side, other))
+            for k in (kind, dtype.lane)
+            for side in ("bits", "bytes")
+            for other in (side, None)
+        }
         where.compile([*checks, cuda_tools.mend_text(dtype.lane)])
     for way in ways:
         f = [foreign_of(way(a), "x", where) for a in (low, high)]
         assert all(one.suits(dtype) for one in f)
-        there = [None if lanes is None else where.download(lanes) for lanes in lanes_there(where, dtype, *f)]
-        assert [known_lanes(lanes, dtype, end) for lanes, end in zip(there, (dtype.lowest, dtype.highest), strict=True)] == expected
+        there = [
+            None if lanes is None else where.download(lanes)
+            for lanes in lanes_there(where, dtype, *f)
+        ]
+        assert [
+            known_lanes(lanes, dtype, end)
+            for lanes, end in zip(there, (dtype.lowest, dtype.highest), strict=True)
+        ] == expected
         for one, given in zip(f, (low, high), strict=True):
             back = one.to_arrow(where)
-            assert back.type == given.type and back.is_valid().to_pylist() == given.is_valid().to_pylist()
+            assert (
+                back.type == given.type
+                and back.is_valid().to_pylist() == given.is_valid().to_pylist()
+            )
         alone, _ = lanes_there(where, dtype, f[0], None)
         packed = pack_column(Raw(low), dtype, len(stats))
-        assert known_lanes(where.download(alone), dtype, dtype.lowest) == known_lanes(packed.low, dtype, packed.end(False))
+        assert known_lanes(where.download(alone), dtype, dtype.lowest) == known_lanes(
+            packed.low, dtype, packed.end(False)
+        )
 
 
 #    fault                                          in the text                         instead

@@ -22,8 +22,18 @@ REWRITES = [
     ("x < 5", guarded("x", "x_min < 5")),
     ("x > 5", guarded("x", "5 < x_max")),
     ("x <> 5", guarded("x", "(x_min < 5 OR 5 < x_max)")),
-    ("x = 5 AND y = 10", guarded("x", "x_min <= 5 AND 5 <= x_max") + " AND " + guarded("y", "y_min <= 10 AND 10 <= y_max")),
-    ("x = 5 OR y = 10", guarded("x", "x_min <= 5 AND 5 <= x_max") + " OR " + guarded("y", "y_min <= 10 AND 10 <= y_max")),
+    (
+        "x = 5 AND y = 10",
+        guarded("x", "x_min <= 5 AND 5 <= x_max")
+        + " AND "
+        + guarded("y", "y_min <= 10 AND 10 <= y_max"),
+    ),
+    (
+        "x = 5 OR y = 10",
+        guarded("x", "x_min <= 5 AND 5 <= x_max")
+        + " OR "
+        + guarded("y", "y_min <= 10 AND 10 <= y_max"),
+    ),
     ("x IS NULL", "x_null_count > 0"),
     ("x IS NOT NULL", guarded("x", "true")),
     ("TRUE", "true"),
@@ -37,30 +47,58 @@ def test_rewrites(predicate, expected):
 
 
 def stats(**columns):
-    return ss.Statistics.from_dict({name: {k: [v] for k, v in s.items()} for name, s in columns.items()}, SCHEMA)
+    return ss.Statistics.from_dict(
+        {name: {k: [v] for k, v in s.items()} for name, s in columns.items()}, SCHEMA
+    )
 
 
 #     x's statistics                                                        y's                       keep   why
 COUNTS = [
-    ({"min": 1, "max": 100, "null_count": None, "row_count": None}, {"min": 4, "max": 7}, False),  # no y is 10
+    (
+        {"min": 1, "max": 100, "null_count": None, "row_count": None},
+        {"min": 4, "max": 7},
+        False,
+    ),  # no y is 10
     ({"min": 1, "max": 100}, {"min": 4, "max": 15}, True),
-    ({"min": None, "max": None, "null_count": 100, "row_count": 100}, {"min": 4, "max": 7}, False),  # example 2
-    ({"min": None, "max": None, "null_count": 100, "row_count": 100}, {"min": 4, "max": 15}, False),  # all x are NULL
-    ({"min": None, "max": None}, {"min": 4, "max": 15}, True),  # nothing is known of x: another thing than all NULL
+    (
+        {"min": None, "max": None, "null_count": 100, "row_count": 100},
+        {"min": 4, "max": 7},
+        False,
+    ),  # example 2
+    (
+        {"min": None, "max": None, "null_count": 100, "row_count": 100},
+        {"min": 4, "max": 15},
+        False,
+    ),  # all x are NULL
+    (
+        {"min": None, "max": None},
+        {"min": 4, "max": 15},
+        True,
+    ),  # nothing is known of x: another thing than all NULL
     ({"min": 1, "max": 100, "null_count": 99, "row_count": 100}, {"min": 4, "max": 15}, True),
-    ({"min": 1, "max": 100, "null_count": 100, "row_count": 100}, {"min": 4, "max": 15}, False),  # counts override bounds
+    (
+        {"min": 1, "max": 100, "null_count": 100, "row_count": 100},
+        {"min": 4, "max": 15},
+        False,
+    ),  # counts override bounds
     ({"min": 1, "max": 100, "null_count": 100, "row_count": None}, {"min": 4, "max": 15}, True),
 ]
 
 
 @pytest.mark.parametrize("x, y, keep", COUNTS)
 def test_two_columns_with_and_without_counts(x, y, keep, backend):
-    assert ss.PruningPredicate("x = 5 AND y = 10", SCHEMA).prune(stats(x=x, y=y), backend).tolist() == [keep]
+    assert ss.PruningPredicate("x = 5 AND y = 10", SCHEMA).prune(
+        stats(x=x, y=y), backend
+    ).tolist() == [keep]
 
 
 def test_containers_a_b_c(backend):
     three = ss.Statistics.from_dict({"x": {"min": [0, 2, 5], "max": [4, 10, 8]}}, SCHEMA)
-    assert ss.PruningPredicate("x = 5", SCHEMA).prune(three, backend).tolist() == [False, True, True]
+    assert ss.PruningPredicate("x = 5", SCHEMA).prune(three, backend).tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 #     predicate            x's statistics                                          verdict
@@ -76,7 +114,9 @@ SLIPS = [
 
 @pytest.mark.parametrize("predicate, x, verdict", SLIPS)
 def test_slips(predicate, x, verdict, backend):
-    assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats(x=x), backend).tolist() == [verdict]
+    assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats(x=x), backend).tolist() == [
+        verdict
+    ]
 
 
 def test_cast():
@@ -102,7 +142,9 @@ LOGIC = [
 
 @pytest.mark.parametrize("predicate, verdict", LOGIC)
 def test_null_tables(predicate, verdict):
-    assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats(x={"min": 1})).tolist() == [verdict]
+    assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats(x={"min": 1})).tolist() == [
+        verdict
+    ]
 
 
 class Provider:

@@ -19,7 +19,16 @@ import skipstone as ss
 from skipstone.bindings.plan import Cut
 from skipstone.bindings.sources.delta import cache, vectors
 from skipstone.bindings.sources.delta import log as log_module
-from tests.delta_log import Log, Written, arrow_schema, arrow_table, delta_schema, rows_of, simple, xs
+from tests.delta_log import (
+    Log,
+    Written,
+    arrow_schema,
+    arrow_table,
+    delta_schema,
+    rows_of,
+    simple,
+    xs,
+)
 
 SIMPLE = delta_schema("x BIGINT, s STRING")
 
@@ -39,8 +48,13 @@ def written(folder, r, commits=8):
                 "x": pa.array([None if v % 11 == 0 else int(v) for v in x], pa.int64()),
                 "f": pa.array([math.nan if v % 13 == 0 else float(v) / 4 for v in x]),
                 "d": pa.array([decimal.Decimal(int(v)) / 100 for v in x], pa.decimal128(20, 2)),
-                "t": pa.array([1_700_000_000_000_000 + int(v) * 137 for v in x], pa.timestamp("us", "UTC")),
-                "st": pa.array([None if v % 9 == 0 else {"a": int(v), "b": str(v)} for v in x], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+                "t": pa.array(
+                    [1_700_000_000_000_000 + int(v) * 137 for v in x], pa.timestamp("us", "UTC")
+                ),
+                "st": pa.array(
+                    [None if v % 9 == 0 else {"a": int(v), "b": str(v)} for v in x],
+                    pa.struct([("a", pa.int32()), ("b", pa.string())]),
+                ),
                 "l": pa.array([[int(v)] * (int(v) % 3) for v in x], pa.list_(pa.int64())),
             }
         )
@@ -79,9 +93,15 @@ def test_a_plan_reads_what_filtering_everything_gives(tmp_path, seed):
     key = [("t", "ascending"), ("x", "ascending"), ("day", "ascending"), ("p", "ascending")]
     names = ["t", "x", "day", "p", "d"]
     other = theirs.to_pyarrow_table().select(names)
-    assert everything.select(names).sort_by(key).equals(other.cast(everything.select(names).schema).sort_by(key))
+    assert (
+        everything.select(names)
+        .sort_by(key)
+        .equals(other.cast(everything.select(names).schema).sort_by(key))
+    )
     assert table.version == theirs.version()
-    assert sorted(table.all_files) == sorted(f"{os.path.relpath(deltalake_path(u), tmp_path / 't')}" for u in theirs.file_uris())
+    assert sorted(table.all_files) == sorted(
+        f"{os.path.relpath(deltalake_path(u), tmp_path / 't')}" for u in theirs.file_uris()
+    )
     for where in WHERE:
         plan = table.plan(where)
         assert rows_of(plan.to_arrow()) == rows_of(plan.unpruned().to_arrow()), where
@@ -103,7 +123,11 @@ def test_statistics_are_those_of_the_package(tmp_path, seed):
     found = table.with_stats.to_pylist()
     assert len(found) == len(theirs_by_path)
     for row in found:
-        other = theirs_by_path[row["path"]] if row["path"] in theirs_by_path else theirs_by_path[unquote(row["path"])]
+        other = (
+            theirs_by_path[row["path"]]
+            if row["path"] in theirs_by_path
+            else theirs_by_path[unquote(row["path"])]
+        )
         assert row["num_records"] == other["num_records"]
         assert row["size"] == other["size_bytes"]
         for name in ("x", "d", "st.a", "st.b"):
@@ -140,7 +164,9 @@ def test_every_form_of_the_log_gives_the_same_files(tmp_path):
     os.remove(parts / "_delta_log" / f"{5:020}.checkpoint.parquet")
     for i in range(2):
         pq.write_table(
-            whole.slice(i * whole.num_rows // 2, whole.num_rows // 2 + 1 if i else whole.num_rows // 2),
+            whole.slice(
+                i * whole.num_rows // 2, whole.num_rows // 2 + 1 if i else whole.num_rows // 2
+            ),
             parts / "_delta_log" / f"{5:020}.checkpoint.{i + 1:010}.{2:010}.parquet",
         )
     assert xs(ss.scan_delta(parts)) == expected
@@ -154,7 +180,11 @@ def test_every_form_of_the_log_gives_the_same_files(tmp_path):
     lines = []
     for v in range(1, 5):
         text = (compacted / "_delta_log" / f"{v:020}.json").read_text().splitlines()
-        lines += [line for line in text if "commitInfo" not in line and not (first in line and "add" in json.loads(line))]
+        lines += [
+            line
+            for line in text
+            if "commitInfo" not in line and not (first in line and "add" in json.loads(line))
+        ]
         os.remove(compacted / "_delta_log" / f"{v:020}.json")
     (compacted / "_delta_log" / f"{1:020}.{4:020}.compacted.json").write_text("\n".join(lines))
     assert xs(ss.scan_delta(compacted)) == expected
@@ -168,16 +198,38 @@ def test_every_form_of_the_log_gives_the_same_files(tmp_path):
     settings = [json.loads(line) for line in (log.log / f"{0:020}.json").read_text().splitlines()]
     sidecar = {"sidecar": {"path": "one.parquet", "sizeInBytes": 1, "modificationTime": 1}}
     name = f"{5:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11"
-    (two / "_delta_log" / f"{name}.json").write_text("".join(json.dumps(a) + "\n" for a in (*settings, sidecar)))
+    (two / "_delta_log" / f"{name}.json").write_text(
+        "".join(json.dumps(a) + "\n" for a in (*settings, sidecar))
+    )
     assert xs(ss.scan_delta(two)) == expected
     os.remove(two / "_delta_log" / f"{name}.json")
     setting = pa.struct(
-        [("id", pa.string()), ("schemaString", pa.string()), ("partitionColumns", pa.list_(pa.string())), ("configuration", pa.map_(pa.string(), pa.string()))]
+        [
+            ("id", pa.string()),
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", pa.map_(pa.string(), pa.string())),
+        ]
     )
     needs = pa.struct([("minReaderVersion", pa.int32()), ("readerFeatures", pa.list_(pa.string()))])
-    kinds = pa.schema([("protocol", needs), ("metaData", setting), ("sidecar", pa.struct([("path", pa.string())]))])
+    kinds = pa.schema(
+        [
+            ("protocol", needs),
+            ("metaData", setting),
+            ("sidecar", pa.struct([("path", pa.string())])),
+        ]
+    )
     pq.write_table(
-        pa.Table.from_pylist([*({k: v | {"configuration": []} if k == "metaData" else v for k, v in a.items()} for a in settings), sidecar], kinds),
+        pa.Table.from_pylist(
+            [
+                *(
+                    {k: v | {"configuration": []} if k == "metaData" else v for k, v in a.items()}
+                    for a in settings
+                ),
+                sidecar,
+            ],
+            kinds,
+        ),
         two / "_delta_log" / f"{name}.parquet",
     )
     assert xs(ss.scan_delta(two)) == expected
@@ -194,7 +246,11 @@ def test_versions_and_times(tmp_path):
     assert ss.scan_delta(log.folder, at).version == 1
     assert ss.scan_delta(log.folder, at.isoformat()).version == 1
     assert ss.scan_delta(log.folder, dt.datetime(2100, 1, 1, tzinfo=dt.UTC)).version == 3
-    for bad, message in ((9, "there is no version 9; the newest is 3"), (-1, "no version -1"), ("2020-01-01", "names no time zone")):
+    for bad, message in (
+        (9, "there is no version 9; the newest is 3"),
+        (-1, "no version -1"),
+        ("2020-01-01", "names no time zone"),
+    ):
         with pytest.raises(ss.SourceError, match=message):
             ss.scan_delta(log.folder, bad)
     with pytest.raises(ss.SourceError, match="no version is as old"):
@@ -211,7 +267,16 @@ def gone(log):
 
 
 def unknown_feature(log):
-    log.commit({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["teleportation"], "writerFeatures": ["teleportation"]}})
+    log.commit(
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["teleportation"],
+                "writerFeatures": ["teleportation"],
+            }
+        }
+    )
 
 
 def no_settings(log):
@@ -254,7 +319,11 @@ def test_deleted_rows_are_not_read(tmp_path, stored):
     add = json.loads((log.log / f"{1:020}.json").read_text().splitlines()[1])["add"]
     stats = json.loads(add["stats"]) | {"tightBounds": False}
     log.commit(
-        {"remove": {"path": add["path"], "dataChange": True}}, {"add": add | {"deletionVector": log.vector([0, 3, 9], stored), "stats": json.dumps(stats)}}
+        {"remove": {"path": add["path"], "dataChange": True}},
+        {
+            "add": add
+            | {"deletionVector": log.vector([0, 3, 9], stored), "stats": json.dumps(stats)}
+        },
     )
     table = ss.scan_delta(log.folder)
     assert xs(table) == [1, 2, 4, 5, 6, 7, 8, *range(10, 20)]
@@ -263,7 +332,12 @@ def test_deleted_rows_are_not_read(tmp_path, stored):
     assert table.plan().sizes.scan.rows == 20
     assert table.plan().sizes.scan.logical_rows == 17
     assert table.plan(limit=8).cut == Cut(8, 10, reached=True)
-    theirs = {tuple(v) for v in pa.table(deltalake.DeltaTable(log.folder).deletion_vectors()).column("selection_vector").to_pylist()}
+    theirs = {
+        tuple(v)
+        for v in pa.table(deltalake.DeltaTable(log.folder).deletion_vectors())
+        .column("selection_vector")
+        .to_pylist()
+    }
     assert theirs == {tuple(i not in (0, 3, 9) for i in range(10))}
 
 
@@ -273,7 +347,9 @@ def test_a_file_without_living_rows_is_never_read(tmp_path):
     assert ss.scan_delta(log.folder).plan("x = 1").files == ()
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:20] + bytes([b[20] ^ 1]) + b[21:]])
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-9], lambda b: b[:20] + bytes([b[20] ^ 1]) + b[21:]]
+)
 def test_a_damaged_vector_is_an_error(tmp_path, damage):
     log = Log(tmp_path / "t", SIMPLE, features=("deletionVectors",))
     log.add(Written([{"x": k, "s": "a"} for k in range(5)], dead=[1]))
@@ -296,7 +372,13 @@ def test_columns_by_other_names(tmp_path, mapping):
     log = Log(tmp_path / "t", described, ["p"], mapping=mapping)
     schema = arrow_schema(described)
     for i in range(3):
-        rows = arrow_table([{"x": i, "st": {"a": i, "b": {"c": f"v{i}"}}, "p": f"q{i}"}, {"x": i, "st": None, "p": f"q{i}"}], schema)
+        rows = arrow_table(
+            [
+                {"x": i, "st": {"a": i, "b": {"c": f"v{i}"}}, "p": f"q{i}"},
+                {"x": i, "st": None, "p": f"q{i}"},
+            ],
+            schema,
+        )
         log.add(Written(rows, {"p": f"q{i}"}))
     table = ss.scan_delta(log.folder)
     assert table.column_mapping_mode == mapping
@@ -304,15 +386,25 @@ def test_columns_by_other_names(tmp_path, mapping):
         plan = table.plan(where)
         assert len(plan.files) == 1, where
         assert set(plan.to_arrow().column("x").to_pylist()) == {1}
-    assert table.plan("x = 1").to_arrow().to_pylist() == [{"x": 1, "st": {"a": 1, "b": {"c": "v1"}}, "p": "q1"}, {"x": 1, "st": None, "p": "q1"}]
+    assert table.plan("x = 1").to_arrow().to_pylist() == [
+        {"x": 1, "st": {"a": 1, "b": {"c": "v1"}}, "p": "q1"},
+        {"x": 1, "st": None, "p": "q1"},
+    ]
     assert table.get_stats_column("max", "ST.B.C").to_pylist() == ["v0", "v1", "v2"]
     assert table.get_stats_column("max", "st") is None
 
 
 def test_files_that_lack_a_column_or_have_a_narrower_one(tmp_path):
-    log = Log(tmp_path / "t", delta_schema("x BIGINT, y DOUBLE, st STRUCT<a: BIGINT, b: STRING>, l ARRAY<BIGINT>"))
+    log = Log(
+        tmp_path / "t",
+        delta_schema("x BIGINT, y DOUBLE, st STRUCT<a: BIGINT, b: STRING>, l ARRAY<BIGINT>"),
+    )
     old = pa.table(
-        {"x": pa.array([1], pa.int32()), "st": pa.array([{"a": 5}], pa.struct([("a", pa.int32())])), "l": pa.array([[1, None]], pa.list_(pa.int32()))}
+        {
+            "x": pa.array([1], pa.int32()),
+            "st": pa.array([{"a": 5}], pa.struct([("a", pa.int32())])),
+            "l": pa.array([[1, None]], pa.list_(pa.int32())),
+        }
     )
     log.add(Written(old), Written([{"x": 2**40, "y": 1.5, "st": {"a": 6, "b": "z"}, "l": [2**40]}]))
     table = ss.scan_delta(log.folder)
@@ -333,11 +425,22 @@ def test_the_same_version_is_read_once_and_a_newer_one_from_there_on(tmp_path, m
     assert ss.scan_delta(log.folder) is first
     fetched = []
     fetch = log_module.fetch
-    monkeypatch.setattr(log_module, "fetch", lambda fs, folder, commits, meter: fetched.extend(c.name for c in commits) or fetch(fs, folder, commits, meter))
-    actions = [json.loads((log.log / f"{v:020}.json").read_text().splitlines()[1])["add"] for v in (1, 2)]
+    monkeypatch.setattr(
+        log_module,
+        "fetch",
+        lambda fs, folder, commits, meter: (
+            fetched.extend(c.name for c in commits) or fetch(fs, folder, commits, meter)
+        ),
+    )
+    actions = [
+        json.loads((log.log / f"{v:020}.json").read_text().splitlines()[1])["add"] for v in (1, 2)
+    ]
     log.commit({"remove": {"path": actions[0]["path"], "dataChange": True}})
     log.add(Written([{"x": 100, "s": "z"}], path="a%20b c.parquet"))
-    log.commit({"remove": {"path": actions[1]["path"], "dataChange": True}}, {"add": actions[1] | {"deletionVector": log.vector([0])}})
+    log.commit(
+        {"remove": {"path": actions[1]["path"], "dataChange": True}},
+        {"add": actions[1] | {"deletionVector": log.vector([0])}},
+    )
     newer = ss.scan_delta(log.folder)
     assert fetched == [f"{v:020}.json" for v in (4, 5, 6)]
     log.commit({"remove": {"path": "a%2520b%20c.parquet", "dataChange": True}})
@@ -371,7 +474,13 @@ def test_another_schema_is_read_anew(tmp_path):
     log = simple(tmp_path / "t", 2)
     assert ss.scan_delta(log.folder).schema.names == ["x", "s"]
     described = delta_schema("x BIGINT, s STRING, z INT")
-    metadata = {"id": "a", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(described), "partitionColumns": [], "configuration": {}}
+    metadata = {
+        "id": "a",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(described),
+        "partitionColumns": [],
+        "configuration": {},
+    }
     log.commit({"metaData": metadata})
     table = ss.scan_delta(log.folder)
     assert table.schema.names == ["x", "s", "z"]

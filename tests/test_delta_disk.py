@@ -37,8 +37,13 @@ def files(tmp_path):
 
 def unread(monkeypatch):
     """From now on no part of a log may be read."""
-    monkeypatch.setattr(disk.PackedFile, "table", lambda self, name: pytest.fail(f"{name} was read"))
-    monkeypatch.setattr("skipstone.bindings.sources.delta.table.snapshot", lambda *_: pytest.fail("the log was read"))
+    monkeypatch.setattr(
+        disk.PackedFile, "table", lambda self, name: pytest.fail(f"{name} was read")
+    )
+    monkeypatch.setattr(
+        "skipstone.bindings.sources.delta.table.snapshot",
+        lambda *_: pytest.fail("the log was read"),
+    )
 
 
 ALL = "x BIGINT, f DOUBLE, t TIMESTAMP, d DECIMAL(20,2), s STRING, p DATE, n STRUCT<`a.b`: INT>"
@@ -46,8 +51,21 @@ ALL = "x BIGINT, f DOUBLE, t TIMESTAMP, d DECIMAL(20,2), s STRING, p DATE, n STR
 
 def varied(folder):
     log = Log(folder, delta_schema(ALL), ["p"], features=("deletionVectors",))
-    rows = [{"x": i, "f": i / 7, "t": f"2024-01-0{i % 9 + 1}T00:00:00.123Z", "d": f"{i}.25", "s": f"s{i}", "n": {"a.b": i}} for i in range(60)]
-    written = [Written(rows[i : i + 6], {"p": f"2024-02-{i // 6 + 1:02}"}, dead=[0] if i == 6 else None) for i in range(0, 54, 6)]
+    rows = [
+        {
+            "x": i,
+            "f": i / 7,
+            "t": f"2024-01-0{i % 9 + 1}T00:00:00.123Z",
+            "d": f"{i}.25",
+            "s": f"s{i}",
+            "n": {"a.b": i},
+        }
+        for i in range(60)
+    ]
+    written = [
+        Written(rows[i : i + 6], {"p": f"2024-02-{i // 6 + 1:02}"}, dead=[0] if i == 6 else None)
+        for i in range(0, 54, 6)
+    ]
     log.add(*written, Written(rows[54:], {"p": None}, stats=None))
     return log
 
@@ -73,7 +91,12 @@ def test_an_opened_table_is_the_one_that_was_read(tmp_path, kept, monkeypatch):
     for table in (kept(folder), kept(folder)):
         assert {w: table.plan(w).verdicts.tolist() for w in WHERE} == answers
         assert table.with_stats.equals(expected.with_stats)
-        assert (table.schema, table.metadata, table.version, table.name) == (expected.schema, expected.metadata, expected.version, expected.name)
+        assert (table.schema, table.metadata, table.version, table.name) == (
+            expected.schema,
+            expected.metadata,
+            expected.version,
+            expected.name,
+        )
         assert table.plan("x > 30").to_arrow().equals(expected.plan("x > 30").to_arrow())
         assert table.plan("x < 12", limit=7).cut == expected.plan("x < 12", limit=7).cut
     assert len(files(tmp_path)) == 1
@@ -102,9 +125,14 @@ def test_newer_commits_are_read_from_there_on(tmp_path, kept, monkeypatch):
     log_.add(Written([{"x": 501, "s": "q"}]), Written([{"x": 502, "s": "q"}]))
     log_.add(Written([{"x": 503, "s": "q"}]))
     assert kept(log_.folder).num_files == 6
-    assert [p.name.split("-")[0] for p in files(tmp_path)] == [str(table.version), str(table.version + 2)]  # the oldest is gone
+    assert [p.name.split("-")[0] for p in files(tmp_path)] == [
+        str(table.version),
+        str(table.version + 2),
+    ]  # the oldest is gone
     monkeypatch.setattr(log, "read_checkpoint", read)
-    assert kept(log_.folder, version=table.version - 1).num_files == 4  # and an old version is not saved beside newer ones
+    assert (
+        kept(log_.folder, version=table.version - 1).num_files == 4
+    )  # and an old version is not saved beside newer ones
     assert len(files(tmp_path)) == 2
 
 
@@ -223,7 +251,11 @@ for _ in range(int(sys.argv[3])):
 
 
 def process(tmp_path, folder, times):
-    return subprocess.Popen([sys.executable, "-c", PROCESS, str(folder), str(tmp_path / "cache"), str(times)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(folder), str(tmp_path / "cache"), str(times)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_two_processes_refresh_one_cache(tmp_path, kept):
@@ -251,4 +283,8 @@ def test_a_process_that_is_killed_while_it_saves_leaves_no_wrong_plan(tmp_path, 
                 time.sleep(0.003 * (i + 1))
             one.send_signal(signal.SIGKILL)
         table = kept(log_.folder)
-        assert (table.num_files, len(table.plan("x >= 0").files), len(table.plan("x = 3").files)) == (6 + 3 * i, 6 + 3 * i, 1)
+        assert (
+            table.num_files,
+            len(table.plan("x >= 0").files),
+            len(table.plan("x = 3").files),
+        ) == (6 + 3 * i, 6 + 3 * i, 1)

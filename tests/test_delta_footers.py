@@ -44,7 +44,14 @@ def test_no_row_is_lost(tmp_path, seed):
     for base in r.integers(0, 50, 12).tolist():
         rows = [row(r, base) for _ in range(int(r.integers(1, 6)))]
         dead = [0] if r.random() < 0.2 else None
-        log.add(Written(rows, {"p": ["1", "2", None][r.integers(0, 3)]}, dead=dead, stats=None if r.random() < 0.6 else ...))
+        log.add(
+            Written(
+                rows,
+                {"p": ["1", "2", None][r.integers(0, 3)]},
+                dead=dead,
+                stats=None if r.random() < 0.6 else ...,
+            )
+        )
     table = ss.scan_delta(log.folder)
     fewer = 0
     for _ in range(12):
@@ -71,13 +78,18 @@ def test_footers_are_read_of_a_few_files_once(tmp_path):
 
 def test_a_file_that_lacks_a_column_or_cannot_be_read(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, y INT"))
-    log.add(Written([{"x": 1}], stats=None, path="old.parquet"), Written([{"x": 2, "y": 5}], stats=None, path="torn.parquet"))
+    log.add(
+        Written([{"x": 1}], stats=None, path="old.parquet"),
+        Written([{"x": 2, "y": 5}], stats=None, path="torn.parquet"),
+    )
     pq.write_table(pa.table({"x": pa.array([1], pa.int32())}), log.folder / "old.parquet")
     table = ss.scan_delta(log.folder)
     assert table.plan("y = 5").files == ("torn.parquet",)
     assert table.plan("y IS NULL").files == ("old.parquet",)
     (log.folder / "torn.parquet").write_bytes(b"PAR1")
-    assert ss.scan_delta(log.folder, version=1).plan("y = 7").files == ()  # its footer was read before
+    assert (
+        ss.scan_delta(log.folder, version=1).plan("y = 7").files == ()
+    )  # its footer was read before
     from skipstone.bindings.sources.delta import cache
 
     cache.forget()

@@ -13,17 +13,56 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.types import from_arrow
 from tests.delta_log import Log, Written, delta_schema
-from tests.generated_columns import DATE, FORMS, NEST, STAMP, TEXT, WALL, add, described, schema_of, written
+from tests.generated_columns import (
+    DATE,
+    FORMS,
+    NEST,
+    STAMP,
+    TEXT,
+    WALL,
+    add,
+    described,
+    schema_of,
+    written,
+)
 from tests.predicates import predicate
 from tests.strategies import Field, array_of, point
 
-ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Apia", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Kiritimati", "+18:00", "-18:00")
+ZONES = (
+    "UTC",
+    "America/Los_Angeles",
+    "Asia/Kolkata",
+    "Pacific/Apia",
+    "Australia/Lord_Howe",
+    "America/Sao_Paulo",
+    "Pacific/Kiritimati",
+    "+18:00",
+    "-18:00",
+)
 FIXED = ("UTC", "+18:00", "-18:00", "+05:30")
 FUNCTIONS = {
-    STAMP: ["year(x) = 2023", "CAST(x AS DATE) = DATE '2024-01-01'", "month(x) = 12", "hour(x) < 5", "unix_seconds(x) > 1704067200"],
+    STAMP: [
+        "year(x) = 2023",
+        "CAST(x AS DATE) = DATE '2024-01-01'",
+        "month(x) = 12",
+        "hour(x) < 5",
+        "unix_seconds(x) > 1704067200",
+    ],
     WALL: ["year(x) = 2023", "CAST(x AS DATE) = DATE '2024-01-01'", "hour(x) < 5"],
-    DATE: ["year(x) = 2023", "month(x) = 1", "date_add(x, 3) > DATE '2024-01-05'", "weekday(x) = 2"],
-    TEXT: ["upper(x) = 'AB'", "length(x) = 2", "concat(x, 'c') < 'abcc'", "substring(x, 2, 1) = 'b'", "x LIKE '%b'", "x > 'ab' OR left(x, 1) = 'a'"],
+    DATE: [
+        "year(x) = 2023",
+        "month(x) = 1",
+        "date_add(x, 3) > DATE '2024-01-05'",
+        "weekday(x) = 2",
+    ],
+    TEXT: [
+        "upper(x) = 'AB'",
+        "length(x) = 2",
+        "concat(x, 'c') < 'abcc'",
+        "substring(x, 2, 1) = 'b'",
+        "x LIKE '%b'",
+        "x > 'ab' OR left(x, 1) = 'a'",
+    ],
 }
 
 
@@ -31,10 +70,15 @@ def checked(table, where, rows, files, **settings):
     """No file with a row that matches is pruned; in one that is ALWAYS every row does."""
     schema = pa.schema([table.schema.field("x")])
     try:
-        truth = evaluate_rows(ss.PruningPredicate(where, schema, **settings).node, rows.to_batches()[0]).to_pylist()
+        truth = evaluate_rows(
+            ss.PruningPredicate(where, schema, **settings).node, rows.to_batches()[0]
+        ).to_pylist()
     except UnsupportedForm:
         return None
-    for plan in (table.plan(where, **settings), table.plan(where, stats_skipping=False, **settings)):
+    for plan in (
+        table.plan(where, **settings),
+        table.plan(where, stats_skipping=False, **settings),
+    ):
         for verdict, at in zip(plan.verdicts.tolist(), files, strict=True):
             found = [truth[i] is True for i in at]
             assert verdict != ss.Verdict.NEVER or not any(found), where
@@ -52,17 +96,41 @@ def test_no_row_is_lost(tmp_path_factory, r):
     center, values = r.choice((0, 0, 90, 400, -20_000)), []
     for _ in range(r.randint(1, 12)):
         v = point(r, dtype, r.randint(-6, 6), kind, wild=0)
-        values.append(None if r.random() < 0.1 else v + (center + r.choice((0, 1, 31, 366)) * r.randint(-2, 2)) * span if span else v)
+        values.append(
+            None
+            if r.random() < 0.1
+            else v + (center + r.choice((0, 1, 31, 366)) * r.randint(-2, 2)) * span
+            if span
+            else v
+        )
     rows = pa.table({"x": array_of(values, kind)})
     stats = r.choice((None, None, ...))
-    log, files = written(tmp_path_factory.mktemp("t") / "t", described(kind, columns), rows, list(columns), writer, r.random() < 0.5, stats)
+    log, files = written(
+        tmp_path_factory.mktemp("t") / "t",
+        described(kind, columns),
+        rows,
+        list(columns),
+        writer,
+        r.random() < 0.5,
+        stats,
+    )
     table = ss.scan_delta(log.folder)
     own = values[r.randrange(len(values))]
     for _ in range(4):
-        where = r.choice(FUNCTIONS[kind]) if kind in FUNCTIONS and r.random() < 0.2 else predicate(r, (Field(("x",), kind),), plain=True).sql
+        where = (
+            r.choice(FUNCTIONS[kind])
+            if kind in FUNCTIONS and r.random() < 0.2
+            else predicate(r, (Field(("x",), kind),), plain=True).sql
+        )
         checked(table, where, rows, files, timezone=reader)
     literal = array_of([own], kind)[0].as_py()
-    for where in (ss.col("x") == literal, ss.col("x") <= literal, ss.col("x") >= literal, ss.col("x") != literal, ~(ss.col("x") > literal)):
+    for where in (
+        ss.col("x") == literal,
+        ss.col("x") <= literal,
+        ss.col("x") >= literal,
+        ss.col("x") != literal,
+        ~(ss.col("x") > literal),
+    ):
         checked(table, where, rows, files, timezone=reader)
 
 
@@ -72,12 +140,21 @@ def test_no_row_is_lost(tmp_path_factory, r):
 def kept(tmp_path, ddl, expressions, partitions, where, stats=None, mapping=None, **settings):
     """Which partitions are kept, of files that nobody reads."""
     names = list(expressions)
-    log = Log(tmp_path / "t", schema_of(ddl, expressions), names, features=("timestampNtz",), mapping=mapping)
+    log = Log(
+        tmp_path / "t",
+        schema_of(ddl, expressions),
+        names,
+        features=("timestampNtz",),
+        mapping=mapping,
+    )
     log.commit(
         *(
             {
                 "add": ADD
-                | {"path": f"{i}", "partitionValues": {log.name(n): v for n, v in zip(names, p, strict=True)}}
+                | {
+                    "path": f"{i}",
+                    "partitionValues": {log.name(n): v for n, v in zip(names, p, strict=True)},
+                }
                 | ({"stats": json.dumps(stats)} if stats else {})
             }
             for i, p in enumerate(partitions)
@@ -112,10 +189,14 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ddl, expression, expected", EXPRESSIONS, ids=[f"{d}-{e[:40]}" for d, e, _ in EXPRESSIONS])
+@pytest.mark.parametrize(
+    "ddl, expression, expected", EXPRESSIONS, ids=[f"{d}-{e[:40]}" for d, e, _ in EXPRESSIONS]
+)
 def test_what_is_not_understood_tells_nothing(tmp_path, ddl, expression, expected):
     where, settings = (AT, {}) if expected is not None else (AT, {"case_sensitive": True})
-    assert kept(tmp_path, ddl, {"p": expression}, DAYS, where, **settings) == (DAYS if expected is None else expected)
+    assert kept(tmp_path, ddl, {"p": expression}, DAYS, where, **settings) == (
+        DAYS if expected is None else expected
+    )
 
 
 STRINGS = [("fo",), ("foo",), ("fon",), (None,)]
@@ -139,29 +220,54 @@ WHERE = [
 @pytest.mark.parametrize("ddl, expression, where, expected", WHERE)
 def test_parts_of_texts(tmp_path, ddl, expression, where, expected):
     assert kept(tmp_path, ddl, {"p": expression}, STRINGS, where) == expected
-    assert kept(tmp_path / "mapped", ddl, {"p": expression}, STRINGS, where, mapping="name") == expected
+    assert (
+        kept(tmp_path / "mapped", ddl, {"p": expression}, STRINGS, where, mapping="name")
+        == expected
+    )
 
 
 def test_nests_of_dates(tmp_path):
     """Year, month and day are one date, NULL only together; a month that is none, or one alone, tells nothing of it."""
     ddl, nests = "x DATE, y INT, m INT, d INT", {n: NEST[n].format("x") for n in "ymd"}
-    partitions = [("2023", "12", "31"), ("2024", "1", "1"), ("2024", "2", "30"), ("2024", "13", "1"), ("nonsense", "1", "1"), (None, None, None)]
+    partitions = [
+        ("2023", "12", "31"),
+        ("2024", "1", "1"),
+        ("2024", "2", "30"),
+        ("2024", "13", "1"),
+        ("nonsense", "1", "1"),
+        (None, None, None),
+    ]
     odd = partitions[2:5]
     assert kept(tmp_path, ddl, nests, partitions, "x = DATE '2024-01-01'") == [partitions[1], *odd]
-    assert kept(tmp_path / "1", ddl, nests, partitions, "x BETWEEN DATE '2024-03-01' AND DATE '2024-03-01'") == [*odd]
+    assert kept(
+        tmp_path / "1", ddl, nests, partitions, "x BETWEEN DATE '2024-03-01' AND DATE '2024-03-01'"
+    ) == [*odd]
     assert kept(tmp_path / "2", ddl, nests, partitions, "x IS NULL") == [(None, None, None)]
-    assert kept(tmp_path / "3", ddl, {"m": "MONTH(x)"}, [("1",), ("2",)], "x = DATE '2024-01-01'") == [("1",), ("2",)]
+    assert kept(
+        tmp_path / "3", ddl, {"m": "MONTH(x)"}, [("1",), ("2",)], "x = DATE '2024-01-01'"
+    ) == [("1",), ("2",)]
 
 
 def test_statistics_and_partition_values_bound_together(tmp_path):
     """And people see the statistics of the log alone."""
     described = schema_of("x DATE, i INT, p INT", {"p": "YEAR(x)"})
     log = Log(tmp_path / "t", described, ["p"])
-    for year, low, high in (("2023", "2023-05-01", "2023-06-30"), ("2024", "1999-01-01", "2024-03-01")):
-        rows = pa.table({"x": pa.array([dt.date.fromisoformat(v) for v in (low, high)]), "i": pa.array([1, 2], pa.int32())})
+    for year, low, high in (
+        ("2023", "2023-05-01", "2023-06-30"),
+        ("2024", "1999-01-01", "2024-03-01"),
+    ):
+        rows = pa.table(
+            {
+                "x": pa.array([dt.date.fromisoformat(v) for v in (low, high)]),
+                "i": pa.array([1, 2], pa.int32()),
+            }
+        )
         log.commit(add(f"{year}.parquet", {"p": year}, rows, ...))
     table = ss.scan_delta(log.folder)
-    assert table.get_stats_column("min", "x").to_pylist() == [dt.date(2023, 5, 1), dt.date(1999, 1, 1)]
+    assert table.get_stats_column("min", "x").to_pylist() == [
+        dt.date(2023, 5, 1),
+        dt.date(1999, 1, 1),
+    ]
     for where, data, partition in (
         ("x = DATE '2024-01-01'", 1, 1),
         ("x < DATE '2023-01-01'", 0, 0),
@@ -169,7 +275,10 @@ def test_statistics_and_partition_values_bound_together(tmp_path):
         ("i > 5 OR x > DATE '2024-01-01'", 1, 1),
     ):
         plan = table.plan(where)
-        assert (len(plan.files), len(table.plan(where, stats_skipping=False).files)) == (data, 2 if "OR" in where else partition), where
+        assert (len(plan.files), len(table.plan(where, stats_skipping=False).files)) == (
+            data,
+            2 if "OR" in where else partition,
+        ), where
     assert table.plan("YEAR(x) = 2023").sizes.partition.files == 1
 
 
@@ -179,9 +288,20 @@ def test_rows_are_read_as_if_nothing_were_pruned(tmp_path):
     start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     for day in range(6):
         times = [start + dt.timedelta(days=day, hours=h) for h in range(24)]
-        log.add(Written([{"x": int(t.timestamp() * 10**6)} for t in times], {"p": str(times[0].date())}, stats=None))
+        log.add(
+            Written(
+                [{"x": int(t.timestamp() * 10**6)} for t in times],
+                {"p": str(times[0].date())},
+                stats=None,
+            )
+        )
     table = ss.scan_delta(log.folder)
-    for where in ("x < TIMESTAMP '2024-01-02 10:30:00Z'", "x BETWEEN '2024-01-03' AND '2024-01-03 05:00:00'", "x IS NULL", "NOT (x > '2024-01-01')"):
+    for where in (
+        "x < TIMESTAMP '2024-01-02 10:30:00Z'",
+        "x BETWEEN '2024-01-03' AND '2024-01-03 05:00:00'",
+        "x IS NULL",
+        "NOT (x > '2024-01-01')",
+    ):
         plan = table.plan(where)
         assert len(plan.files) < 6
         assert plan.to_arrow().equals(plan.unpruned().to_arrow())

@@ -30,7 +30,9 @@ def found(log, where, column="x", **settings):
     return ss.scan_delta(log.folder).plan(where, **settings).to_arrow().column(column).to_pylist()
 
 
-@pytest.mark.parametrize(("precision", "scale"), [(20, 2), (28, 10), (38, 18), (38, 0), (18, 0), (15, 3)])
+@pytest.mark.parametrize(
+    ("precision", "scale"), [(20, 2), (28, 10), (38, 18), (38, 0), (18, 0), (15, 3)]
+)
 def test_decimals_that_were_a_float_on_their_way(tmp_path, precision, scale):
     """delta-rs writes the bounds of decimals through float64 (delta-rs#4757)."""
     digits = "12345678901234567890123456789012345678"[:precision]
@@ -38,11 +40,15 @@ def test_decimals_that_were_a_float_on_their_way(tmp_path, precision, scale):
     values = [decimal.Decimal(sign + text.rstrip(".")) for sign in ("", "-")]
     rows = pa.table({"d": pa.array(values, pa.decimal128(precision, scale))})
     for v in values:
-        deltalake.write_deltalake(str(tmp_path / "t"), rows.filter(pa.array([w == v for w in values])), mode="append")
+        deltalake.write_deltalake(
+            str(tmp_path / "t"), rows.filter(pa.array([w == v for w in values])), mode="append"
+        )
     for _ in range(2):
         for v in values:
             assert ss.scan_delta(tmp_path / "t").plan(ss.col("d") == v).to_arrow().num_rows == 1
-            assert ss.scan_delta(tmp_path / "t").plan(ss.col("d") >= v).count() == sum(w >= v for w in values)
+            assert ss.scan_delta(tmp_path / "t").plan(ss.col("d") >= v).count() == sum(
+                w >= v for w in values
+            )
         deltalake.DeltaTable(str(tmp_path / "t")).create_checkpoint()
 
 
@@ -50,20 +56,39 @@ def test_statistics_that_a_delete_of_spark_copied(tmp_path):
     """Of another writer's file: its NaN is not in the bounds, whoever added the deletion vector."""
     log = table_of(tmp_path, "x DOUBLE", features=("deletionVectors",))
     log.engine = "delta-rs:1"
-    stats = {"numRecords": 3, "minValues": {"x": 1.0}, "maxValues": {"x": 2.0}, "nullCount": {"x": 0}}
+    stats = {
+        "numRecords": 3,
+        "minValues": {"x": 1.0},
+        "maxValues": {"x": 2.0},
+        "nullCount": {"x": 0},
+    }
     log.add(Written([{"x": 1.0}, {"x": 2.0}, {"x": math.nan}], stats=stats))
     add = json.loads((log.log / f"{1:020}.json").read_text().splitlines()[1])["add"]
-    deleted = add | {"deletionVector": log.vector([0]), "stats": json.dumps(stats | {"tightBounds": False})}
-    log.commit({"commitInfo": {"operation": "DELETE", "engineInfo": SPARK}}, {"remove": {"path": add["path"], "dataChange": True}}, {"add": deleted})
+    deleted = add | {
+        "deletionVector": log.vector([0]),
+        "stats": json.dumps(stats | {"tightBounds": False}),
+    }
+    log.commit(
+        {"commitInfo": {"operation": "DELETE", "engineInfo": SPARK}},
+        {"remove": {"path": add["path"], "dataChange": True}},
+        {"add": deleted},
+    )
     assert len(found(log, "x > 5")) == 1
 
 
 def test_a_compaction_tells_no_writer(tmp_path):
     log = table_of(tmp_path, "x DOUBLE")
-    stats = {"numRecords": 2, "minValues": {"x": 1.0}, "maxValues": {"x": 2.0}, "nullCount": {"x": 0}}
+    stats = {
+        "numRecords": 2,
+        "minValues": {"x": 1.0},
+        "maxValues": {"x": 2.0},
+        "nullCount": {"x": 0},
+    }
     written = log.written(Written([{"x": 1.0}, {"x": math.nan}], stats=stats))
     infos = [{"commitInfo": {"operation": "WRITE", "engineInfo": e}} for e in ("delta-rs:1", SPARK)]
-    (log.log / f"{1:020}.{2:020}.compacted.json").write_text("".join(json.dumps(a) + "\n" for a in (infos[1], written)))
+    (log.log / f"{1:020}.{2:020}.compacted.json").write_text(
+        "".join(json.dumps(a) + "\n" for a in (infos[1], written))
+    )
     assert len(found(log, "x > 5")) == 1
     os.remove(log.log / f"{1:020}.{2:020}.compacted.json")
     log.commit(*infos, written)
@@ -72,7 +97,9 @@ def test_a_compaction_tells_no_writer(tmp_path):
 
 
 def bounds(v):
-    return json.dumps({"numRecords": 1, "minValues": {"x": v}, "maxValues": {"x": v}, "nullCount": {"x": 0}})
+    return json.dumps(
+        {"numRecords": 1, "minValues": {"x": v}, "maxValues": {"x": v}, "nullCount": {"x": 0}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,17 +126,48 @@ def test_statistics_stay_with_their_file(tmp_path, texts):
 @pytest.mark.parametrize("zone", ["1971-01-01T12:00:00.000-00:44", "1936-06-01T11:40:28.000Z"])
 def test_offsets_with_seconds_after_1900(tmp_path, zone):
     log = table_of(tmp_path, "x TIMESTAMP")
-    true = {"1971-01-01T12:00:00.000-00:44": "1971-01-01 12:44:30", "1936-06-01T11:40:28.000Z": "1936-06-01 11:40:58"}[zone]
-    rows = pa.table({"x": pa.array([true]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))})
-    log.add(Written(rows, stats={"numRecords": 1, "minValues": {"x": zone}, "maxValues": {"x": zone}, "nullCount": {"x": 0}}))
+    true = {
+        "1971-01-01T12:00:00.000-00:44": "1971-01-01 12:44:30",
+        "1936-06-01T11:40:28.000Z": "1936-06-01 11:40:58",
+    }[zone]
+    rows = pa.table(
+        {"x": pa.array([true]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))}
+    )
+    log.add(
+        Written(
+            rows,
+            stats={
+                "numRecords": 1,
+                "minValues": {"x": zone},
+                "maxValues": {"x": zone},
+                "nullCount": {"x": 0},
+            },
+        )
+    )
     assert len(found(log, f"x = TIMESTAMP '{true}Z'")) == 1
 
 
 def test_a_time_without_its_zone_is_no_bound(tmp_path):
     log = table_of(tmp_path, "x TIMESTAMP")
-    rows = pa.table({"x": pa.array(["2024-01-01 05:00:00"]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))})
+    rows = pa.table(
+        {
+            "x": pa.array(["2024-01-01 05:00:00"])
+            .cast(pa.timestamp("us"))
+            .cast(pa.timestamp("us", "UTC"))
+        }
+    )
     text = "2024-01-01T00:00:00.000"
-    log.add(Written(rows, stats={"numRecords": 1, "minValues": {"x": text}, "maxValues": {"x": text}, "nullCount": {"x": 0}}))
+    log.add(
+        Written(
+            rows,
+            stats={
+                "numRecords": 1,
+                "minValues": {"x": text},
+                "maxValues": {"x": text},
+                "nullCount": {"x": 0},
+            },
+        )
+    )
     assert len(found(log, "x = TIMESTAMP '2024-01-01 05:00:00Z'")) == 1
 
 
@@ -145,8 +203,24 @@ def test_fields_whose_names_were_exchanged(tmp_path):
         f["metadata"]["delta.columnMapping.physicalName"] = name
     for f, name in zip(described["fields"][1]["type"]["fields"], ("b", "a"), strict=True):
         f["metadata"]["delta.columnMapping.physicalName"] = name
-    log = Log(tmp_path / "t", described, configuration={"delta.columnMapping.mode": "name"}, features=("columnMapping",))
-    log.add(Written(pa.table({"x": [1], "st": pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int32()), ("b", pa.int32())]))})))
+    log = Log(
+        tmp_path / "t",
+        described,
+        configuration={"delta.columnMapping.mode": "name"},
+        features=("columnMapping",),
+    )
+    log.add(
+        Written(
+            pa.table(
+                {
+                    "x": [1],
+                    "st": pa.array(
+                        [{"a": 1, "b": 2}], pa.struct([("a", pa.int32()), ("b", pa.int32())])
+                    ),
+                }
+            )
+        )
+    )
     assert found(log, None, "st") == [{"a": 2, "b": 1}]
     assert found(log, "st.a = 2") == [1]
 
@@ -159,12 +233,26 @@ def test_ids_decide_where_files_have_them(tmp_path):
     rows = pq.read_table(file)
     renamed = [pa.field("q", rows.schema[0].type, metadata=rows.schema[0].metadata)]
     inner = rows.schema[1].type.field(0)
-    renamed.append(pa.field("r", pa.struct([pa.field("z", inner.type, metadata=inner.metadata)]), metadata=rows.schema[1].metadata))
-    renamed.append(pa.field(rows.schema[2].name, rows.schema[2].type, metadata={"PARQUET:field_id": "777"}))
+    renamed.append(
+        pa.field(
+            "r",
+            pa.struct([pa.field("z", inner.type, metadata=inner.metadata)]),
+            metadata=rows.schema[1].metadata,
+        )
+    )
+    renamed.append(
+        pa.field(rows.schema[2].name, rows.schema[2].type, metadata={"PARQUET:field_id": "777"})
+    )
     struct = rows.column(1).combine_chunks()
-    arrays = [rows.column(0).combine_chunks(), pa.StructArray.from_arrays([struct.field(0)], fields=list(renamed[1].type)), rows.column(2).combine_chunks()]
+    arrays = [
+        rows.column(0).combine_chunks(),
+        pa.StructArray.from_arrays([struct.field(0)], fields=list(renamed[1].type)),
+        rows.column(2).combine_chunks(),
+    ]
     pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(renamed)), file)
-    assert ss.scan_delta(log.folder).plan("st.a = 5").to_arrow().to_pylist() == [{"x": 1, "st": {"a": 5}, "y": None}]
+    assert ss.scan_delta(log.folder).plan("st.a = 5").to_arrow().to_pylist() == [
+        {"x": 1, "st": {"a": 5}, "y": None}
+    ]
 
 
 def test_names_in_another_case(tmp_path):
@@ -204,7 +292,13 @@ def test_paths_that_mean_the_same_and_ones_that_do_not(tmp_path):
     log.add(Written([{"x": 1}], path="a b.parquet"))
     full = f"file:{log.folder}/a%20b.parquet"
     log.commit({"remove": {"path": "a%20b.parquet", "dataChange": True}})
-    add = {"path": full, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    add = {
+        "path": full,
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
     log.commit({"add": add})
     assert found(log, None) == [1]
     log.commit({"remove": {"path": full.replace("file:", "file://"), "dataChange": True}})
@@ -217,11 +311,22 @@ def test_settings_stand_anywhere_in_their_line(tmp_path):
     log = table_of(tmp_path)
     log.add(Written([{"x": 1}]))
     metadata = json.loads((log.log / f"{0:020}.json").read_text().splitlines()[1])["metaData"]
-    log.commit({"commitInfo": None, "metaData": metadata | {"schemaString": json.dumps(delta_schema("x BIGINT, y INT"))}})
+    log.commit(
+        {
+            "commitInfo": None,
+            "metaData": metadata | {"schemaString": json.dumps(delta_schema("x BIGINT, y INT"))},
+        }
+    )
     assert ss.scan_delta(log.folder).schema.names == ["x", "y"]
 
 
-ADD = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+ADD = {
+    "path": "a.parquet",
+    "partitionValues": {},
+    "size": 1,
+    "modificationTime": 1,
+    "dataChange": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +339,10 @@ ADD = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime"
         ('{"add":{}}\n', "without a path"),
         ('{"add":{"path":null,"size":1}}\n', "without a path"),
         ('{"remove":{}}\n', "without a path"),
-        (json.dumps({"add": ADD | {"deletionVector": {"pathOrInlineDv": "x"}}}), "deletion vector without"),
+        (
+            json.dumps({"add": ADD | {"deletionVector": {"pathOrInlineDv": "x"}}}),
+            "deletion vector without",
+        ),
         ('{"metaData":5}\n', "cannot be read"),
         ('{"metaData":{"schemaString":"{}"}}\n', "cannot be read"),
         ('{"metaData":{"schemaString":' + json.dumps("[" * 100_000) + "}}\n", "cannot be read"),
@@ -242,7 +350,12 @@ ADD = {"path": "a.parquet", "partitionValues": {}, "size": 1, "modificationTime"
         ('{"protocol":{"minReaderVersion":[]}}\n', "cannot be read"),
         ('{"protocol":{"minReaderVersion":3,"readerFeatures":5}}\n', "cannot be read"),
         ('{"metaData":{"configuration":[1],"schemaString":"{}"}}\n', "cannot be read"),
-        ('{"metaData":{"schemaString":' + json.dumps(json.dumps(delta_schema("x INT, x INT"))) + "}}\n", "two columns of one name"),
+        (
+            '{"metaData":{"schemaString":'
+            + json.dumps(json.dumps(delta_schema("x INT, x INT")))
+            + "}}\n",
+            "two columns of one name",
+        ),
         ("{" + '"a":{' * 100_000 + "\n", "JSON"),
     ],
 )
@@ -257,9 +370,13 @@ def test_commits_that_cannot_be_one(tmp_path, text, message):
 def test_bytes_that_are_no_text(tmp_path):
     log = table_of(tmp_path)
     line = json.dumps({"add": ADD | {"stats": "STATS"}}).encode() + b"\n"
-    (log.log / f"{1:020}.json").write_bytes(line.replace(b"STATS", b'{\\"numRecords\\": 1, \\"q\\": \\"\xff\\"}'))
+    (log.log / f"{1:020}.json").write_bytes(
+        line.replace(b"STATS", b'{\\"numRecords\\": 1, \\"q\\": \\"\xff\\"}')
+    )
     assert ss.scan_delta(log.folder).plan("x = 1").sizes.scan.files == 1
-    (log.log / f"{2:020}.json").write_bytes(line.replace(b"a.parquet", b"\xff.parquet").replace(b"STATS", b"{}"))
+    (log.log / f"{2:020}.json").write_bytes(
+        line.replace(b"a.parquet", b"\xff.parquet").replace(b"STATS", b"{}")
+    )
     with pytest.raises(ss.SourceError):
         ss.scan_delta(log.folder)
 
@@ -299,23 +416,74 @@ def test_vectors_that_cannot_be_one(tmp_path, vector):
         found(log, None)
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.bool_(), pa.timestamp("us"), pa.null(), pa.float64(), pa.large_string(), pa.list_(pa.string())])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.int64(),
+        pa.bool_(),
+        pa.timestamp("us"),
+        pa.null(),
+        pa.float64(),
+        pa.large_string(),
+        pa.list_(pa.string()),
+    ],
+)
 def test_parsed_statistics_of_another_type(tmp_path, kind):
     """And paths and partition values as large strings, which other writers' checkpoints may have."""
     log = table_of(tmp_path, "x STRING, p STRING", partition_by=["p"])
     file = log.written(Written(pa.table({"x": ["q"]}), {"p": "a"}))["add"]
     bound = pa.struct([("x", kind)])
-    stats = pa.struct([("numRecords", pa.int64()), ("minValues", bound), ("maxValues", bound), ("nullCount", pa.struct([("x", pa.int64())]))])
-    value = {pa.int64(): 5, pa.bool_(): True, pa.timestamp("us"): 5, pa.float64(): 0.5, pa.large_string(): "q"}.get(kind)
+    stats = pa.struct(
+        [
+            ("numRecords", pa.int64()),
+            ("minValues", bound),
+            ("maxValues", bound),
+            ("nullCount", pa.struct([("x", pa.int64())])),
+        ]
+    )
+    value = {
+        pa.int64(): 5,
+        pa.bool_(): True,
+        pa.timestamp("us"): 5,
+        pa.float64(): 0.5,
+        pa.large_string(): "q",
+    }.get(kind)
     row = {
         "path": file["path"],
         "partitionValues": [("p", "a")],
-        "stats_parsed": {"numRecords": 1, "minValues": {"x": value}, "maxValues": {"x": value}, "nullCount": {"x": 0}},
+        "stats_parsed": {
+            "numRecords": 1,
+            "minValues": {"x": value},
+            "maxValues": {"x": value},
+            "nullCount": {"x": 0},
+        },
     }
-    add = pa.struct([("path", pa.large_string()), ("partitionValues", pa.map_(pa.large_string(), pa.large_string())), ("stats_parsed", stats)])
-    setting = pa.struct([("schemaString", pa.string()), ("partitionColumns", pa.list_(pa.string())), ("configuration", pa.map_(pa.string(), pa.string()))])
-    metadata = {"schemaString": json.dumps(delta_schema("x STRING, p STRING")), "partitionColumns": ["p"], "configuration": []}
-    schema = pa.schema([("protocol", pa.struct([("minReaderVersion", pa.int32())])), ("metaData", setting), ("add", add)])
+    add = pa.struct(
+        [
+            ("path", pa.large_string()),
+            ("partitionValues", pa.map_(pa.large_string(), pa.large_string())),
+            ("stats_parsed", stats),
+        ]
+    )
+    setting = pa.struct(
+        [
+            ("schemaString", pa.string()),
+            ("partitionColumns", pa.list_(pa.string())),
+            ("configuration", pa.map_(pa.string(), pa.string())),
+        ]
+    )
+    metadata = {
+        "schemaString": json.dumps(delta_schema("x STRING, p STRING")),
+        "partitionColumns": ["p"],
+        "configuration": [],
+    }
+    schema = pa.schema(
+        [
+            ("protocol", pa.struct([("minReaderVersion", pa.int32())])),
+            ("metaData", setting),
+            ("add", add),
+        ]
+    )
     rows = [{"protocol": {"minReaderVersion": 1}}, {"metaData": metadata}, {"add": row}]
     pq.write_table(pa.Table.from_pylist(rows, schema), log.log / f"{1:020}.checkpoint.parquet")
     log.version = 1
@@ -344,11 +512,20 @@ def test_binary_partition_values_are_their_bytes(tmp_path):
     log = table_of(tmp_path, "x BIGINT, p BINARY", partition_by=["p"])
     log.add(*(Written([{"x": i}], {"p": p}) for i, p in enumerate([" a", "a", "\u00e9", "\x01"])))
     table = ss.scan_delta(log.folder)
-    for where, files in {"p = X'2061'": {0, 2}, "p = X'61'": {1, 2}, "p = X'01'": {3, 2}, "p > X'ff'": {2}}.items():
-        assert {int(i) for i in table.plan(where).kept} == files, where  # the third may be any bytes
+    for where, files in {
+        "p = X'2061'": {0, 2},
+        "p = X'61'": {1, 2},
+        "p = X'01'": {3, 2},
+        "p > X'ff'": {2},
+    }.items():
+        assert {int(i) for i in table.plan(where).kept} == files, (
+            where
+        )  # the third may be any bytes
 
 
-@pytest.mark.parametrize(("text", "at"), [("2024-03-31 02:30:00", "01:30:00"), ("2024-10-27 02:30:00", "00:30:00")])
+@pytest.mark.parametrize(
+    ("text", "at"), [("2024-03-31 02:30:00", "01:30:00"), ("2024-10-27 02:30:00", "00:30:00")]
+)
 def test_clock_times_that_never_come_or_come_twice(tmp_path, text, at):
     """Spark takes the first of two, and moves what lies in a gap behind it."""
     log = table_of(tmp_path, "x BIGINT, p TIMESTAMP", partition_by=["p"])
@@ -358,7 +535,10 @@ def test_clock_times_that_never_come_or_come_twice(tmp_path, text, at):
 
 def test_dates_as_spark_spells_them_and_blanks_that_it_does_not_trim(tmp_path):
     log = table_of(tmp_path, "x BIGINT, d DATE, i INT", partition_by=["d", "i"])
-    log.add(Written([{"x": 1}], {"d": "2024-1-2", "i": "\t7 "}), Written([{"x": 2}], {"d": "12345-01-02", "i": "\u00a07"}))
+    log.add(
+        Written([{"x": 1}], {"d": "2024-1-2", "i": "\t7 "}),
+        Written([{"x": 2}], {"d": "12345-01-02", "i": "\u00a07"}),
+    )
     assert found(log, "d = DATE '2024-01-02'") == [1]
     assert ss.scan_delta(log.folder).get_stats_column("min", "i").to_pylist() == [7, None]
 
@@ -367,6 +547,8 @@ def test_dates_as_spark_spells_them_and_blanks_that_it_does_not_trim(tmp_path):
 def test_sidecars_that_cannot_be_one(tmp_path, line):
     log = table_of(tmp_path)
     head = (log.log / f"{0:020}.json").read_text()
-    (log.log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(head + line)
+    (log.log / f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json").write_text(
+        head + line
+    )
     with pytest.raises(ss.SourceError):
         ss.scan_delta(log.folder)

@@ -11,7 +11,9 @@ from tests.delta_log import Log, Written, delta_schema, simple, xs
 
 def test_the_four_branches(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x BIGINT, p STRING"), ["p"])
-    log.add(*(Written([{"x": 10 * i + k} for k in range(10)], {"p": f"q{i % 2}"}) for i in range(4)))
+    log.add(
+        *(Written([{"x": 10 * i + k} for k in range(10)], {"p": f"q{i % 2}"}) for i in range(4))
+    )
     table = ss.scan_delta(log.folder)
     both, only = "dataSkippingAndPartitionFilteringV1", "dataSkippingOnlyV1"
     for where, limit, branch, files, kind in [
@@ -28,15 +30,26 @@ def test_the_four_branches(tmp_path):
         plan = table.plan(where, limit=limit)
         assert (plan.skipping, len(plan.files), plan.kind) == (branch, files, kind), where
     plan = table.plan("x < 15 AND p = 'q1'")
-    assert [(s.files, s.rows, s.logical_rows) for s in (plan.sizes.total, plan.sizes.partition, plan.sizes.scan)] == [(4, 40, 40), (2, 20, 20), (1, 10, 10)]
+    assert [
+        (s.files, s.rows, s.logical_rows)
+        for s in (plan.sizes.total, plan.sizes.partition, plan.sizes.scan)
+    ] == [(4, 40, 40), (2, 20, 20), (1, 10, 10)]
     assert len(table.plan("x < 15 AND p = 'q1'", stats_skipping=False).files) == 2
     assert table.plan("x < 15", stats_skipping=False).to_arrow().num_rows == 15
     assert table.name == f"Delta Table State with Stats #1 - {tmp_path / 't'}"
     assert table.filter_on_partitions("p = 'q1' AND x = 3").num_rows == 2
-    assert table.filter_on_partitions("p = 'q1'", keep_num_records=True).column("num_records").to_pylist() == [10, 10]
+    assert table.filter_on_partitions("p = 'q1'", keep_num_records=True).column(
+        "num_records"
+    ).to_pylist() == [10, 10]
     assert table.files_with_stats_for_scan("p = 'q0'").column("x.max").to_pylist() == [9, 29]
-    assert table.get_specific_files_with_stats([table.all_files[2]]).column("x.min").to_pylist() == [20]
-    assert table.files_and_num_records.column_names == ["path", "num_physical_records", "num_logical_records"]
+    assert table.get_specific_files_with_stats([table.all_files[2]]).column(
+        "x.min"
+    ).to_pylist() == [20]
+    assert table.files_and_num_records.column_names == [
+        "path",
+        "num_physical_records",
+        "num_logical_records",
+    ]
     assert "x.min" not in table.with_no_stats.column_names
     assert repr(plan) == "Plan(1 of 4 files, skipping='data')"
     assert plan.unused == ()
@@ -78,13 +91,29 @@ def test_limits_give_rows_that_match(tmp_path, seed):
 def test_why_files_are_kept(tmp_path):
     log = simple(tmp_path / "t", 5)
     log.add(Written([{"x": 7, "s": "q"}], stats=None))
-    log.add(Written([{"x": 30, "s": None}], stats={"numRecords": 1, "minValues": {"x": 30}, "maxValues": {"x": 30}, "nullCount": {"x": 0}}))
+    log.add(
+        Written(
+            [{"x": 30, "s": None}],
+            stats={
+                "numRecords": 1,
+                "minValues": {"x": 30},
+                "maxValues": {"x": 30},
+                "nullCount": {"x": 0},
+            },
+        )
+    )
     table = ss.scan_delta(log.folder)
     for where, reasons in [
         (None, {"nothing is asked": 7}),
         ("x >= 20", {"every row matches": 4, "no bounds of x": 1}),
-        ("x >= 25", {"every row matches": 3, "no bounds of x": 1, "the bounds overlap the condition": 1}),
-        ("x >= 25 AND s < 't3'", {"no bounds of x": 1, "no bounds of s": 1, "the bounds overlap the condition": 1}),
+        (
+            "x >= 25",
+            {"every row matches": 3, "no bounds of x": 1, "the bounds overlap the condition": 1},
+        ),
+        (
+            "x >= 25 AND s < 't3'",
+            {"no bounds of x": 1, "no bounds of s": 1, "the bounds overlap the condition": 1},
+        ),
         ("x >= 25 AND rand() < 0.5", {"no bounds of x": 1, "the form is not understood": 4}),
         ("x > 1000 AND x IS NOT NULL", {"no bounds of x": 1}),
     ]:
@@ -92,11 +121,18 @@ def test_why_files_are_kept(tmp_path):
         assert plan.kept_because == reasons, where
         assert sum(reasons.values()) == len(plan.kept)
     plan = table.plan("x >= 25 AND x < 40 AND s < 'zz'", limit=3, order_by="x DESC")
-    assert [(c.text, c.alone, c.after) for c in plan.conjuncts] == [("x >= 25", 2, 2), ("x < 40", 1, 1), ("s < 'zz'", 0, 0)]
+    assert [(c.text, c.alone, c.after) for c in plan.conjuncts] == [
+        ("x >= 25", 2, 2),
+        ("x < 40", 1, 1),
+        ("s < 'zz'", 0, 0),
+    ]
     told = plan.explain().splitlines()
     assert told[0] == "skipping    data (dataSkippingOnlyV1)"
     assert "scan        3 files, unknown bytes" not in told[3]
-    assert told[4:6] == ["order       x DESC NULLS LAST", "limit       3: reached by 10 rows that are certain to match"]
+    assert told[4:6] == [
+        "order       x DESC NULLS LAST",
+        "limit       3: reached by 10 rows that are certain to match",
+    ]
     assert "kept        1 files: every row matches" in told
 
 

@@ -21,13 +21,25 @@ CASES = [
     ("flights", "month = 2 AND carrier IN ('HA', 'AS')", 0.1),
     ("flights", "dep_time IS NULL AND dest LIKE 'SF%'", 0.15),
     ("flights", "NOT (dest < 'X') OR (month = 12 AND day = 25 AND dest <= 'AUS')", 0.1),
-    ("flights", "dest NOT IN ('ATL', 'BOS') AND month <> 6 AND distance BETWEEN 4000 AND 5000", 0.2),
+    (
+        "flights",
+        "dest NOT IN ('ATL', 'BOS') AND month <> 6 AND distance BETWEEN 4000 AND 5000",
+        0.2,
+    ),
     ("flights", "tailnum IS NULL AND month = 1", 0.1),
     ("flights", "arr_delay > 1000 OR dep_delay <= -40", 0.2),
-    ("lineitem", "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' AND l_discount BETWEEN 0.05 AND 0.07", 0.3),
+    (
+        "lineitem",
+        "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' AND l_discount BETWEEN 0.05 AND 0.07",
+        0.3,
+    ),
     ("lineitem", "l_shipdate > '1998-11-25' AND l_quantity < 24", 0.2),
     ("lineitem", "l_extendedprice > 90000.5 AND l_shipdate <= '1992-03-01'", 0.2),
-    ("lineitem", "l_shipmode IN ('AIR', 'RAIL') AND l_linenumber = 7 AND l_shipdate < DATE '1992-02-01'", 0.2),
+    (
+        "lineitem",
+        "l_shipmode IN ('AIR', 'RAIL') AND l_linenumber = 7 AND l_shipdate < DATE '1992-02-01'",
+        0.2,
+    ),
 ]
 
 
@@ -35,7 +47,9 @@ CASES = [
 def test_answers(folder, table, where, share):
     scanned = ss.scan_parquet(folder[table])
     plan = scanned.plan(where=where)
-    rows = duckdb.sql(f"SELECT count(*) FROM read_parquet('{folder[table]}/**/*.parquet', hive_partitioning=true) WHERE {where}").fetchall()[0][0]
+    rows = duckdb.sql(
+        f"SELECT count(*) FROM read_parquet('{folder[table]}/**/*.parquet', hive_partitioning=true) WHERE {where}"
+    ).fetchall()[0][0]
     assert plan.to_arrow().num_rows == rows
     assert len(plan.kept) <= share * len(plan.verdicts)
 

@@ -19,7 +19,9 @@ P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)
 
 def small(n=200):
     x = np.arange(n)
-    return ss.Statistics.from_dict({"x": {"min": x, "max": x + 5}, "y": {"min": x[::-1].copy()}}, SCHEMA)
+    return ss.Statistics.from_dict(
+        {"x": {"min": x, "max": x + 5}, "y": {"min": x[::-1].copy()}}, SCHEMA
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,9 @@ CALLS = {
     "prune": lambda stats, backend: P.prune(stats, backend),
     "evaluate": lambda stats, backend: P.evaluate(stats, backend),
     "survivors": lambda stats, backend: P.survivors(stats, backend),
-    "prune_many": lambda stats, backend: ss.prune_many([P, ss.PruningPredicate("x > 5 AND y < 80", SCHEMA)], stats, backend),
+    "prune_many": lambda stats, backend: ss.prune_many(
+        [P, ss.PruningPredicate("x > 5 AND y < 80", SCHEMA)], stats, backend
+    ),
 }
 
 
@@ -54,7 +58,9 @@ def test_auto_goes_on_with_the_cpu(call, way, card):
     else:
         assert call(stats, "auto").tolist() == expected
         card.memory.lose()
-    with pytest.warns(RuntimeWarning, match="skipstone goes on with the CPU: the device is") as told:
+    with pytest.warns(
+        RuntimeWarning, match="skipstone goes on with the CPU: the device is"
+    ) as told:
         assert call(stats, "auto").tolist() == expected
     assert len(told) == 1
     assert call(stats, "auto").tolist() == expected  # not told twice
@@ -95,7 +101,15 @@ def compiler(card, monkeypatch):
     return wrong
 
 
-@pytest.mark.parametrize("wrong", [ss.DeviceError("no room for a kernel"), ss.BackendMissing("no NVRTC"), OSError("the disk is full")], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ss.DeviceError("no room for a kernel"),
+        ss.BackendMissing("no NVRTC"),
+        OSError("the disk is full"),
+    ],
+    ids=repr,
+)
 def test_kernels_that_cannot_be_had(wrong, card, compiler):
     """Told once, however many predicates ask; and tried again after `release`."""
     host = small()
@@ -151,7 +165,9 @@ def test_bounds_that_only_the_device_has(card):
     card.memory.lose()
     assert p.prune(stats).tolist() == [True, False, True]
     with pytest.raises(ss.DeviceError, match="lost"):
-        ss.PruningPredicate("x > 5", SCHEMA).prune(ss.Statistics.from_device(given, SCHEMA, device=card))
+        ss.PruningPredicate("x > 5", SCHEMA).prune(
+            ss.Statistics.from_device(given, SCHEMA, device=card)
+        )
 
 
 def in_child(stats, queue):

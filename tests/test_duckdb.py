@@ -47,8 +47,16 @@ def in_duckdb(sql: str) -> str:
 
     sql = SPARK_STRING.sub(string, sql)
     sql = re.sub(r"(LIKE '(?:[^']|'')*')(?! ESCAPE)", r"\1 ESCAPE '\\'", sql)
-    sql = re.sub(r"(?<![\w.'])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)([FD])\b", lambda m: f"CAST('{m[1]}' AS {'FLOAT' if m[2] == 'F' else 'DOUBLE'})", sql)
-    return sql.replace("TIMESTAMP_NTZ", "TIMESTAMP").replace(" <=> ", " IS NOT DISTINCT FROM ").replace(" IS UNKNOWN", " IS NULL")
+    sql = re.sub(
+        r"(?<![\w.'])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)([FD])\b",
+        lambda m: f"CAST('{m[1]}' AS {'FLOAT' if m[2] == 'F' else 'DOUBLE'})",
+        sql,
+    )
+    return (
+        sql.replace("TIMESTAMP_NTZ", "TIMESTAMP")
+        .replace(" <=> ", " IS NOT DISTINCT FROM ")
+        .replace(" IS UNKNOWN", " IS NULL")
+    )
 
 
 def moderate(r, f: Field, center: int):
@@ -56,7 +64,8 @@ def moderate(r, f: Field, center: int):
     v = point(r, f.dtype, center, f.arrow)
     return (
         point(random.Random(0), f.dtype, center, f.arrow)
-        if f.dtype.kind in (Kind.DATE, Kind.TIMESTAMP) and abs(v) > 10**16 * (f.dtype.kind is Kind.TIMESTAMP) + 10**6
+        if f.dtype.kind in (Kind.DATE, Kind.TIMESTAMP)
+        and abs(v) > 10**16 * (f.dtype.kind is Kind.TIMESTAMP) + 10**6
         else v
     )
 
@@ -64,15 +73,31 @@ def moderate(r, f: Field, center: int):
 def random_table(r, containers: int) -> Table:
     made = []
     for _ in range(containers):
-        centers, nulls = {f.path: r.randint(-6, 6) for f in FIELDS}, {f.path: r.choice((0, 0, 0.2, 1)) if f.nullable else 0 for f in FIELDS}
-        made.append(tuple({f.path: None if r.random() < nulls[f.path] else moderate(r, f, centers[f.path]) for f in FIELDS} for _ in range(r.randint(1, 6))))
+        centers, nulls = (
+            {f.path: r.randint(-6, 6) for f in FIELDS},
+            {f.path: r.choice((0, 0, 0.2, 1)) if f.nullable else 0 for f in FIELDS},
+        )
+        made.append(
+            tuple(
+                {
+                    f.path: None if r.random() < nulls[f.path] else moderate(r, f, centers[f.path])
+                    for f in FIELDS
+                }
+                for _ in range(r.randint(1, 6))
+            )
+        )
     return Table(FIELDS, tuple(made))
 
 
 def counted(con, sql: str, n: int):
     """Per container: rows that match, rows; None where DuckDB refuses the predicate."""
     try:
-        found = {k: (a, b) for k, a, b in con.execute(f"SELECT k, count(*) FILTER (WHERE {in_duckdb(sql)}), count(*) FROM rows GROUP BY k").fetchall()}
+        found = {
+            k: (a, b)
+            for k, a, b in con.execute(
+                f"SELECT k, count(*) FILTER (WHERE {in_duckdb(sql)}), count(*) FROM rows GROUP BY k"
+            ).fetchall()
+        }
     except duckdb.Error:
         return None
     return [found[k] for k in range(n)]
@@ -86,7 +111,15 @@ def judge(seed: int, containers: int = 24, predicates: int = 40):
     stats = z.statistics(t.schema)
     con = duckdb.connect()
     con.register(
-        "arrow", pa.concat_tables([pa.Table.from_batches([t.batch(k)]).append_column("k", pa.array([k] * len(t.containers[k]))) for k in range(containers)])
+        "arrow",
+        pa.concat_tables(
+            [
+                pa.Table.from_batches([t.batch(k)]).append_column(
+                    "k", pa.array([k] * len(t.containers[k]))
+                )
+                for k in range(containers)
+            ]
+        ),
     )
     con.execute("CREATE TABLE rows AS SELECT * FROM arrow")
     checked = empty = pruned = full = always = 0
@@ -96,8 +129,16 @@ def judge(seed: int, containers: int = 24, predicates: int = 40):
         if truth is None:
             continue
         p = ss.PruningPredicate(q.sql, t.schema)
-        for j, (verdict, keep, (hits, rows)) in enumerate(zip(p.evaluate(stats), p.prune(stats), truth, strict=True)):
-            sound = (hits == 0 if verdict == ss.Verdict.NEVER else hits == rows if verdict == ss.Verdict.ALWAYS else True) and (keep or hits == 0)
+        for j, (verdict, keep, (hits, rows)) in enumerate(
+            zip(p.evaluate(stats), p.prune(stats), truth, strict=True)
+        ):
+            sound = (
+                hits == 0
+                if verdict == ss.Verdict.NEVER
+                else hits == rows
+                if verdict == ss.Verdict.ALWAYS
+                else True
+            ) and (keep or hits == 0)
             assert sound, (q.sql, p.expr, verdict, hits, rows, z.stats[j], t.containers[j])
             empty, full = empty + (hits == 0), full + (hits == rows)
             pruned, always = pruned + (verdict == 0), always + (verdict == 2)
@@ -107,10 +148,14 @@ def judge(seed: int, containers: int = 24, predicates: int = 40):
 
 @pytest.mark.parametrize("part", range(4 if LONG else 3))
 def test_no_verdict_contradicts_the_count(part):
-    totals = [sum(column) for column in zip(*(judge(100 * part + seed) for seed in range(8)), strict=True)]
+    totals = [
+        sum(column) for column in zip(*(judge(100 * part + seed) for seed in range(8)), strict=True)
+    ]
     checked, empty, pruned, full, always = totals
     assert checked > 5000
-    assert pruned > 0.7 * empty  # with statistics that are often loose or missing, most of what is empty is found
+    assert (
+        pruned > 0.7 * empty
+    )  # with statistics that are often loose or missing, most of what is empty is found
     assert always > 0.55 * full
 
 
@@ -137,8 +182,12 @@ def rewritten_table(z: ZoneMap) -> pa.Table:
         wide = f.dtype.kind not in (Kind.DATE, Kind.TIMESTAMP)
         for k, a, end in (("min", "low", f.dtype.lowest), ("max", "high", f.dtype.highest)):
             known = [None if (v := getattr(s, a)) != v else v for s in mine]
-            columns[f"{name}_{k}"] = array_of([end if v is None and wide else v for v in known], f.arrow)
-        columns |= {f"{name}_{k}": pa.array([getattr(s, k) for s in mine], pa.int64()) for k in COUNTS}
+            columns[f"{name}_{k}"] = array_of(
+                [end if v is None and wide else v for v in known], f.arrow
+            )
+        columns |= {
+            f"{name}_{k}": pa.array([getattr(s, k) for s in mine], pa.int64()) for k in COUNTS
+        }
     return pa.table(columns)
 
 
@@ -147,21 +196,39 @@ def test_rewritten_is_false_where_prune_drops(seed):
     r = random.Random(seed)
     t = random_table(r, 40)
     z = zone_map(r, t)
-    z = ZoneMap(FIELDS, tuple({f.path: complete(s[f.path], f, len(rows)) for f in FIELDS} for s, rows in zip(z.stats, t.containers, strict=True)), (None,) * 40)
+    z = ZoneMap(
+        FIELDS,
+        tuple(
+            {f.path: complete(s[f.path], f, len(rows)) for f in FIELDS}
+            for s, rows in zip(z.stats, t.containers, strict=True)
+        ),
+        (None,) * 40,
+    )
     stats = z.statistics(t.schema)
     con = duckdb.connect()
     con.register("statistics", rewritten_table(z))
     checked = 0
     for _ in range(60):
         p = ss.PruningPredicate(predicate(r, FIELDS, others=False).sql, t.schema)
-        if not of_interest(p) or p.program.derived:  # statistics of a call are no columns of the table
+        if (
+            not of_interest(p) or p.program.derived
+        ):  # statistics of a call are no columns of the table
             continue
         try:
-            dropped = [d for (d,) in con.execute(f"SELECT ({in_duckdb(p.rewritten)}) IS FALSE FROM statistics").fetchall()]
+            dropped = [
+                d
+                for (d,) in con.execute(
+                    f"SELECT ({in_duckdb(p.rewritten)}) IS FALSE FROM statistics"
+                ).fetchall()
+            ]
         except (duckdb.ConversionException, duckdb.OutOfRangeException):
             continue  # a literal that DuckDB has no type for
         kept = p.prune(stats).tolist()
-        assert [not k for k in kept] == dropped, (p.expr, p.rewritten, next((z.stats[j], kept[j], dropped[j]) for j in range(40) if kept[j] == dropped[j]))
+        assert [not k for k in kept] == dropped, (
+            p.expr,
+            p.rewritten,
+            next((z.stats[j], kept[j], dropped[j]) for j in range(40) if kept[j] == dropped[j]),
+        )
         checked += 1
     assert checked > 20
 
@@ -184,7 +251,10 @@ def test_text_is_grouped_as_duckdb_groups_it(sql):
     from skipstone.ir.rows import evaluate_rows
 
     values = (None, -1, 1, 2, 3)
-    batch = pa.RecordBatch.from_pylist([{"a": a, "b": b, "c": c} for a in values for b in values for c in values], pa.schema([(n, pa.int64()) for n in "abc"]))
+    batch = pa.RecordBatch.from_pylist(
+        [{"a": a, "b": b, "c": c} for a in values for b in values for c in values],
+        pa.schema([(n, pa.int64()) for n in "abc"]),
+    )
     con = duckdb.connect()
     con.register("rows", pa.Table.from_batches([batch]))
     expected = [x for (x,) in con.execute(f"SELECT ({sql.rstrip(';')}\n) FROM rows").fetchall()]

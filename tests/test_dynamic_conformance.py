@@ -17,7 +17,13 @@ from tests.test_dynamic import LONG, MAYBE, NEVER, V05, box, collected, judge, s
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-HERE, CORE, PLANS, JOIN, SPARK = "test_dynamic_conformance", "test_dynamic", "test_dynamic_plans", "test_dynamic_join", "test_spark_join"
+HERE, CORE, PLANS, JOIN, SPARK = (
+    "test_dynamic_conformance",
+    "test_dynamic",
+    "test_dynamic_plans",
+    "test_dynamic_join",
+    "test_spark_join",
+)
 
 # Kinds: M, a wrong answer otherwise; P, what must be pruned; D, what is reported. Keys are what the build side yields.
 # Id, kind, what is given and what must come of it, and where that is tested.
@@ -76,18 +82,36 @@ def test_each_row_has_a_test(row):
 
 
 def test_V05_values_of_partitions(tmp_path):
-    names, kinds = "abcdefg", {name: kind for name, (_, kind, _) in zip("abcdefg", V05, strict=True)}
+    names, kinds = (
+        "abcdefg",
+        {name: kind for name, (_, kind, _) in zip("abcdefg", V05, strict=True)},
+    )
     place = tmp_path.joinpath(*(f"{n}={text}" for n, (text, _, _) in zip(names, V05, strict=True)))
     place.mkdir(parents=True)
     pq.write_table(pa.table({"row": [1]}), place / "0.parquet")
     table = ss.scan_hive(str(tmp_path), partition_schema=kinds)
-    row = pa.table({n: pa.array([value]).cast(kind) for n, (_, kind, value) in zip(names, V05, strict=True)})
+    row = pa.table(
+        {n: pa.array([value]).cast(kind) for n, (_, kind, value) in zip(names, V05, strict=True)}
+    )
     assert table.plan(columns=list(names)).to_arrow().equals(row)
     # One step beside each value, nothing is left.
-    steps = {"a": 43, "b": 9876543211, "c": 40, "d": 41, "e": "1234 ", "f": dt.date(2022, 2, 21), "g": np.datetime64("2022-02-22T22:02:20.020223")}
+    steps = {
+        "a": 43,
+        "b": 9876543211,
+        "c": 40,
+        "d": 41,
+        "e": "1234 ",
+        "f": dt.date(2022, 2, 21),
+        "g": np.datetime64("2022-02-22T22:02:20.020223"),
+    }
     for name, other in steps.items():
-        data = collected(schema(**{name: kinds[name]}), pa.table({name: pa.array([other]).cast(kinds[name])}))
-        assert table.plan(dynamic=[data]).files == () and table.plan(dynamic=[data]).unpruned().count() == 0, name
+        data = collected(
+            schema(**{name: kinds[name]}), pa.table({name: pa.array([other]).cast(kinds[name])})
+        )
+        assert (
+            table.plan(dynamic=[data]).files == ()
+            and table.plan(dynamic=[data]).unpruned().count() == 0
+        ), name
 
 
 DECIMAL = pa.decimal128(10, 2)
@@ -103,14 +127,32 @@ SCALED = [
 
 
 def typed(values, kind):
-    return pa.array(values, pa.int32() if kind == pa.date32() else pa.string() if pa.types.is_decimal(kind) else pa.int64()).cast(kind)
+    return pa.array(
+        values,
+        pa.int32()
+        if kind == pa.date32()
+        else pa.string()
+        if pa.types.is_decimal(kind)
+        else pa.int64(),
+    ).cast(kind)
 
 
-@pytest.mark.parametrize(("probe", "bounds", "build", "keys", "verdicts"), SCALED, ids=[f"{p} beside {b}" for p, _, b, _, _ in SCALED])
+@pytest.mark.parametrize(
+    ("probe", "bounds", "build", "keys", "verdicts"),
+    SCALED,
+    ids=[f"{p} beside {b}" for p, _, b, _, _ in SCALED],
+)
 def test_R18_other_scales_and_units(probe, bounds, build, keys, verdicts):
     data = collected(schema(k=probe), pa.table({"k": typed(keys, build)}))
     ends = [typed(ends, probe) for ends in zip(*bounds, strict=True)]
-    assert judge(data, schema(k=probe), [((low.as_py(), high.as_py(), 0),) for low, high in zip(*ends, strict=True)]) == verdicts
+    assert (
+        judge(
+            data,
+            schema(k=probe),
+            [((low.as_py(), high.as_py(), 0),) for low, high in zip(*ends, strict=True)],
+        )
+        == verdicts
+    )
 
 
 # 6. Which side, which joins.
@@ -119,7 +161,12 @@ def test_R18_other_scales_and_units(probe, bounds, build, keys, verdicts):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("how", ["inner", "semi"])
 def test_J01_either_side(how, side):
-    assert [bool(v) for v in judge(collected(LONG, {"k": [5]}), LONG, [(box(1, 4),), (box(1, 9),)], how=how, side=side)] == [False, True]
+    assert [
+        bool(v)
+        for v in judge(
+            collected(LONG, {"k": [5]}), LONG, [(box(1, 4),), (box(1, 9),)], how=how, side=side
+        )
+    ] == [False, True]
 
 
 def rows_of(df):
@@ -132,7 +179,9 @@ def sales(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("sales"))
     for p in range(5):
         os.makedirs(f"{folder}/p={p}")
-        pq.write_table(pa.table({"k": [10 * p, 10 * p + 1], "day": [p, p]}), f"{folder}/p={p}/0.parquet")
+        pq.write_table(
+            pa.table({"k": [10 * p, 10 * p + 1], "day": [p, p]}), f"{folder}/p={p}/0.parquet"
+        )
     return folder
 
 
@@ -147,7 +196,10 @@ def test_J09_keys_that_are_computed(spark, sales):
     fact, dim = spark.read.parquet(sales), spark.sql("SELECT * FROM VALUES (2L), (11L) AS d(x)")
     for key in (fact.day + 1, -fact.k, fact.p + 1):
         same(prune_join(fact, dim, key == dim.x), fact.join(dim, key == dim.x), None)
-    table, computed = ss.scan_parquet(sales), ss.DynamicFilter(collected(LONG, {"k": [1]}), columns={"k": "day + 1"})
+    table, computed = (
+        ss.scan_parquet(sales),
+        ss.DynamicFilter(collected(LONG, {"k": [1]}), columns={"k": "day + 1"}),
+    )
     with pytest.raises(ss.UnknownColumn, match=r"day \+ 1"):
         table.plan(dynamic=[computed])
 
@@ -155,7 +207,10 @@ def test_J09_keys_that_are_computed(spark, sales):
 def test_J15_aggregates(spark, sales):
     dim = spark.sql("SELECT * FROM VALUES (2L), (21L) AS d(x)")
     spark.read.parquet(sales).createOrReplaceTempView("sales")
-    for key, query, kept in (("s", "SELECT p, sum(day) AS s FROM sales GROUP BY p", None), ("day", "SELECT day, sum(k) AS s FROM sales GROUP BY day", 1)):
+    for key, query, kept in (
+        ("s", "SELECT p, sum(day) AS s FROM sales GROUP BY p", None),
+        ("day", "SELECT day, sum(k) AS s FROM sales GROUP BY day", 1),
+    ):
         by = spark.sql(query)
         same(prune_join(by, dim, {key: "x"}), by.join(dim, by[key] == dim.x), kept)
 
@@ -164,13 +219,23 @@ def test_J18_streams(spark, sales):
     fact, stream = spark.read.parquet(sales), spark.readStream.schema("x BIGINT").parquet(sales)
     for given in (fact, sales):
         joined = prune_join(given, stream, {"k": "x"})
-        assert joined.isStreaming and pruned(joined)[0].why == "the other side is streaming, so its keys are never all there"
+        assert (
+            joined.isStreaming
+            and pruned(joined)[0].why
+            == "the other side is streaming, so its keys are never all there"
+        )
     with pytest.raises(ss.DynamicFilterError, match="keys are never all there"):
         ss.DynamicFilterCollector(["k"], LONG).add(stream)
 
 
 #    condition; whether a filter is added, of a DataFrame and of a table
-FIXED = [("p = 1", False), ("p <=> 1", False), ("p > 1", True), ("p < 4", True), ("p IN (1, 2)", True)]
+FIXED = [
+    ("p = 1", False),
+    ("p <=> 1", False),
+    ("p > 1", True),
+    ("p < 4", True),
+    ("p IN (1, 2)", True),
+]
 
 
 @pytest.mark.parametrize(("where", "added"), FIXED)
@@ -182,7 +247,10 @@ def test_J21_partitions_that_are_fixed(spark, sales, where, added):
         joined = prune_join(given, dim, {"p": "x"}, where=where)
         assert rows_of(joined) == rows_of(plain) and (pruned(joined)[0].keys != "") == added
     anti = prune_join(fact, dim, {"p": "x"}, "anti", where=where)
-    assert rows_of(anti) == rows_of(fact.where(where).join(dim, fact.p == dim.x, "anti")) and pruned(anti)[0].kept is not None
+    assert (
+        rows_of(anti) == rows_of(fact.where(where).join(dim, fact.p == dim.x, "anti"))
+        and pruned(anti)[0].kept is not None
+    )
 
 
 def test_J21_a_join_here_keeps_its_filter(sales):

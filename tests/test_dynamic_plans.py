@@ -68,7 +68,11 @@ def test_P06_P07_filters_intersect(table):
 def test_H06_limit_comes_last(table):
     assert names(table.plan(limit=3)) == ["0"]
     plan = table.plan(limit=3, dynamic=[keys(*range(40, 50))])
-    assert names(plan) == ["4"] and plan.to_arrow().column("k").to_pylist() == [40, 41, 42] and plan.cut.reached
+    assert (
+        names(plan) == ["4"]
+        and plan.to_arrow().column("k").to_pylist() == [40, 41, 42]
+        and plan.cut.reached
+    )
     plan = table.plan(limit=3, dynamic=[keys(41, 43, 52, 57)])
     assert names(plan) == ["4", "5"] and plan.to_arrow().column("k").to_pylist() == [41, 43, 52]
     late = ss.DynamicFilter(columns={"k": "k"})
@@ -93,8 +97,17 @@ def test_rows_by_join(table, how):
     f = ss.DynamicFilter(keys(*range(30), 35), how=how)
     plan = table.plan(dynamic=[f])
     everything = set(range(60))
-    wanted = {"left": everything, "full": everything, "anti": everything - {*range(30), 35}, "not in": everything - {*range(30), 35}}.get(how, {*range(30), 35})
-    assert set(plan.to_arrow().column("k").to_pylist()) == wanted == set(plan.unpruned().to_arrow().column("k").to_pylist())
+    wanted = {
+        "left": everything,
+        "full": everything,
+        "anti": everything - {*range(30), 35},
+        "not in": everything - {*range(30), 35},
+    }.get(how, {*range(30), 35})
+    assert (
+        set(plan.to_arrow().column("k").to_pylist())
+        == wanted
+        == set(plan.unpruned().to_arrow().column("k").to_pylist())
+    )
     assert len(plan.kept) == {"left": 12, "full": 12, "anti": 6, "not in": 6}.get(how, 7)
 
 
@@ -102,15 +115,26 @@ def test_explained(table):
     late = ss.DynamicFilter(columns={"d_date_sk": "day"})
     text = table.plan(dynamic=[late, keys(3)], columns=["k", "v"]).explain()
     assert "DynamicFilteringTableSourceScan(fields=[k, v])" in text
-    assert "DynamicFilteringDataCollector(fields=[d_date_sk])" in text and "DynamicFilteringDataCollector(fields=[k])" in text
-    assert "it is late" in text and "1 distinct keys" in text and "11 row groups more" in text and "1 of 2 filters may still come" in text
+    assert (
+        "DynamicFilteringDataCollector(fields=[d_date_sk])" in text
+        and "DynamicFilteringDataCollector(fields=[k])" in text
+    )
+    assert (
+        "it is late" in text
+        and "1 distinct keys" in text
+        and "11 row groups more" in text
+        and "1 of 2 filters may still come" in text
+    )
 
 
 def test_option(table, monkeypatch):
     data = keys(3)
     assert len(table.plan(dynamic=[data], dynamic_filtering=False).kept) == 12
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "off")
-    assert len(table.plan(dynamic=[data]).kept) == 12 and len(table.plan(dynamic=[data], dynamic_filtering=True).kept) == 1
+    assert (
+        len(table.plan(dynamic=[data]).kept) == 12
+        and len(table.plan(dynamic=[data], dynamic_filtering=True).kept) == 1
+    )
     off = table.plan().splits()
     off.on_filter(data)
     assert off.remaining == 6
@@ -140,7 +164,11 @@ def test_refused(table):
 def test_hive_partitions(tmp_path):
     texts = dict(zip("abcdefg", (v[0] for v in V05), strict=True))
     kinds = dict(zip("abcdefg", (v[1] for v in V05), strict=True))
-    for extra, own in (("x", texts), ("y", {**texts, "a": "43"}), ("z", {**texts, "b": "__HIVE_DEFAULT_PARTITION__"})):
+    for extra, own in (
+        ("x", texts),
+        ("y", {**texts, "a": "43"}),
+        ("z", {**texts, "b": "__HIVE_DEFAULT_PARTITION__"}),
+    ):
         place = tmp_path.joinpath(*(f"{n}={t}" for n, t in own.items()))
         place.mkdir(parents=True)
         pq.write_table(pa.table({"row": [extra]}), place / "part.parquet")
@@ -150,7 +178,13 @@ def test_hive_partitions(tmp_path):
     for fields in ("abcdefg", "gb", "a", "f", "b"):
         data = collected(pa.schema([of.field(n) for n in fields]), row.select(list(fields)))
         plan = table.plan(dynamic=[data])
-        expected = {"abcdefg": ["x"], "gb": ["x", "y"], "a": ["x", "z"], "f": ["x", "y", "z"], "b": ["x", "y"]}[fields]
+        expected = {
+            "abcdefg": ["x"],
+            "gb": ["x", "y"],
+            "a": ["x", "z"],
+            "f": ["x", "y", "z"],
+            "b": ["x", "y"],
+        }[fields]
         assert sorted(plan.to_arrow().column("row").to_pylist()) == expected
         assert len(plan.files) == len(expected)
         assert plan.unpruned().to_arrow().num_rows == len(expected)
@@ -166,7 +200,9 @@ def test_hive_folders_are_not_listed(tmp_path):
     days = collected(schema(day=pa.int32()), {"day": [2, 5]})
     table = ss.scan_hive(str(tmp_path), partition_schema=kinds)
     plan = table.plan("hour < 2", dynamic=[days], columns=["k"])
-    assert plan.to_arrow().column("k").to_pylist() == [20, 21, 50, 51] and table.work["footers"] <= 5
+    assert (
+        plan.to_arrow().column("k").to_pylist() == [20, 21, 50, 51] and table.work["footers"] <= 5
+    )
     assert "not listed" in plan.explain() and plan.unpruned().to_arrow().equals(plan.to_arrow())
     assert plan.with_dynamic([]).to_arrow().num_rows == 20
     later = ss.DynamicFilter(columns={"hour": "hour"})
@@ -176,14 +212,25 @@ def test_hive_folders_are_not_listed(tmp_path):
     splits = plan.splits()
     assert [s.to_arrow().column("k").to_pylist() for s in splits] == [[21], [51]]
     for how, rows in (("anti", 24), ("left", 30), ("not in", 24), ("full", 30)):
-        assert ss.scan_hive(str(tmp_path), partition_schema=kinds).plan(dynamic=[ss.DynamicFilter(days, how=how)]).to_arrow().num_rows == rows
+        assert (
+            ss.scan_hive(str(tmp_path), partition_schema=kinds)
+            .plan(dynamic=[ss.DynamicFilter(days, how=how)])
+            .to_arrow()
+            .num_rows
+            == rows
+        )
 
 
 def test_delta(tmp_path):
     import deltalake
 
     for i in range(4):
-        deltalake.write_deltalake(str(tmp_path), pa.table({"k": [i, i], "d": [dt.date(2024, 1, 1 + i)] * 2}), mode="append", partition_by=["d"])
+        deltalake.write_deltalake(
+            str(tmp_path),
+            pa.table({"k": [i, i], "d": [dt.date(2024, 1, 1 + i)] * 2}),
+            mode="append",
+            partition_by=["d"],
+        )
     table = ss.scan_delta(str(tmp_path))
     data = collected(schema(d=pa.date32()), {"d": [dt.date(2024, 1, 2)]})
     assert table.plan(dynamic=[data]).to_arrow().column("k").to_pylist() == [1, 1]
@@ -220,12 +267,17 @@ def test_iceberg_buckets(tmp_path):
     source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
     table = ss.scan_iceberg(iceberg_tables.append(source, pa.table({"k": range(200)})))
     plan = table.plan(dynamic=[keys(77)])
-    assert (len(plan.files), plan.sizes.total.files) == (1, 8) and plan.to_arrow().column("k").to_pylist() == [77]
+    assert (len(plan.files), plan.sizes.total.files) == (1, 8) and plan.to_arrow().column(
+        "k"
+    ).to_pylist() == [77]
     assert len(table.plan(dynamic=[ss.DynamicFilter(keys(77), how="anti")]).files) == 8
     later = ss.DynamicFilter(columns={"k": "k"})
     splits = table.plan(dynamic=[later]).splits()
     later.report(keys(77, 78))
-    assert 77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()] and splits.plan.sizes.scan.files <= 2
+    assert (
+        77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()]
+        and splits.plan.sizes.scan.files <= 2
+    )
 
 
 def test_iceberg_manifests(tmp_path):
@@ -239,16 +291,26 @@ def test_iceberg_manifests(tmp_path):
 
     for transform, files in ((IdentityTransform(), 10), (TruncateTransform(10), 1)):
         spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
-        source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType(), required=False)), spec)
+        source = iceberg_tables.make(
+            str(tmp_path), Schema(NestedField(1, "k", LongType(), required=False)), spec
+        )
         for i in range(4):
-            source = iceberg_tables.append(source, pa.table({"k": [*range(10 * i, 10 * i + 10), *[None] * (i == 3)]}))
+            source = iceberg_tables.append(
+                source, pa.table({"k": [*range(10 * i, 10 * i + 10), *[None] * (i == 3)]})
+            )
         table = ss.scan_iceberg(source)
         plan = table.plan("k >= 0", dynamic=[keys(21, 22, 99)])
         assert table.manifests_read == 1 and plan.to_arrow().column("k").to_pylist() == [21, 22]
-        assert (plan.sizes.total.files, plan.sizes.partition.files) == (4 * files + 1, min(files, 2))
+        assert (plan.sizes.total.files, plan.sizes.partition.files) == (
+            4 * files + 1,
+            min(files, 2),
+        )
         assert plan.unpruned().to_arrow().num_rows == 2 and plan.with_dynamic([]).count() == 40
         more = plan.with_dynamic([*plan.dynamic.filters, ss.DynamicFilter(keys(22))])
-        assert more.to_arrow().column("k").to_pylist() == [22] and more.sizes.total.files == 4 * files + 1
+        assert (
+            more.to_arrow().column("k").to_pylist() == [22]
+            and more.sizes.total.files == 4 * files + 1
+        )
         #    join, keys, manifests that are read, rows
         for how, data, manifests, rows in (
             ("semi", keys(*range(8), 39), 2, 9),
@@ -258,8 +320,13 @@ def test_iceberg_manifests(tmp_path):
             ("inner", collected(KEY, {"k": [None, 5]}, null_safe=True), 2, 2),
         ):
             plan = ss.scan_iceberg(source).plan(dynamic=[ss.DynamicFilter(data, how=how)])
-            assert (plan.table.table.manifests_read, plan.to_arrow().num_rows) == (manifests, rows), (how, transform)
-        assert ss.scan_iceberg(source).plan(dynamic=[keys(1)], dynamic_filtering=False).count() == 41
+            assert (plan.table.table.manifests_read, plan.to_arrow().num_rows) == (
+                manifests,
+                rows,
+            ), (how, transform)
+        assert (
+            ss.scan_iceberg(source).plan(dynamic=[keys(1)], dynamic_filtering=False).count() == 41
+        )
         late = ss.DynamicFilter(columns={"k": "k"})
         splits = table.plan(dynamic=[late]).splits()
         late.report(keys(35))
@@ -268,7 +335,9 @@ def test_iceberg_manifests(tmp_path):
 
 def test_sizes_by_partition(tmp_path):
     """Filters of partition columns count among partition filters, others do not."""
-    pq.write_to_dataset(pa.table({"day": [0, 1, 2, 3], "k": [5, 6, 7, 8]}), str(tmp_path), partition_cols=["day"])
+    pq.write_to_dataset(
+        pa.table({"day": [0, 1, 2, 3], "k": [5, 6, 7, 8]}), str(tmp_path), partition_cols=["day"]
+    )
     table = ss.scan_parquet(str(tmp_path), partition_schema={"day": pa.int64()})
     days = collected(schema(day=pa.int64()), {"day": [1, 2]})
     for filters, partition, scan in (([days], 2, 2), ([keys(7)], 4, 1), ([days, keys(8)], 2, 0)):
@@ -337,7 +406,12 @@ def test_which_filter_is_meant(table):
     assert splits.remaining == 2
     splits.on_filter(keys(35), filter=ss.DynamicFilter())
     assert ids(splits) == [3]
-    two = table.plan(dynamic=[ss.DynamicFilter(columns={"k": "k"}), second := ss.DynamicFilter(columns={"k": "day"})]).splits()
+    two = table.plan(
+        dynamic=[
+            ss.DynamicFilter(columns={"k": "k"}),
+            second := ss.DynamicFilter(columns={"k": "day"}),
+        ]
+    ).splits()
     with pytest.raises(ss.DynamicFilterError, match="say which"):
         two.on_filter(keys(5))
     two.on_filter(keys(5), filter=second)
@@ -366,7 +440,10 @@ def test_nothing_is_repeated_or_withdrawn(table):
     assert ids(first) == [0, 0, 1] and [s.row_groups for s in first] == [(0,), (1,), (0,)]
     splits.on_filter(keys(1, 12, 17, 35))
     rest = list(splits)
-    assert [(i, s.row_groups) for i, s in zip(ids(rest), rest, strict=True)] == [(1, (1,)), (3, (1,))]
+    assert [(i, s.row_groups) for i, s in zip(ids(rest), rest, strict=True)] == [
+        (1, (1,)),
+        (3, (1,)),
+    ]
     splits.return_split(first[1])  # k = 5..9, which nobody wants now
     assert splits.next_split() is None
     splits.return_split(first[0])
@@ -379,7 +456,9 @@ def test_splits_are_read(table):
     splits = table.plan("k >= 7", columns=["k"]).splits()
     splits.on_filter(keys(8, 33))
     found = [s.to_arrow().column("k").to_pylist() for s in splits]
-    assert [8 in found[0], 33 in found[1], len(found)] == [True, True, 2] and sum(b.num_rows for s in table.plan().splits() for b in s.to_batches()) == 60
+    assert [8 in found[0], 33 in found[1], len(found)] == [True, True, 2] and sum(
+        b.num_rows for s in table.plan().splits() for b in s.to_batches()
+    ) == 60
 
 
 def test_readers_and_hosts(table):
@@ -392,7 +471,9 @@ def test_readers_and_hosts(table):
     splits.add_splits_back([got[0]], reader=1)
     splits.return_split(got[3])
     assert ids([splits.next_split("odd", reader=7), splits.next_split("even", reader=7)]) == [1, 0]
-    assert splits.next_split(reader=1) is None and ids([splits.next_split("nowhere", reader=7)]) == [2]
+    assert splits.next_split(reader=1) is None and ids(
+        [splits.next_split("nowhere", reader=7)]
+    ) == [2]
 
 
 @pytest.mark.parametrize("end", ["fail", "cancel"])
@@ -416,7 +497,9 @@ def test_exceptions_while_filtering_keep_everything(table, monkeypatch):
     splits.on_filter(keys(1))
     later = table.plan(dynamic=[f := ss.DynamicFilter(columns={"k": "k"})]).splits()
     f.report(keys(1))
-    assert ids(splits) == ids(later) == list(range(6)) and len(splits.errors) == len(later.errors) == 1
+    assert (
+        ids(splits) == ids(later) == list(range(6)) and len(splits.errors) == len(later.errors) == 1
+    )
 
 
 def test_stopped(table):
@@ -431,8 +514,16 @@ def test_stopped(table):
 
 def test_one_partition_without_values(table):
     """A table without partitions is one, and is not pruned by columns that it has no values of."""
-    empty = ss.scan_parquet(table.files[0]).plan(dynamic=[ss.DynamicFilter(keys(1), columns={"k": "day"})])
-    assert empty.files == () and ss.scan_parquet(table.files[0]).plan(dynamic=[ss.DynamicFilter(keys(0), columns={"k": "day"})]).count() == 10
+    empty = ss.scan_parquet(table.files[0]).plan(
+        dynamic=[ss.DynamicFilter(keys(1), columns={"k": "day"})]
+    )
+    assert (
+        empty.files == ()
+        and ss.scan_parquet(table.files[0])
+        .plan(dynamic=[ss.DynamicFilter(keys(0), columns={"k": "day"})])
+        .count()
+        == 10
+    )
 
 
 @pytest.mark.parametrize("order", ["k", "k DESC", "k DESC NULLS FIRST", "v, k DESC"])
@@ -440,7 +531,15 @@ def test_top_k_while_reading(tmp_path, order):
     r = np.random.default_rng(2)
     for i in range(40):
         k = r.integers(0, 1000, 10) + (i * 37) % 40 * 20
-        pq.write_table(pa.table({"k": pa.array(k, mask=r.random(10) < 0.1 * (i == 17)), "v": r.integers(i // 4, i // 4 + 3, 10)}), tmp_path / f"{i:02}.parquet")
+        pq.write_table(
+            pa.table(
+                {
+                    "k": pa.array(k, mask=r.random(10) < 0.1 * (i == 17)),
+                    "v": r.integers(i // 4, i // 4 + 3, 10),
+                }
+            ),
+            tmp_path / f"{i:02}.parquet",
+        )
     plan = ss.scan_parquet(str(tmp_path)).plan("k % 2 = 0 OR k IS NULL", order_by=order, limit=5)
     splits, found = plan.splits(), []
     for split in splits:
@@ -475,4 +574,6 @@ def test_ten_readers(table, late):
     containers = [c for s in got for c in s.containers]
     assert len(containers) == len(set(containers))
     assert {6, 10} <= set(containers)
-    assert np.isin([31, 52], np.concatenate([s.to_arrow().column("k").to_numpy() for s in got])).all()
+    assert np.isin(
+        [31, 52], np.concatenate([s.to_arrow().column("k").to_numpy() for s in got])
+    ).all()

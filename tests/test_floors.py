@@ -15,7 +15,11 @@ HOMES = {
     "cupy": "kernels/cupy_gpu.py",
     "sqlglot": "bindings/sql.py",
     "pyspark": ("bindings/spark/", "bindings/predicate.py"),
-    "pyiceberg": ("bindings/iceberg_expr.py", "bindings/predicate.py", "bindings/sources/iceberg/"),  # the second for types alone
+    "pyiceberg": (
+        "bindings/iceberg_expr.py",
+        "bindings/predicate.py",
+        "bindings/sources/iceberg/",
+    ),  # the second for types alone
     "typer": "bindings/cli.py",
     "xxhash": ("bindings/membership.py", "bindings/store/", "kernels/guard.py"),
 }
@@ -28,7 +32,11 @@ def imports(path):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield from (f"{node.module}.{a.name}" for a in node.names) if node.module in ("skipstone",) else (node.module,)
+            yield from (
+                (f"{node.module}.{a.name}" for a in node.names)
+                if node.module in ("skipstone",)
+                else (node.module,)
+            )
 
 
 @pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(ROOT)) for p in FILES])
@@ -40,7 +48,9 @@ def test_imports_point_right(path):
             assert len(parts) > 1, f"{path} imports the root package"
             assert parts[1] in BELOW[floor], f"{path}: {floor} imports {name}"
         home = HOMES.get(parts[0])
-        assert home is None or str(path.relative_to(ROOT)).startswith(home), f"{path} imports {name}; its home is {home}"
+        assert home is None or str(path.relative_to(ROOT)).startswith(home), (
+            f"{path} imports {name}; its home is {home}"
+        )
 
 
 def test_nothing_of_ours_below_ir():
@@ -48,7 +58,20 @@ def test_nothing_of_ours_below_ir():
     assert roots - set(sys.stdlib_module_names) == {"skipstone", "numpy", "pyarrow"}
 
 
-HEAVY = ("numba", "llvmlite", "cupy", "pyspark", "deltalake", "pyiceberg", "sqlglot", "duckdb", "polars", "typer", "rich", "xxhash")
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "cupy",
+    "pyspark",
+    "deltalake",
+    "pyiceberg",
+    "sqlglot",
+    "duckdb",
+    "polars",
+    "typer",
+    "rich",
+    "xxhash",
+)
 USES = {
     "the package": "",
     "names": "ss.PruningPredicate, ss.Statistics, ss.col, ss.scan_parquet, ss.Verdict, ss.SkipstoneError",
@@ -64,7 +87,9 @@ assert ss.PruningPredicate(ss.col("x") == 4, schema).prune(stats).tolist() == [F
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_no_heavy_package_is_loaded(use):
     code = f"import sys\nimport skipstone as ss\n{use}\nprint([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "[]\n"
 
 

@@ -64,7 +64,12 @@ def told(footers, schema=None):
     """All that a part says, as text."""
     part = FooterPart(footers, np.arange(len(footers)))
     schema = schema or common_schema(forms_in([part]))
-    out = {"rows": part.rows.tolist(), "nbytes": part.nbytes.tolist(), "groups": part.group.tolist(), "forms": part.form.tolist()}
+    out = {
+        "rows": part.rows.tolist(),
+        "nbytes": part.nbytes.tolist(),
+        "groups": part.group.tolist(),
+        "forms": part.form.tolist(),
+    }
     for path, leaf in leaves_of(schema).items():
         if leaf.dtype.ordered:
             raw = part.raw(path, type_at(schema, path))
@@ -140,13 +145,17 @@ def test_writers(tmp_path, spark):
     duckdb, pl = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     table = MORE.drop_columns(["st", "none", "large", "v"])
     duckdb.register("footers_of_duckdb", table.cast(table.schema))
-    decimals = pa.table({"m": pa.array([D("-1.5"), D("2.5")], pa.decimal128(20, 2))})  # in 9 bytes, and 16 of DuckDB's
+    decimals = pa.table(
+        {"m": pa.array([D("-1.5"), D("2.5")], pa.decimal128(20, 2))}
+    )  # in 9 bytes, and 16 of DuckDB's
     duckdb.register("decimals_of_duckdb", decimals)
     duckdb.sql(f"COPY decimals_of_duckdb TO '{tmp_path}/a.parquet'")
     pq.write_table(decimals, tmp_path / "b.parquet")
     assert alike([tmp_path / "a.parquet", tmp_path / "b.parquet"]) == 0
     duckdb.sql(f"COPY footers_of_duckdb TO '{tmp_path}/duckdb.parquet' (ROW_GROUP_SIZE 2)")
-    pl.from_arrow(table.drop_columns(["long"])).write_parquet(tmp_path / "polars.parquet", row_group_size=2)
+    pl.from_arrow(table.drop_columns(["long"])).write_parquet(
+        tmp_path / "polars.parquet", row_group_size=2
+    )
     rows = "SELECT id, CAST(id AS INT) i, id / 7D f, IF(id = 3, double('NaN'), id) g, CAST(id AS STRING) s, CAST(id AS DECIMAL(9, 2)) m"
     rows += ", CAST(id AS DECIMAL(30, 2)) w, CAST(CAST(id AS STRING) AS BINARY) b, DATE '2020-01-01' + INTERVAL '1' DAY d, timestamp_micros(id) t"
     rows += ", id > 5 o, CAST(id AS TINYINT) tiny FROM range(0, 40, 1, 1)"
@@ -154,7 +163,10 @@ def test_writers(tmp_path, spark):
         spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
         spark.sql(rows).write.parquet(str(tmp_path / kind))
     spark.conf.unset("spark.sql.parquet.outputTimestampType")
-    asked = {p.parent.name: alike([p]) for p in [*tmp_path.glob("*/*.parquet"), *tmp_path.glob("*.parquet")]}
+    asked = {
+        p.parent.name: alike([p])
+        for p in [*tmp_path.glob("*/*.parquet"), *tmp_path.glob("*.parquet")]
+    }
     assert max(asked.values()) <= 8
 
 
@@ -190,7 +202,17 @@ WRITERS += [
 def test_writers_that_were_wrong(tmp_path, ordered):
     paths = [tmp_path / f"{i}.parquet" for i in range(len(WRITERS) + 2)]
     for path, writer in zip(paths, [*map(str.encode, WRITERS), b"\xff", None], strict=True):
-        pq.write_table(pa.table({"s": ["a", "é"], "same": ["b", "b"], "u": pa.array([1, 2**32 - 1], pa.uint32()), "i": [1, 2]}), path)
+        pq.write_table(
+            pa.table(
+                {
+                    "s": ["a", "é"],
+                    "same": ["b", "b"],
+                    "u": pa.array([1, 2**32 - 1], pa.uint32()),
+                    "i": [1, 2],
+                }
+            ),
+            path,
+        )
         footer = hand.read_footer(path)
         footer.pop(hand.CREATED_BY)
         if writer is not None:
@@ -202,9 +224,20 @@ def test_writers_that_were_wrong(tmp_path, ordered):
     alike(paths)
 
 
-@pytest.mark.parametrize("notes", [LEGACY, {b"org.apache.spark.version": b"2.4.8"}, {b"org.apache.spark.version": b"3.5.0"}, {b"a": b"\xff"}])
+@pytest.mark.parametrize(
+    "notes",
+    [
+        LEGACY,
+        {b"org.apache.spark.version": b"2.4.8"},
+        {b"org.apache.spark.version": b"3.5.0"},
+        {b"a": b"\xff"},
+    ],
+)
 def test_calendars(tmp_path, notes):
-    days, stamps = [dt.date(1500, 1, 1), dt.date(2000, 1, 2)], [dt.datetime(1850, 1, 1), dt.datetime(2020, 1, 2)]
+    days, stamps = (
+        [dt.date(1500, 1, 1), dt.date(2000, 1, 2)],
+        [dt.datetime(1850, 1, 1), dt.datetime(2020, 1, 2)],
+    )
     for unit in ("ms", "us", "ns"):
         table = pa.table({"d": days, "t": pa.array(stamps, pa.timestamp(unit))})
         with pq.ParquetWriter(tmp_path / f"{unit}.parquet", table.schema) as writer:
@@ -216,7 +249,10 @@ def test_calendars(tmp_path, notes):
         (summed,) = (Footer(f.path, f.tail, [1, 0, 1], own=False) for f in read)
         found = told([summed])
     with by("pyarrow"):
-        assert told([Footer(summed.path, Tail(summed.tail.data.tobytes()), [1, 0, 1], own=False)]) == found
+        assert (
+            told([Footer(summed.path, Tail(summed.tail.data.tobytes()), [1, 0, 1], own=False)])
+            == found
+        )
 
 
 DAY = struct.Struct("<i").pack
@@ -244,7 +280,9 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize("column, low, high", BOUNDS, ids=[f"{c.type} {low} {high}" for c, low, high in BOUNDS])
+@pytest.mark.parametrize(
+    "column, low, high", BOUNDS, ids=[f"{c.type} {low} {high}" for c, low, high in BOUNDS]
+)
 def test_bounds(tmp_path, column, low, high):
     pq.write_table(pa.table({"before": column, "x": column}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"before": column, "x": column}), tmp_path / "b.parquet")
@@ -265,14 +303,22 @@ def test_bounds_of_another_size_are_unknown(tmp_path, column, bound):
     hand.restate(path, {hand.MIN: bound, hand.MAX: bound})
     with by("loop"):
         table = ss.scan_parquet(path)
-        assert [v for w in ("x IS NOT NULL", "x IS NULL", "y = 2") for v in table.plan(w).verdicts.tolist()] == [1, 1, 0]
+        assert [
+            v
+            for w in ("x IS NOT NULL", "x IS NULL", "y = 2")
+            for v in table.plan(w).verdicts.tolist()
+        ] == [1, 1, 0]
 
 
 LEVELS = (hand.STRUCT, {3: (hand.LIST, (hand.I64, [0, 1, 2, 3]))})
 #     column chunk's metadata: field -> value
 DAMAGED = {
-    "short bound": {12: (hand.STRUCT, {hand.MAX: (hand.BINARY, b"\1" * 4), hand.MIN: (hand.BINARY, long(1))})},
-    "short old bound": {12: (hand.STRUCT, {hand.OLD_MAX: (hand.BINARY, b""), hand.OLD_MIN: (hand.BINARY, long(1))})},
+    "short bound": {
+        12: (hand.STRUCT, {hand.MAX: (hand.BINARY, b"\1" * 4), hand.MIN: (hand.BINARY, long(1))})
+    },
+    "short old bound": {
+        12: (hand.STRUCT, {hand.OLD_MAX: (hand.BINARY, b""), hand.OLD_MIN: (hand.BINARY, long(1))})
+    },
     "other type": {1: (hand.I32, 1)},
     "no type": {1: (hand.I32, 77)},
     "no encoding": {2: (hand.LIST, (hand.I32, [77, -1]))},
@@ -292,7 +338,9 @@ def test_chunks_that_end_the_process_in_pyarrow(tmp_path, summed):
     """Nothing is compiled, so that Python reads the footers; the whole runs in a process of its own."""
     lake = tmp_path / "lake"
     lake.mkdir()
-    for i, change in enumerate([DAMAGED[k] for k in ("short bound", "levels")] if summed else DAMAGED.values()):
+    for i, change in enumerate(
+        [DAMAGED[k] for k in ("short bound", "levels")] if summed else DAMAGED.values()
+    ):
         path = lake / f"{i}.parquet"
         kept = []
         pq.write_table(pa.table({"x": [1, 2], "y": [5, 6]}), path, metadata_collector=kept)
@@ -312,7 +360,11 @@ def test_chunks_that_end_the_process_in_pyarrow(tmp_path, summed):
 
 def cold(folder, to):
     done = subprocess.run(
-        [sys.executable, "-c", COLD, str(folder), str(to)], capture_output=True, text=True, env={**os.environ, "SKIPSTONE_COMPILE": "0"}, check=False
+        [sys.executable, "-c", COLD, str(folder), str(to)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SKIPSTONE_COMPILE": "0"},
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -329,7 +381,12 @@ def test_forms_that_differ(tmp_path):
             "m": pa.array([D("1.5")], pa.decimal128(5, 2)),
             "d": [dt.date(2020, 1, 1)],
         },
-        {"i": pa.array([2**40]), "t": pa.array([5], pa.timestamp("ns")), "m": pa.array([D("1.25")], pa.decimal128(20, 4)), "x": ["a"]},
+        {
+            "i": pa.array([2**40]),
+            "t": pa.array([5], pa.timestamp("ns")),
+            "m": pa.array([D("1.25")], pa.decimal128(20, 4)),
+            "x": ["a"],
+        },
         {"x": ["b"], "i": pa.array([2**40]), "t": pa.array([5], pa.timestamp("us"))},
         {"I": pa.array([3], pa.int16()), "t": pa.nulls(1, pa.timestamp("s"))},
     ]
@@ -351,8 +408,14 @@ def test_footers_share_what_they_have_in_common(tmp_path):
     with by("loop"):
         table = ss.scan_parquet(tmp_path)
         found = list(table.footers.values())
-        assert [len(t.rows) for t in found] == [1, 2, 3, 1] and len({id(t.head) for t in found}) == 2
-        assert table.plan("x = 1").row_groups == {table.files[1]: [1], table.files[2]: [1], table.files[3]: [0]}
+        assert [len(t.rows) for t in found] == [1, 2, 3, 1] and len(
+            {id(t.head) for t in found}
+        ) == 2
+        assert table.plan("x = 1").row_groups == {
+            table.files[1]: [1],
+            table.files[2]: [1],
+            table.files[3]: [0],
+        }
         assert table.plan("x >= 1").to_arrow().num_rows == 4
         again = pickle.loads(pickle.dumps(found[2]))
         assert again.metadata.num_row_groups == 3 and again.rows.tolist() == [1, 1, 1]
@@ -383,8 +446,18 @@ def test_long_footers_are_fetched_once_more(tmp_path):
 def footer(tmp_path_factory):
     path = tmp_path_factory.mktemp("footers") / "a.parquet"
     blooms = {"x": {"ndv": 4}} if "bloom_filter_options" in pq.write_table.__doc__ else None
-    table = pa.table({"x": [1, 2], "s": ["a", None], "f": [1.5, 2.5], "m": pa.array([D("1.5"), D("2")], pa.decimal128(5, 2)), "l": [[1], []]})
-    pq.write_table(table, path, row_group_size=1, **({"bloom_filter_options": blooms} if blooms else {}))
+    table = pa.table(
+        {
+            "x": [1, 2],
+            "s": ["a", None],
+            "f": [1.5, 2.5],
+            "m": pa.array([D("1.5"), D("2")], pa.decimal128(5, 2)),
+            "l": [[1], []],
+        }
+    )
+    pq.write_table(
+        table, path, row_group_size=1, **({"bloom_filter_options": blooms} if blooms else {})
+    )
     data = path.read_bytes()
     return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
 
@@ -412,7 +485,10 @@ def outcomes(each, way):
                     out.flush()
             os._exit(0)
         os.close(write)
-        with os.fdopen(read, "rb") as results, contextlib.suppress(EOFError, pickle.UnpicklingError):
+        with (
+            os.fdopen(read, "rb") as results,
+            contextlib.suppress(EOFError, pickle.UnpicklingError),
+        ):
             while True:
                 found.append(pickle.load(results))
         if os.waitpid(child, 0)[1]:
@@ -426,7 +502,13 @@ def test_each_byte_changed_or_cut(footer):
     r, each = random.Random(3), [footer]
     for at in range(0, len(footer), 1 if LONG else 3):
         each += [
-            footer[:at] + bytes([byte]) + footer[at + 1 :] for byte in {footer[at] ^ 1, footer[at] ^ 0x10, r.randrange(256), *(r.randbytes(16) if LONG else ())}
+            footer[:at] + bytes([byte]) + footer[at + 1 :]
+            for byte in {
+                footer[at] ^ 1,
+                footer[at] ^ 0x10,
+                r.randrange(256),
+                *(r.randbytes(16) if LONG else ()),
+            }
         ]
         each += [footer[:at], footer[:at] + footer[at + 1 :]]
     counted = Counter()
@@ -434,7 +516,9 @@ def test_each_byte_changed_or_cut(footer):
         assert old is not None, data  # nor did pyarrow end the process
         told, understood = new or (None, False)
         counted["understood"] += understood
-        if understood and (isinstance(old[0], str) or (told != old[0] and less(old[0], told))):  # pyarrow does not take it, or is not asked
+        if understood and (
+            isinstance(old[0], str) or (told != old[0] and less(old[0], told))
+        ):  # pyarrow does not take it, or is not asked
             counted["more"] += 1
         else:
             counted["less"] += told != old[0]
@@ -445,8 +529,15 @@ def test_each_byte_changed_or_cut(footer):
 def less(told, other):
     """Whether of column chunks less is known than by another way, and nothing else."""
     columns = [path for path in told if isinstance(path, tuple)]
-    pairs = [(a, b) for path in columns for (_, own), (_, others) in zip(told[path][0], other[path][0], strict=True) for a, b in zip(own, others, strict=True)]
-    return all(a in (b, "None") for a, b in pairs) and all(told[key] == other[key] for key in told if key not in columns)
+    pairs = [
+        (a, b)
+        for path in columns
+        for (_, own), (_, others) in zip(told[path][0], other[path][0], strict=True)
+        for a, b in zip(own, others, strict=True)
+    ]
+    return all(a in (b, "None") for a, b in pairs) and all(
+        told[key] == other[key] for key in told if key not in columns
+    )
 
 
 def test_the_text_of_the_loop_runs_as_python(footer):
@@ -456,14 +547,25 @@ def test_the_text_of_the_loop_runs_as_python(footer):
         data = bytearray(footer)
         for _ in range(n % 4):
             data[r.randrange(len(data))] = r.randrange(256)
-        found = [footer_layout.layout_of(np.frombuffer(bytes(data), np.uint8), walk) for walk in (None, footer_loops.walk)]
+        found = [
+            footer_layout.layout_of(np.frombuffer(bytes(data), np.uint8), walk)
+            for walk in (None, footer_loops.walk)
+        ]
         assert [x is None for x in found] in ([True] * 2, [False] * 2)
         assert found[0] is None or all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\0", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1c" * 5000, b"\x16" + b"\xff" * 20, b"\x19\xf0" + b"\xff" * 9 + b"\1", b"\x49\xfc\x80\x80\x80\x01" * 9],
+    [
+        b"",
+        b"\0",
+        b"\x19\xfc\xff\xff\xff\xff\x0f",
+        b"\x1c" * 5000,
+        b"\x16" + b"\xff" * 20,
+        b"\x19\xf0" + b"\xff" * 9 + b"\1",
+        b"\x49\xfc\x80\x80\x80\x01" * 9,
+    ],
 )
 def test_bombs(data):
     assert footer_layout.layout_of(np.frombuffer(data, np.uint8)) is None
@@ -473,8 +575,18 @@ def test_fields_that_nobody_knows_yet_are_passed_over(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": [1, 2]}), path)
     footer = hand.read_footer(path)
-    new = (hand.STRUCT, {1: (hand.LIST, (hand.STRUCT, [{1: (hand.TRUE, True), 99: (hand.DOUBLE, bytes(8))}])), 3: (hand.LIST, (hand.TRUE, [b"\1", b"\2"]))})
-    for fields in (footer, footer[hand.ROW_GROUPS][1][1][0], footer[hand.ROW_GROUPS][1][1][0][hand.COLUMNS][1][1][0][hand.META_DATA][1]):
+    new = (
+        hand.STRUCT,
+        {
+            1: (hand.LIST, (hand.STRUCT, [{1: (hand.TRUE, True), 99: (hand.DOUBLE, bytes(8))}])),
+            3: (hand.LIST, (hand.TRUE, [b"\1", b"\2"])),
+        },
+    )
+    for fields in (
+        footer,
+        footer[hand.ROW_GROUPS][1][1][0],
+        footer[hand.ROW_GROUPS][1][1][0][hand.COLUMNS][1][1][0][hand.META_DATA][1],
+    ):
         fields |= {19: new, 300: (hand.I32, 5)}
     fields[8] = hand.LIST, (0, [])  # some writers name no type where there are no items
     hand.write_footer(path, footer)

@@ -22,7 +22,10 @@ N = 300_000  # enough for `auto` to compile behind the scenes, and for more than
 
 def make_stats():
     low = np.arange(N)
-    return ss.Statistics.from_dict({"x": {"min": low, "max": low + 9}, "y": {"min": low[::-1].copy(), "max": low[::-1] + 5}}, SCHEMA)
+    return ss.Statistics.from_dict(
+        {"x": {"min": low, "max": low + 9}, "y": {"min": low[::-1].copy(), "max": low[::-1] + 5}},
+        SCHEMA,
+    )
 
 
 STATS = make_stats()
@@ -56,12 +59,16 @@ def test_a_forked_child_judges_while_the_parent_compiles(backend, tmp_path, monk
 
 
 def test_many_threads_share_statistics():
-    predicates = [ss.PruningPredicate(f"x >= {i} AND y < {N - i}", SCHEMA) for i in range(0, N, N // 24)]
+    predicates = [
+        ss.PruningPredicate(f"x >= {i} AND y < {N - i}", SCHEMA) for i in range(0, N, N // 24)
+    ]
     expected = [p.prune(STATS, "numpy").sum() for p in predicates]
     fresh = make_stats()
     with ThreadPoolExecutor(8) as callers:
         for backend in ("numpy", "numba", "auto"):
-            assert [r.sum() for r in callers.map(lambda p, b=backend: p.prune(fresh, b), predicates)] == expected
+            assert [
+                r.sum() for r in callers.map(lambda p, b=backend: p.prune(fresh, b), predicates)
+            ] == expected
 
 
 SCRIPT = """
@@ -76,10 +83,17 @@ print(ss.PruningPredicate("x > 500 OR x = 3", schema).prune(stats, "numba").sum(
 def test_processes_share_one_cache(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
     misses = "from skipstone.kernels import cache; print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
-    runs = [subprocess.Popen([sys.executable, "-c", SCRIPT + misses], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT + misses], env=env, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
     said = [r.communicate(timeout=120)[0].split() for r in runs]
     assert len({kept for kept, _ in said}) == 1
-    assert sorted(compiled for _, compiled in said) == ["0", "0", "1"] or os.name != "posix"  # the others waited, and read it
+    assert (
+        sorted(compiled for _, compiled in said) == ["0", "0", "1"] or os.name != "posix"
+    )  # the others waited, and read it
     assert all(r.returncode == 0 for r in runs)
     kernels = list(tmp_path.rglob("skipstone_kernel_*.py"))
     assert len(kernels) == 1
@@ -97,13 +111,31 @@ print(sum(kernel.stats.cache_misses.values()), sum(kernel.stats.cache_hits.value
 
 def test_processes_that_meet_compile_once(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
-    runs = [subprocess.Popen([sys.executable, "-c", COUNTED], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert sorted(r.communicate(timeout=120)[0].splitlines()[1] for r in runs) == ["0 1", "0 1", "1 0"]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", COUNTED], env=env, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    assert sorted(r.communicate(timeout=120)[0].splitlines()[1] for r in runs) == [
+        "0 1",
+        "0 1",
+        "1 0",
+    ]
 
 
 def test_a_damaged_cache_is_made_again(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
-    run = lambda: subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True, timeout=120).stdout
+    run = lambda: (
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+    )
     first = run()
     for path in tmp_path.rglob("*"):
         if path.is_file():
@@ -165,7 +197,12 @@ def test_threads_are_the_cpus_that_the_process_may_use():
         pytest.skip("this process may use one CPU, or cannot say")
     code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from skipstone.kernels import pool; print(pool.threads())"
     env = {k: v for k, v in os.environ.items() if k != "SKIPSTONE_THREADS"}
-    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout == "1\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        == "1\n"
+    )
 
 
 def test_a_failed_compile_is_told_and_costs_nothing(monkeypatch):
@@ -209,7 +246,9 @@ time.sleep(float(sys.argv[1]))
 @pytest.mark.parametrize("seconds", ["0", "0.3", "0.8"])
 def test_a_process_may_end_while_it_compiles(seconds, tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", EXIT, seconds], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT, seconds], env=env, capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -229,6 +268,8 @@ def test_no_home_directory_is_not_an_error(monkeypatch):
 def test_a_directory_that_cannot_be_written_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
     own = cache.directory()
-    monkeypatch.setattr(cache.os, "access", lambda path, mode: False)  # who is root may write anywhere
+    monkeypatch.setattr(
+        cache.os, "access", lambda path, mode: False
+    )  # who is root may write anywhere
     with pytest.warns(RuntimeWarning, match="cannot be written to"):
         assert cache.directory() != own

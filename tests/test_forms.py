@@ -77,30 +77,51 @@ def zone_map(columns, containers=1):
     schema, made = pa.schema([(name, TYPES[name]) for name in columns]), {}
     for name, values in columns.items():
         numbers = [v for v in values if v == v]
-        made[name] = {"min": pa.array([min(numbers)] * containers, TYPES[name]), "max": pa.array([max(numbers)] * containers, TYPES[name])}
-        made[name] |= {"null_count": [0] * containers, "nan_count": [len(values) - len(numbers)] * containers}
-    return schema, ss.Statistics.from_dict(made, schema, row_count=[max(map(len, columns.values()))] * containers)
+        made[name] = {
+            "min": pa.array([min(numbers)] * containers, TYPES[name]),
+            "max": pa.array([max(numbers)] * containers, TYPES[name]),
+        }
+        made[name] |= {
+            "null_count": [0] * containers,
+            "nan_count": [len(values) - len(numbers)] * containers,
+        }
+    return schema, ss.Statistics.from_dict(
+        made, schema, row_count=[max(map(len, columns.values()))] * containers
+    )
 
 
 @pytest.mark.parametrize("containers", [1, 2])
-@pytest.mark.parametrize("sql, columns, settings, verdict", CASES, ids=[f"{c[0]}-{c[3].name}" for c in CASES])
+@pytest.mark.parametrize(
+    "sql, columns, settings, verdict", CASES, ids=[f"{c[0]}-{c[3].name}" for c in CASES]
+)
 def test_cases(sql, columns, settings, verdict, containers, backend):
     schema, stats = zone_map(columns, containers)
-    assert ss.PruningPredicate(sql, schema, **settings).evaluate(stats, backend=backend).tolist() == [verdict] * containers
+    assert (
+        ss.PruningPredicate(sql, schema, **settings).evaluate(stats, backend=backend).tolist()
+        == [verdict] * containers
+    )
 
 
 def test_dates_that_leave_their_type_are_not_truncated():
     schema = pa.schema([("d", pa.date32())])
     least = pa.array([-(2**31)], pa.int32()).view(pa.date32())
-    stats = ss.Statistics.from_dict({"d": {"min": least, "max": least, "null_count": [0]}}, schema, row_count=[1])
-    assert ss.PruningPredicate("trunc(d, 'week') > DATE '2024-01-01'", schema).evaluate(stats).tolist() == [MAYBE]
+    stats = ss.Statistics.from_dict(
+        {"d": {"min": least, "max": least, "null_count": [0]}}, schema, row_count=[1]
+    )
+    assert ss.PruningPredicate("trunc(d, 'week') > DATE '2024-01-01'", schema).evaluate(
+        stats
+    ).tolist() == [MAYBE]
 
 
 def test_try_cast_of_a_far_date_is_null():
     schema = pa.schema([("d", pa.date32())])
     far = pa.array([2**31 - 1], pa.int32()).view(pa.date32())
-    stats = ss.Statistics.from_dict({"d": {"min": far, "max": far, "null_count": [0]}}, schema, row_count=[1])
-    assert ss.PruningPredicate("TRY_CAST(d AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ '2024-01-01 00:00:00'", schema).evaluate(stats).tolist() == [MAYBE]
+    stats = ss.Statistics.from_dict(
+        {"d": {"min": far, "max": far, "null_count": [0]}}, schema, row_count=[1]
+    )
+    assert ss.PruningPredicate(
+        "TRY_CAST(d AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ '2024-01-01 00:00:00'", schema
+    ).evaluate(stats).tolist() == [MAYBE]
 
 
 # A bounded part of the long run.
@@ -121,7 +142,10 @@ def test_no_verdict_contradicts_the_rows(judge, part):
         judge(1000 * part + seed, tally, containers=400, predicates=100)
     assert tally.unsound == []
     assert tally.verdicts > 60_000
-    total = [sum(getattr(c, name) for c in tally.forms.values()) for name in ("empty", "pruned", "full", "always")]
+    total = [
+        sum(getattr(c, name) for c in tally.forms.values())
+        for name in ("empty", "pruned", "full", "always")
+    ]
     assert total[1] > 0.65 * total[0] and total[3] > 0.55 * total[2]
 
 

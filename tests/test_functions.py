@@ -26,8 +26,15 @@ D = dt.date
 
 def verdict(text, bounds, **session):
     """One container whose columns have these bounds, no NULL and no NaN."""
-    columns = {name: {"min": [low], "max": [high], "null_count": [0], "nan_count": [0]} for name, (low, high) in bounds.items()}
-    return int(ss.PruningPredicate(text, SCHEMA, **session).evaluate(ss.Statistics.from_dict(columns, SCHEMA, row_count=[5]))[0])
+    columns = {
+        name: {"min": [low], "max": [high], "null_count": [0], "nan_count": [0]}
+        for name, (low, high) in bounds.items()
+    }
+    return int(
+        ss.PruningPredicate(text, SCHEMA, **session).evaluate(
+            ss.Statistics.from_dict(columns, SCHEMA, row_count=[5])
+        )[0]
+    )
 
 
 def at(*parts):
@@ -149,7 +156,9 @@ CASES = [
 MIRROR = {NEVER: ALWAYS, ALWAYS: NEVER, MAYBE: MAYBE}
 
 
-@pytest.mark.parametrize("text, bounds, expected", CASES, ids=[f"{c[0]} {list(c[1].values())}" for c in CASES])
+@pytest.mark.parametrize(
+    "text, bounds, expected", CASES, ids=[f"{c[0]} {list(c[1].values())}" for c in CASES]
+)
 def test_verdicts(text, bounds, expected):
     nulls = "TRY_CAST" in text or "r.z" in text  # NULL is neither
     assert verdict(text, bounds) == expected
@@ -177,17 +186,29 @@ def test_time_zones_shift_dates():
 
 
 def test_single_values_need_no_nulls_and_no_nan():
-    stats = ss.Statistics.from_dict({"f": {"min": [0.0], "max": [0.0], "null_count": [0]}}, SCHEMA, row_count=[3])
-    assert ss.PruningPredicate("f * 2 = 0", SCHEMA).evaluate(stats).tolist() == [MAYBE]  # NaN may be there
-    stats = ss.Statistics.from_dict({"s": {"min": ["ab"], "max": ["ab"], "null_count": [None]}}, SCHEMA, row_count=[3])
+    stats = ss.Statistics.from_dict(
+        {"f": {"min": [0.0], "max": [0.0], "null_count": [0]}}, SCHEMA, row_count=[3]
+    )
+    assert ss.PruningPredicate("f * 2 = 0", SCHEMA).evaluate(stats).tolist() == [
+        MAYBE
+    ]  # NaN may be there
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": ["ab"], "max": ["ab"], "null_count": [None]}}, SCHEMA, row_count=[3]
+    )
     assert ss.PruningPredicate("reverse(s) = 'ba'", SCHEMA).evaluate(stats).tolist() == [MAYBE]
     assert ss.PruningPredicate("reverse(s) = 'ab'", SCHEMA).evaluate(stats).tolist() == [NEVER]
 
 
 def test_arrays_and_structs_allow_null_tests_only():
-    stats = ss.Statistics.from_dict({"a": {"null_count": [0]}, "r": {"null_count": [5]}}, SCHEMA, row_count=[5])
-    assert ss.PruningPredicate("a IS NULL OR r IS NOT NULL", SCHEMA).evaluate(stats).tolist() == [NEVER]
-    assert ss.PruningPredicate("length(a) = 1 OR coalesce(r, r) = 1", SCHEMA).evaluate(stats).tolist() == [MAYBE]
+    stats = ss.Statistics.from_dict(
+        {"a": {"null_count": [0]}, "r": {"null_count": [5]}}, SCHEMA, row_count=[5]
+    )
+    assert ss.PruningPredicate("a IS NULL OR r IS NOT NULL", SCHEMA).evaluate(stats).tolist() == [
+        NEVER
+    ]
+    assert ss.PruningPredicate("length(a) = 1 OR coalesce(r, r) = 1", SCHEMA).evaluate(
+        stats
+    ).tolist() == [MAYBE]
 
 
 # The user's own functions.
@@ -199,8 +220,15 @@ def name(request):
 
 
 def one(text, backend="auto", **columns):
-    given = {k: {"min": [v[0]], "max": [v[1]], "null_count": [0], "nan_count": [0]} for k, v in columns.items()}
-    return int(ss.PruningPredicate(text, SCHEMA).evaluate(ss.Statistics.from_dict(given, SCHEMA, row_count=[3]), backend)[0])
+    given = {
+        k: {"min": [v[0]], "max": [v[1]], "null_count": [0], "nan_count": [0]}
+        for k, v in columns.items()
+    }
+    return int(
+        ss.PruningPredicate(text, SCHEMA).evaluate(
+            ss.Statistics.from_dict(given, SCHEMA, row_count=[3]), backend
+        )[0]
+    )
 
 
 def test_a_monotone_function(name, backend):
@@ -216,11 +244,16 @@ def test_a_range(name):
         name,
         lambda x: x * x,
         returns=pa.int64(),
-        range=lambda lo, hi: (np.where((lo < 0) & (hi > 0), 0, np.minimum(lo * lo, hi * hi)), np.maximum(lo * lo, hi * hi)),
+        range=lambda lo, hi: (
+            np.where((lo < 0) & (hi > 0), 0, np.minimum(lo * lo, hi * hi)),
+            np.maximum(lo * lo, hi * hi),
+        ),
     )
     assert one(f"{name}(x) > 16", x=(-3, 4)) == NEVER
     assert one(f"{name}(x) >= 4", x=(2, 4)) == ALWAYS
-    assert ss.PruningPredicate(f"{name}(x) > 16", SCHEMA).evaluate(ss.Statistics.from_dict({"x": {"max": [3]}}, SCHEMA)).tolist() == [MAYBE]
+    assert ss.PruningPredicate(f"{name}(x) > 16", SCHEMA).evaluate(
+        ss.Statistics.from_dict({"x": {"max": [3]}}, SCHEMA)
+    ).tolist() == [MAYBE]
 
 
 def test_an_opaque_function(name):
@@ -238,14 +271,26 @@ def test_arguments_are_natural_values(name):
 
     ss.register_function(name, fn, returns=pa.bool_())
     moment = at(2024, 1, 1)
-    bounds = {"x": (1, 1), "f": (1.5, 1.5), "s": ("a", "a"), "d": (D(2024, 1, 1),) * 2, "t": (moment, moment), "m": (Decimal("1.50"),) * 2, "b": (True, True)}
+    bounds = {
+        "x": (1, 1),
+        "f": (1.5, 1.5),
+        "s": ("a", "a"),
+        "d": (D(2024, 1, 1),) * 2,
+        "t": (moment, moment),
+        "m": (Decimal("1.50"),) * 2,
+        "b": (True, True),
+    }
     assert one(f"{name}(x, f, s, d, t, m, b)", **bounds) == ALWAYS
     assert seen == ["<i8", "<f8", "str", "<M8[D]", "<M8[us]", "Decimal", "|b1"]
 
 
 RETURNS = [
     (pa.date32(), np.array(["2024-01-02"], "M8[D]"), "DATE'2024-01-02'"),
-    (pa.timestamp("us", "UTC"), np.array(["2024-01-02T03:04"], "M8[us]"), "TIMESTAMP'2024-01-02 03:04:00'"),
+    (
+        pa.timestamp("us", "UTC"),
+        np.array(["2024-01-02T03:04"], "M8[us]"),
+        "TIMESTAMP'2024-01-02 03:04:00'",
+    ),
     (pa.decimal128(9, 2), np.array([Decimal("1.50")], object), "1.5"),
     (pa.string(), np.array(["é"]), "'é'"),
     (pa.float32(), np.array([1.5]), "1.5"),
@@ -261,10 +306,16 @@ def test_what_functions_return(returns, value, text, name):
 
 
 def test_null_is_what_a_function_gives_for_null_and_none(name):
-    ss.register_function(name, lambda x: np.array([None if v == 3 else int(v) for v in x], object), returns=pa.int64())
+    ss.register_function(
+        name,
+        lambda x: np.array([None if v == 3 else int(v) for v in x], object),
+        returns=pa.int64(),
+    )
     assert one(f"{name}(x) IS NULL", x=(3, 3)) == ALWAYS
     stats = ss.Statistics.from_dict({"x": {"null_count": [5]}}, SCHEMA, row_count=[5])
-    assert ss.PruningPredicate(f"{name}(x) > 1 OR {name}(x) <= 1", SCHEMA).evaluate(stats).tolist() == [NEVER]
+    assert ss.PruningPredicate(f"{name}(x) > 1 OR {name}(x) <= 1", SCHEMA).evaluate(
+        stats
+    ).tolist() == [NEVER]
 
 
 def test_zero_has_two_faces(name):
@@ -311,7 +362,9 @@ def test_rows_are_filtered_by_it(name, tmp_path):
 
     ss.register_function(name, lambda x: x * 2, returns=pa.int64(), monotone="increasing")
     pq.write_table(pa.table({"x": pa.array([1, 2, 3, None], pa.int32())}), tmp_path / "t.parquet")
-    assert ss.scan_parquet(tmp_path).plan(where=f"{name}(x) >= 4").to_arrow().column("x").to_pylist() == [2, 3]
+    assert ss.scan_parquet(tmp_path).plan(where=f"{name}(x) >= 4").to_arrow().column(
+        "x"
+    ).to_pylist() == [2, 3]
 
 
 def test_elsewhere_it_is_not_known(name):
@@ -320,7 +373,12 @@ def test_elsewhere_it_is_not_known(name):
     p = ss.PruningPredicate(f"{name}(x) > 100", SCHEMA)
     stats = "ss.Statistics.from_dict({'x': {'min': [1], 'max': [4], 'null_count': [0]}}, p.schema)"
     code = f"import pickle, skipstone as ss; p = pickle.loads({pickle.dumps(p)!r}); print(p.evaluate({stats}).tolist())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[1]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[1]"
+    )
 
 
 REFUSED = [
@@ -330,7 +388,11 @@ REFUSED = [
     (("own_x", abs), {"returns": pa.list_(pa.int64())}, "null tests only"),
     (("own_x", 5), {"returns": pa.int64()}, "cannot be called"),
     (("own_x", abs), {"returns": pa.int64(), "monotone": "up"}, "expected 'increasing'"),
-    (("own_x", abs), {"returns": pa.int64(), "monotone": "increasing", "range": abs}, "one of them"),
+    (
+        ("own_x", abs),
+        {"returns": pa.int64(), "monotone": "increasing", "range": abs},
+        "one of them",
+    ),
 ]
 
 
@@ -342,9 +404,15 @@ def test_refused(args, more, message):
 
 def test_a_hook_is_told_of_what_is_not_understood():
     told = []
-    p = ss.PruningPredicate("nobody_knows(x) = 3 AND x > 1", SCHEMA, on_unknown=lambda what, why: told.append((what, why)))
+    p = ss.PruningPredicate(
+        "nobody_knows(x) = 3 AND x > 1",
+        SCHEMA,
+        on_unknown=lambda what, why: told.append((what, why)),
+    )
     assert told == [("nobody_knows(x) = 3", "the function nobody_knows is not understood")]
-    assert p.prune(ss.Statistics.from_dict({"x": {"min": [0, 0], "max": [1, 2]}}, SCHEMA)).tolist() == [False, True]
+    assert p.prune(
+        ss.Statistics.from_dict({"x": {"min": [0, 0], "max": [1, 2]}}, SCHEMA)
+    ).tolist() == [False, True]
 
 
 def test_expressions_build_calls():
@@ -366,22 +434,43 @@ def test_expressions_build_calls():
         c("x").cast(pa.list_(pa.int32()))
 
 
-@pytest.mark.parametrize("text", ["upper(s) = 'K7'", "x - y > 0", "s LIKE 'k%9'", "CAST(s AS INT) = 3", "coalesce(s, 'k3') < 'k2'", "if(x > 5, s, 'k') = 'k'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "upper(s) = 'K7'",
+        "x - y > 0",
+        "s LIKE 'k%9'",
+        "CAST(s AS INT) = 3",
+        "coalesce(s, 'k3') < 'k2'",
+        "if(x > 5, s, 'k') = 'k'",
+    ],
+)
 def test_many_containers_are_judged_as_few_are(text):
     """Blocks, and bounds that repeat: a container's answer does not depend on how many there are."""
     n = 70_000
     i = np.arange(n)
-    texts = pa.array(np.where(i % 7 == 0, None, np.char.add("k", (i % 11).astype(str)).astype(object)))
+    texts = pa.array(
+        np.where(i % 7 == 0, None, np.char.add("k", (i % 11).astype(str)).astype(object))
+    )
     columns = {
         "x": {"min": pa.array(i, pa.int32(), mask=i % 5 == 0), "max": pa.array(i + 3, pa.int32())},
         "y": {"min": i[::-1].copy(), "max": i[::-1] + 2, "null_count": i % 2},
         "s": {"min": texts, "max": texts, "null_count": i % 3},
     }
-    p, stats = ss.PruningPredicate(text, SCHEMA), ss.Statistics.from_dict(columns, SCHEMA, row_count=np.full(n, 5))
+    p, stats = (
+        ss.PruningPredicate(text, SCHEMA),
+        ss.Statistics.from_dict(columns, SCHEMA, row_count=np.full(n, 5)),
+    )
     found = p.evaluate(stats, "numpy")
     for start in (0, 32_700, n - 100):
-        part = {name: {k: v[start : start + 100] for k, v in given.items()} for name, given in columns.items()}
-        assert p.evaluate(ss.Statistics.from_dict(part, SCHEMA, row_count=[5] * 100)).tolist() == found[start : start + 100].tolist()
+        part = {
+            name: {k: v[start : start + 100] for k, v in given.items()}
+            for name, given in columns.items()
+        }
+        assert (
+            p.evaluate(ss.Statistics.from_dict(part, SCHEMA, row_count=[5] * 100)).tolist()
+            == found[start : start + 100].tolist()
+        )
     assert len(set(found.tolist())) > 1 or "CAST" in text
 
 
@@ -392,7 +481,9 @@ def test_texts_that_are_put_together(near, monkeypatch):
     words = sorted("".join(w).encode() for n in range(4) for w in itertools.product("ab", repeat=n))
     spans = [(low, high) for low, high in itertools.combinations_with_replacement(words, 2)]
     for (low, high), (rest_low, rest_high) in itertools.product(spans, spans[::7]):
-        made = [a + b for a in words if low <= a <= high for b in words if rest_low <= b <= rest_high]
+        made = [
+            a + b for a in words if low <= a <= high for b in words if rest_low <= b <= rest_high
+        ]
         least, most = texts._chain([(low, high, False), (rest_low, rest_high, False)])
         assert least <= min(made) and max(made) <= most, (low, high, rest_low, rest_high)
         assert max(made) == most or near < 3 or most == high + rest_high

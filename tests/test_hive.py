@@ -35,7 +35,9 @@ LAZY = [
 
 @pytest.mark.parametrize("where, folders, footers, found", LAZY, ids=[str(c[0]) for c in LAZY])
 def test_only_what_may_match_is_read(tmp_path, where, folders, footers, found):
-    table = ss.scan_hive(years(tmp_path), partition_schema=INTS, schema=pa.schema([("x", pa.int64())]))
+    table = ss.scan_hive(
+        years(tmp_path), partition_schema=INTS, schema=pa.schema([("x", pa.int64())])
+    )
     assert (table.work["folders"], table.work["footers"]) == (3, 0)  # the way to the first file
     plan = table.plan(where)
     assert (table.work["folders"], table.work["footers"]) == (folders, footers)
@@ -51,9 +53,16 @@ def test_broken_folders_that_cannot_match_are_never_seen(tmp_path):
     (tmp_path / "year=2022" / "month=1" / "part.parquet").write_text("none of Parquet's")
     (tmp_path / "year=2020" / "month=1" / "deeper=1").mkdir()
     spy = Spy()
-    table = ss.scan_hive(str(tmp_path), partition_schema=INTS, schema=pa.schema([("x", pa.int64())]), filesystem=spy.filesystem)
+    table = ss.scan_hive(
+        str(tmp_path),
+        partition_schema=INTS,
+        schema=pa.schema([("x", pa.int64())]),
+        filesystem=spy.filesystem,
+    )
     spy.listed.clear(), spy.opened.clear()
-    assert table.plan("year = 2021 AND month = 1").to_arrow()["x"].to_pylist() == list(range(20, 30))
+    assert table.plan("year = 2021 AND month = 1").to_arrow()["x"].to_pylist() == list(
+        range(20, 30)
+    )
     assert not [p for p in (*spy.listed, *spy.opened) if "2022" in p or "month=2" in p]
     with pytest.raises(ss.SourceError, match=r"month=1/part\.parquet: not a whole Parquet file"):
         table.plan("year = 2022")
@@ -71,7 +80,12 @@ def test_inference_lists_folders_but_no_files(tmp_path):
 def test_sizes_of_what_was_not_listed_are_unknown(tmp_path):
     plan = ss.scan_hive(years(tmp_path)).plan("year = 2021 AND x < 25")
     assert plan.sizes.total.files is plan.sizes.total.rows is None
-    assert (plan.sizes.partition.files, plan.sizes.partition.rows, plan.sizes.scan.files, plan.sizes.scan.rows) == (2, 20, 1, 5)
+    assert (
+        plan.sizes.partition.files,
+        plan.sizes.partition.rows,
+        plan.sizes.scan.files,
+        plan.sizes.scan.rows,
+    ) == (2, 20, 1, 5)
     assert repr(plan) == "Plan(1 files, 1 of 4 row groups, 2 folders not listed, skipping='data')"
     assert ss.scan_hive(tmp_path).plan("x < 5").sizes.total.rows == 60
     assert ss.scan_hive(tmp_path).plan("year = 2021").count() == 20
@@ -96,7 +110,13 @@ def test_files_at_another_depth(tmp_path, path, why):
 
 def test_what_is_passed_over(tmp_path):
     years(tmp_path)
-    for name in ("_temporary/0/x.parquet", ".hive-staging/x", "year=2020/_SUCCESS", "year=2020/month=1/.part.parquet.crc", "year=2020/month=1/a._COPYING_"):
+    for name in (
+        "_temporary/0/x.parquet",
+        ".hive-staging/x",
+        "year=2020/_SUCCESS",
+        "year=2020/month=1/.part.parquet.crc",
+        "year=2020/month=1/a._COPYING_",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "year=2019").mkdir()  # empty, and first
@@ -110,12 +130,23 @@ def test_what_is_passed_over(tmp_path):
 
 
 def test_tables_without_partitions_and_without_files(tmp_path):
-    with pytest.raises(ss.SourceError, match=r"holds no Parquet file that can be read.*give schema="):
+    with pytest.raises(
+        ss.SourceError, match=r"holds no Parquet file that can be read.*give schema="
+    ):
         ss.scan_hive(tmp_path)
-    assert ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int64())])).plan("x > 1").to_arrow().num_rows == 0
+    assert (
+        ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int64())]))
+        .plan("x > 1")
+        .to_arrow()
+        .num_rows
+        == 0
+    )
     write(tmp_path / "a.parquet", {"x": [1, 2]})
     assert ss.scan_hive(tmp_path).plan("x > 1").to_arrow()["x"].to_pylist() == [2]
-    with pytest.raises(ss.SourceError, match=r"partition_schema names 'day'; the folders of .* have no partition columns"):
+    with pytest.raises(
+        ss.SourceError,
+        match=r"partition_schema names 'day'; the folders of .* have no partition columns",
+    ):
         ss.scan_hive(tmp_path, partition_schema={"day": pa.int32()})
 
 
@@ -133,11 +164,18 @@ def test_spellings_in_another_case(tmp_path):
 
 def test_files_that_differ_from_the_first(tmp_path):
     """A wider type, a type that does not fit, a column that is new, one that is missing."""
-    write(tmp_path / "k=1" / "a.parquet", pa.table({"x": pa.array([1, 2], pa.int32()), "y": ["a", "b"]}))
+    write(
+        tmp_path / "k=1" / "a.parquet",
+        pa.table({"x": pa.array([1, 2], pa.int32()), "y": ["a", "b"]}),
+    )
     write(tmp_path / "k=2" / "a.parquet", pa.table({"x": pa.array([3, 2**40]), "z": [1, 2]}))
     write(tmp_path / "k=3" / "a.parquet", pa.table({"x": [1.5, 2.5], "y": [1, 2]}))
     table = ss.scan_hive(tmp_path)
-    assert [str(table.schema.field(n).type) for n in table.schema.names] == ["int32", "string", "int32"]
+    assert [str(table.schema.field(n).type) for n in table.schema.names] == [
+        "int32",
+        "string",
+        "int32",
+    ]
     assert table.plan("x = 2 AND k < 3").verdicts.tolist() == [1, 1]
     assert table.plan("x = 9").verdicts.tolist() == [0, 1, 1]  # what does not fit bounds nothing
     assert table.plan("y IS NULL").verdicts.tolist() == [0, 2, 1]
@@ -150,7 +188,11 @@ def test_files_that_differ_from_the_first(tmp_path):
         assert again.plan(where).verdicts.tolist() == kept.plan(where).verdicts.tolist()
         assert again.work["footers"] == 0
     wide = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int64()), ("z", pa.int64())]))
-    assert wide.plan("x > 2 AND k < 3").to_arrow().to_pydict() == {"x": [3, 2**40], "z": [1, 2], "k": [2, 2]}
+    assert wide.plan("x > 2 AND k < 3").to_arrow().to_pydict() == {
+        "x": [3, 2**40],
+        "z": [1, 2],
+        "k": [2, 2],
+    }
 
 
 def test_partition_times_are_read_in_the_sessions_zone(tmp_path):
@@ -160,7 +202,9 @@ def test_partition_times_are_read_in_the_sessions_zone(tmp_path):
     where = "t = TIMESTAMP '2024-01-01 12:00:00'"
     for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
         assert table.plan(where, timezone=zone).to_arrow()["x"].to_pylist() == [12]
-    at = ss.PruningPredicate("t = TIMESTAMP '2024-01-01 03:00:00Z'", table.schema, timezone="Asia/Tokyo")
+    at = ss.PruningPredicate(
+        "t = TIMESTAMP '2024-01-01 03:00:00Z'", table.schema, timezone="Asia/Tokyo"
+    )
     assert table.plan(at).to_arrow()["x"].to_pylist() == [12]
 
 
@@ -168,7 +212,10 @@ def test_a_table_sees_one_state_of_a_file(tmp_path):
     path = write(tmp_path / "k=1" / "a.parquet", {"x": [1, 2]})
     plan = ss.scan_hive(tmp_path).plan("x = 1")
     write(path, {"x": list(range(100))})
-    with pytest.raises(ss.SourceError, match=r"a\.parquet: was \d+ bytes when it was planned, and is \d+; scan the table again"):
+    with pytest.raises(
+        ss.SourceError,
+        match=r"a\.parquet: was \d+ bytes when it was planned, and is \d+; scan the table again",
+    ):
         plan.to_arrow()
 
 
@@ -180,7 +227,15 @@ def test_limits_and_columns(tmp_path):
 
 
 VALUES = ["1", "2", "10", "__HIVE_DEFAULT_PARTITION__", "007"]
-PREDICATES = ["a = {0}", "a > {0} AND x < {1}", "b = '{0}' OR x = {1}", "a IS NULL", "b <> '{0}'", "NOT (a = {0} AND b <=> NULL)", "a IN ({0}, 2) AND x >= {1}"]
+PREDICATES = [
+    "a = {0}",
+    "a > {0} AND x < {1}",
+    "b = '{0}' OR x = {1}",
+    "a IS NULL",
+    "b <> '{0}'",
+    "NOT (a = {0} AND b <=> NULL)",
+    "a IN ({0}, 2) AND x >= {1}",
+]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -191,7 +246,11 @@ def test_no_row_is_lost(tmp_path, seed):
         for b in r.sample(VALUES, 2):
             for f in range(r.randint(0, 2)):
                 x = [r.choice((None, r.randint(0, 20))) for _ in range(r.randint(1, 8))]
-                write(tmp_path / f"a={a}" / f"b={b}" / f"{f}.parquet", pa.table({"x": pa.array(x, pa.int64())}), row_group_size=3)
+                write(
+                    tmp_path / f"a={a}" / f"b={b}" / f"{f}.parquet",
+                    pa.table({"x": pa.array(x, pa.int64())}),
+                    row_group_size=3,
+                )
                 expected += [(v, a, b) for v in x]
     lazy, eager = ss.scan_hive(tmp_path), ss.scan_parquet(tmp_path)
     assert lazy.schema.equals(eager.schema)
@@ -217,7 +276,9 @@ def test_a_tree_lists_each_folder_once(tmp_path):
     tree = Tree(str(years(tmp_path)), spy.filesystem, Meter())
     assert tree.columns == ("year", "month")
     assert len(tree.files(tree.folders()[0])) == len(tree.files(tree.folders()[0])) == 6
-    assert len(spy.listed) == len(set(spy.listed)) + 1  # the first innermost folder: for the columns, and for its files
+    assert (
+        len(spy.listed) == len(set(spy.listed)) + 1
+    )  # the first innermost folder: for the columns, and for its files
 
 
 def test_names_that_are_words_of_sql(tmp_path):
@@ -225,4 +286,6 @@ def test_names_that_are_words_of_sql(tmp_path):
         (tmp_path / f"to={k}").mkdir()
         pq.write_table(pa.table({"from": [k, k + 10]}), tmp_path / f"to={k}" / "a.parquet")
     plan = ss.scan_hive(tmp_path).plan("`from` > 1 AND to < 3", order_by="`from` DESC", limit=2)
-    assert plan.to_arrow()["from"].to_pylist() == [12, 11] and plan.unpruned().to_arrow()["from"].to_pylist() == [12, 11, 2]
+    assert plan.to_arrow()["from"].to_pylist() == [12, 11] and plan.unpruned().to_arrow()[
+        "from"
+    ].to_pylist() == [12, 11, 2]

@@ -39,7 +39,9 @@ def test_types_and_values(spark, tmp_path):
         assert by_x(ours.plan().to_arrow()) == by_x(theirs), texts
         for row in theirs.to_pylist():  # each value finds its row
             if row["k"] is not None:
-                assert row["x"] in ours.plan(ss.col("k") == row["k"]).to_arrow()["x"].to_pylist(), texts
+                assert row["x"] in ours.plan(ss.col("k") == row["k"]).to_arrow()["x"].to_pylist(), (
+                    texts
+                )
 
 
 @pytest.mark.parametrize("setting, options", [("true", {}), ("false", {"infer_types": False})])
@@ -72,7 +74,9 @@ def test_trees_that_spark_writes(spark, tmp_path):
     columns = """id x, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b, IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q', 'r é')) c,
                  TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t"""
     path = tmp_path / "t"
-    spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy("a", "b", "c", "t").parquet(str(path))
+    spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy(
+        "a", "b", "c", "t"
+    ).parquet(str(path))
     frame = spark.read.parquet(str(path))
     saved = ss.scan_hive(path).save_stats(tmp_path / "stats")
     tables = ss.scan_hive(path), ss.scan_hive(path, stats=saved), ss.scan_parquet(path)

@@ -35,7 +35,9 @@ def value(r, kind):
 def some_table(r):
     n = r.randint(0, 9)
     columns = {c: r.choice(kinds) for c, kinds in TYPES.items() if c == "x" or r.random() < 0.8}
-    return pa.table({c: pa.array([value(r, kind) for _ in range(n)], kind) for c, kind in columns.items()})
+    return pa.table(
+        {c: pa.array([value(r, kind) for _ in range(n)], kind) for c, kind in columns.items()}
+    )
 
 
 class Life:
@@ -55,7 +57,13 @@ class Life:
     def put(self, path):
         bloom = {"bloom_filter_options": {"s": True}} if self.r.random() < 0.3 else {}
         table = some_table(self.r)
-        write(path, table, age=self.age, row_group_size=self.r.randint(1, 4), **(bloom if "s" in table.column_names else {}))
+        write(
+            path,
+            table,
+            age=self.age,
+            row_group_size=self.r.randint(1, 4),
+            **(bloom if "s" in table.column_names else {}),
+        )
 
     def drop(self):
         self.r.choice(self.files()).unlink()
@@ -72,26 +80,51 @@ class Life:
         same = [(p, m) for p, m in found if m.schema.equals(found[0][1].schema)]
         for p, m in same:
             m.set_file_path(str(p.relative_to(self.root)))
-        pq.write_metadata(same[0][1].schema.to_arrow_schema(), self.root / "_metadata", [m for _, m in same])
+        pq.write_metadata(
+            same[0][1].schema.to_arrow_schema(), self.root / "_metadata", [m for _, m in same]
+        )
         os.utime(self.root / "_metadata", (OLD + self.age, OLD + self.age))
 
     def step(self):
         self.age += 1
         few = len(self.files()) < 3
-        self.r.choice([self.add] if few else [self.add, self.add, self.change, self.drop, self.rename, self.save, self.save, self.summarise])()
+        self.r.choice(
+            [self.add]
+            if few
+            else [
+                self.add,
+                self.add,
+                self.change,
+                self.drop,
+                self.rename,
+                self.save,
+                self.save,
+                self.summarise,
+            ]
+        )()
 
     def judge(self):
         k = {"k": pa.int32()}
         plain = ss.scan_parquet(self.root, partition_schema=k, stats=False, use_metadata=False)
-        lazy, eager = ss.scan_hive(self.root, partition_schema=k, schema=plain.schema), ss.scan_parquet(self.root, partition_schema=k)
+        lazy, eager = (
+            ss.scan_hive(self.root, partition_schema=k, schema=plain.schema),
+            ss.scan_parquet(self.root, partition_schema=k),
+        )
         assert eager.schema.equals(plain.schema)
-        there = {f"{c} ": c in plain.schema.names for c in ("f", "s")} | {"n.a": "n" in plain.schema.names}
-        for form in (w for w in self.r.sample(WHERE, 4) if all(known for c, known in there.items() if c in w)):
+        there = {f"{c} ": c in plain.schema.names for c in ("f", "s")} | {
+            "n.a": "n" in plain.schema.names
+        }
+        for form in (
+            w for w in self.r.sample(WHERE, 4) if all(known for c, known in there.items() if c in w)
+        ):
             where = form.format(self.r.randint(0, 30), self.r.randint(1, 3))
             expected = plain.plan(where).unpruned().to_arrow()
             for table in (plain, eager, lazy):
                 plan = table.plan(where)
-                assert repr(plan.to_arrow().to_pylist()) == repr(expected.to_pylist()), (where, table)
+                assert repr(plan.to_arrow().to_pylist()) == repr(expected.to_pylist()), (
+                    where,
+                    table,
+                )
                 assert plan.count() == len(expected), (where, table)
 
 

@@ -21,8 +21,19 @@ from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.transforms import Transform
 
-SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("b", pa.bool_()), ("é", pa.int64()), ("a\u200bb", pa.int64())])
-STATS = ss.Statistics.from_dict({"x": {"min": [1, 5], "max": [3, 9]}, "s": {"min": ["a", "b"]}}, SCHEMA)
+SCHEMA = pa.schema(
+    [
+        ("x", pa.int64()),
+        ("s", pa.string()),
+        ("f", pa.float64()),
+        ("b", pa.bool_()),
+        ("é", pa.int64()),
+        ("a\u200bb", pa.int64()),
+    ]
+)
+STATS = ss.Statistics.from_dict(
+    {"x": {"min": [1, 5], "max": [3, 9]}, "s": {"min": ["a", "b"]}}, SCHEMA
+)
 N, MB = 10_000, 1_000_000
 # Most take a tenth of a second, the slowest two; what grows with the square of its size would take minutes.
 GUARD = 60
@@ -41,7 +52,10 @@ watching = False
 
 
 def audit(event, args):
-    if watching and (event in FORBIDDEN or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"))):
+    if watching and (
+        event in FORBIDDEN
+        or (event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"))
+    ):
         raise AssertionError(f"{event} {args}")
 
 
@@ -92,7 +106,12 @@ def chained(op, parts):
     return functools.reduce(op, parts)
 
 
-DEEP, SYNTAX, UNKNOWN_COLUMN, ERROR = "PredicateTooDeep", "PredicateSyntaxError", "UnknownColumn", "PredicateError"
+DEEP, SYNTAX, UNKNOWN_COLUMN, ERROR = (
+    "PredicateTooDeep",
+    "PredicateSyntaxError",
+    "UnknownColumn",
+    "PredicateError",
+)
 KEEP, SOME, NONE = [1, 1], [0, 1], [0, 0]
 
 #   what                     text                                                      answer
@@ -265,7 +284,13 @@ def test_literals_that_are_none():
 
 
 def test_errors_can_be_printed():
-    for text in ("\ud800 = 1", "x = '\ud800' OR \ud800 =", "(" * N, "a" * MB + " = 1", "\n" * N + "x = "):
+    for text in (
+        "\ud800 = 1",
+        "x = '\ud800' OR \ud800 =",
+        "(" * N,
+        "a" * MB + " = 1",
+        "\n" * N + "x = ",
+    ):
         with pytest.raises(ss.PredicateError) as raised:
             ss.PruningPredicate(text, SCHEMA)
         assert len(str(raised.value).encode()) < 2000
@@ -280,11 +305,23 @@ def test_patterns_take_time_by_their_length():
 
 def test_rows_under_patterns_that_no_engine_takes():
     table = pa.table({"s": ["a" * 5000]}).to_batches()[0]
-    for pattern, expected in (("%a" * 900 + "b", [False]), ("%a" * 900, [True]), ("a" * MB + "_", [False])):
+    for pattern, expected in (
+        ("%a" * 900 + "b", [False]),
+        ("%a" * 900, [True]),
+        ("a" * MB + "_", [False]),
+    ):
         with guarded():
-            assert evaluate_rows(ss.PruningPredicate(col("s").like(pattern), SCHEMA).node, table).to_pylist() == expected
+            assert (
+                evaluate_rows(
+                    ss.PruningPredicate(col("s").like(pattern), SCHEMA).node, table
+                ).to_pylist()
+                == expected
+            )
     for pattern in ("a%" * 500_000 + "b", "_" * 100_000):
-        with guarded(), pytest.raises(ss.SkipstoneError, match="rows cannot be judged by LIKE with"):
+        with (
+            guarded(),
+            pytest.raises(ss.SkipstoneError, match="rows cannot be judged by LIKE with"),
+        ):
             evaluate_rows(ss.PruningPredicate(col("s").like(pattern), SCHEMA).node, table)
 
 
@@ -314,7 +351,9 @@ PATTERNS = [
 @pytest.mark.parametrize("where, a, b", PATTERNS, ids=[p[0][:40] for p in PATTERNS])
 def test_patterns_that_backtrack(where, a, b):
     """In containers of one value, on rows, and in partitions: time grows with the text's length, whatever the pattern."""
-    stats = ss.Statistics.from_dict({"s": {"min": [A, B], "max": [A, B], "null_count": [0, 0]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": [A, B], "max": [A, B], "null_count": [0, 0]}}, SCHEMA
+    )
     table = pa.table({"s": [A, B]}).to_batches()[0]
     with guarded():
         p = ss.PruningPredicate(where, SCHEMA)
@@ -324,20 +363,34 @@ def test_patterns_that_backtrack(where, a, b):
                 evaluate_rows(p.node, table)
         else:
             assert evaluate_rows(p.node, table).to_pylist() == [False, True]
-        left = [residual(p.node, [PartitionField(("s",), Transform("identity"), "p")], {"p": v.encode()}) for v in (A, B)]
+        left = [
+            residual(
+                p.node, [PartitionField(("s",), Transform("identity"), "p")], {"p": v.encode()}
+            )
+            for v in (A, B)
+        ]
         assert left == [FALSE, TRUE] if where.startswith("s LIKE") else left == [p.node, p.node]
 
 
 @pytest.mark.parametrize("pattern", ["a%" * 5000 + "b", "%" + "a" * MB], ids=["wildcards", "text"])
 def test_patterns_that_no_engine_takes(pattern):
     """They prune by their prefix, and nothing else is known."""
-    stats = ss.Statistics.from_dict({"s": {"min": [A, "b"], "max": [A, "b"], "null_count": [0, 0]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": [A, "b"], "max": [A, "b"], "null_count": [0, 0]}}, SCHEMA
+    )
     spec = [PartitionField(("s",), Transform("identity"), "p")]
     with guarded():
         p = ss.PruningPredicate(col("s").like(pattern), SCHEMA)
         assert p.evaluate(stats, "numpy").tolist() == [1, 0 if pattern.startswith("a") else 1]
-        assert ss.PruningPredicate(~col("s").like(pattern), SCHEMA).evaluate(stats, "numpy").tolist()[0] == 1
-        assert ss.PruningPredicate(lit("a").like(pattern), SCHEMA).evaluate(stats, "numpy").tolist() == [1, 1]
+        assert (
+            ss.PruningPredicate(~col("s").like(pattern), SCHEMA)
+            .evaluate(stats, "numpy")
+            .tolist()[0]
+            == 1
+        )
+        assert ss.PruningPredicate(lit("a").like(pattern), SCHEMA).evaluate(
+            stats, "numpy"
+        ).tolist() == [1, 1]
         assert residual(p.node, spec, {"p": A.encode()}) == p.node
         with pytest.raises(ss.SkipstoneError, match="rows cannot be judged by LIKE with"):
             evaluate_rows(p.node, pa.table({"s": [A]}).to_batches()[0])
@@ -396,6 +449,8 @@ SIZES = [
 @pytest.mark.parametrize("where, value, verdict", SIZES, ids=[t[0] for t in SIZES])
 def test_texts_that_grow(where, value, verdict):
     """What is longer than functions make here is not known."""
-    stats = ss.Statistics.from_dict({"s": {"min": [value], "max": [value], "null_count": [0]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": [value], "max": [value], "null_count": [0]}}, SCHEMA
+    )
     with guarded():
         assert ss.PruningPredicate(where, SCHEMA).evaluate(stats, "numpy").tolist() == [verdict]

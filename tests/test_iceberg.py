@@ -47,7 +47,11 @@ KINDS = {
 }  # fmt: skip
 SCHEMA = Schema(
     *(NestedField(i + 1, name, kind) for i, (name, kind) in enumerate(KINDS.items())),
-    NestedField(20, "st", StructType(NestedField(21, "a", IntegerType()), NestedField(22, "n", StringType()))),
+    NestedField(
+        20,
+        "st",
+        StructType(NestedField(21, "a", IntegerType()), NestedField(22, "n", StringType())),
+    ),
 )
 IDS = {name: i + 1 for i, name in enumerate(KINDS)}
 UTC = dt.UTC
@@ -56,10 +60,28 @@ POOLS = {
     "l": [-(2**63), -11, -1, 0, 3, 17, 10**12, 2**63 - 1],
     "f": [-np.inf, -1.5, -0.0, 0.0, 0.5, 3.25, 2.0**100, np.inf, np.nan],
     "g": [-np.inf, -2.5, -0.0, 0.0, 0.1, 7.75, 1e300, np.nan],
-    "d": [decimal.Decimal(v) for v in ("-9999999.99", "-1.01", "0.00", "0.01", "10.50", "9999999.99")],
-    "day": [dt.date(1950, 3, 1), dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2023, 2, 28), dt.date(2023, 3, 1), dt.date(2024, 2, 29)],
-    "at": [dt.datetime(1965, 6, 1, 23, 59, 59, 999999), dt.datetime(1969, 12, 31, 23, 30), dt.datetime(1970, 1, 1), dt.datetime(2023, 5, 6, 7, 8, 9)],
-    "tz": [dt.datetime(1969, 12, 31, 12, tzinfo=UTC), dt.datetime(2000, 1, 1, tzinfo=UTC), dt.datetime(2023, 5, 6, 7, 8, 9, 10, tzinfo=UTC)],
+    "d": [
+        decimal.Decimal(v) for v in ("-9999999.99", "-1.01", "0.00", "0.01", "10.50", "9999999.99")
+    ],
+    "day": [
+        dt.date(1950, 3, 1),
+        dt.date(1969, 12, 31),
+        dt.date(1970, 1, 1),
+        dt.date(2023, 2, 28),
+        dt.date(2023, 3, 1),
+        dt.date(2024, 2, 29),
+    ],
+    "at": [
+        dt.datetime(1965, 6, 1, 23, 59, 59, 999999),
+        dt.datetime(1969, 12, 31, 23, 30),
+        dt.datetime(1970, 1, 1),
+        dt.datetime(2023, 5, 6, 7, 8, 9),
+    ],
+    "tz": [
+        dt.datetime(1969, 12, 31, 12, tzinfo=UTC),
+        dt.datetime(2000, 1, 1, tzinfo=UTC),
+        dt.datetime(2023, 5, 6, 7, 8, 9, 10, tzinfo=UTC),
+    ],
     "s": ["", "a", "abc", "abcdefghijklmnopqrstuvwxyz", "b", "é", "zebra", "\U0001f600"],
     "b": [b"", b"\x00", b"abc", b"\xff\xff", b"abcdefghijklmnopqrstuvwxyz"],
     "t": [True, False],
@@ -85,18 +107,35 @@ SPECS = {
 
 
 def spec_of(fields):
-    return PartitionSpec(*(PartitionField(IDS[name], 1000 + k, t, f"{name}_{str(t).split('[')[0]}") for k, (name, t) in enumerate(fields)))
+    return PartitionSpec(
+        *(
+            PartitionField(IDS[name], 1000 + k, t, f"{name}_{str(t).split('[')[0]}")
+            for k, (name, t) in enumerate(fields)
+        )
+    )
 
 
 def random_rows(r, n):
     def column(name):
         pool, few = POOLS[name], r.random() < 0.6
-        pool = [pool[j] for j in sorted(r.choice(len(pool), min(len(pool), 1 + int(r.integers(3))), replace=False))] if few else pool
+        pool = (
+            [
+                pool[j]
+                for j in sorted(
+                    r.choice(len(pool), min(len(pool), 1 + int(r.integers(3))), replace=False)
+                )
+            ]
+            if few
+            else pool
+        )
         nulls = float(r.choice([0, 0, 0.3, 1], p=[0.4, 0.3, 0.2, 0.1]))
         return [None if r.random() < nulls else pool[int(r.integers(len(pool)))] for _ in range(n)]
 
     arrow = ARROW
-    structs = [None if r.random() < 0.2 else {"a": v, "n": w} for v, w in zip(column("i"), column("s"), strict=True)]
+    structs = [
+        None if r.random() < 0.2 else {"a": v, "n": w}
+        for v, w in zip(column("i"), column("s"), strict=True)
+    ]
     return pa.table([*(column(name) for name in KINDS), structs], schema=arrow)
 
 
@@ -114,33 +153,57 @@ def tables(tmp_path_factory):
     out = {}
     for k, (name, fields) in enumerate(SPECS.items()):
         r = np.random.default_rng(k)
-        table = make(tmp_path_factory.mktemp(f"t{k}"), SCHEMA, spec_of(fields), format_version="1" if k % 5 == 4 else "2")
+        table = make(
+            tmp_path_factory.mktemp(f"t{k}"),
+            SCHEMA,
+            spec_of(fields),
+            format_version="1" if k % 5 == 4 else "2",
+        )
         for _ in range(3):
             table = append(table, random_rows(r, 24), per_file=6)
         out[name] = table
     return out
 
 
-COMPARISONS = (ex.LessThan, ex.LessThanOrEqual, ex.GreaterThan, ex.GreaterThanOrEqual, ex.EqualTo, ex.NotEqualTo)
+COMPARISONS = (
+    ex.LessThan,
+    ex.LessThanOrEqual,
+    ex.GreaterThan,
+    ex.GreaterThanOrEqual,
+    ex.EqualTo,
+    ex.NotEqualTo,
+)
 
 
 def literal(r, name):
     pool = [v for v in POOLS[name] if not (isinstance(v, float) and np.isnan(v))]
     v = pool[int(r.integers(len(pool)))]
-    return v.isoformat() if isinstance(v, dt.date | dt.datetime) else float(v) if isinstance(v, float) else v
+    return (
+        v.isoformat()
+        if isinstance(v, dt.date | dt.datetime)
+        else float(v)
+        if isinstance(v, float)
+        else v
+    )
 
 
 def random_leaf(r):
     name = str(r.choice([n for n in KINDS if n != "t"]))
     match int(r.integers(6)):
         case 0:
-            return (ex.IsNull if r.random() < 0.5 else ex.NotNull)(str(r.choice([*KINDS, "st.a", "st.n"])))
+            return (ex.IsNull if r.random() < 0.5 else ex.NotNull)(
+                str(r.choice([*KINDS, "st.a", "st.n"]))
+            )
         case 1 if name in ("f", "g"):
             return (ex.IsNaN if r.random() < 0.5 else ex.NotNaN)(name)
         case 2 if name == "s":
-            return (ex.StartsWith if r.random() < 0.6 else ex.NotStartsWith)(name, str(r.choice(["a", "ab", "abc", "zeb", "é"])))
+            return (ex.StartsWith if r.random() < 0.6 else ex.NotStartsWith)(
+                name, str(r.choice(["a", "ab", "abc", "zeb", "é"]))
+            )
         case 3:
-            return (ex.In if r.random() < 0.6 else ex.NotIn)(name, {literal(r, name) for _ in range(int(r.integers(1, 4)))})
+            return (ex.In if r.random() < 0.6 else ex.NotIn)(
+                name, {literal(r, name) for _ in range(int(r.integers(1, 4)))}
+            )
     return COMPARISONS[int(r.integers(6))](name, literal(r, name))
 
 
@@ -192,8 +255,12 @@ def test_against_rows_and_pyiceberg(tables, name):
     for k in range(30):
         e = random_expression(r)
         plan = table.plan(e)
-        matches = {path: matching_rows(plan.predicate.node, f).num_rows for path, f in files.items()}
-        verdicts = dict.fromkeys(files, 0) | dict(zip(plan.table.paths.to_pylist(), plan.verdicts.tolist(), strict=True))
+        matches = {
+            path: matching_rows(plan.predicate.node, f).num_rows for path, f in files.items()
+        }
+        verdicts = dict.fromkeys(files, 0) | dict(
+            zip(plan.table.paths.to_pylist(), plan.verdicts.tolist(), strict=True)
+        )
         for path, verdict in verdicts.items():
             allowed = {0: matches[path] == 0, 1: True, 2: matches[path] == files[path].num_rows}
             assert allowed[verdict], (e, path, verdict, matches[path])
@@ -215,8 +282,15 @@ def test_rows_as_pyiceberg_reads_them(tables, name):
     mine, theirs = ss.scan_iceberg(source).plan().to_arrow(), source.scan().to_arrow()
     assert mine.schema.names == theirs.schema.names
     assert rows_of(mine) == rows_of(theirs.cast(mine.schema))
-    for e in (ex.EqualTo("i", 5), ex.And(ex.GreaterThan("s", "a"), ex.LessThan("l", 17)), ex.IsNull("d"), ex.StartsWith("s", "abc")):
-        assert rows_of(ss.scan_iceberg(source).plan(e).to_arrow()) == rows_of(source.scan(row_filter=e).to_arrow().cast(mine.schema))
+    for e in (
+        ex.EqualTo("i", 5),
+        ex.And(ex.GreaterThan("s", "a"), ex.LessThan("l", 17)),
+        ex.IsNull("d"),
+        ex.StartsWith("s", "abc"),
+    ):
+        assert rows_of(ss.scan_iceberg(source).plan(e).to_arrow()) == rows_of(
+            source.scan(row_filter=e).to_arrow().cast(mine.schema)
+        )
 
 
 def test_table(tables):
@@ -225,11 +299,20 @@ def test_table(tables):
     assert (table.version, table.path) == (source.current_snapshot().snapshot_id, source.location())
     assert table.schema.field("s").type == pa.string() and table.partition_columns == ("s",)
     files = list(source.scan().plan_files())
-    assert table.num_files == table.num_containers == len(files) and set(table.all_files) == {f.file.file_path for f in files}
+    assert table.num_files == table.num_containers == len(files) and set(table.all_files) == {
+        f.file.file_path for f in files
+    }
     assert table.size_in_bytes == sum(f.file.file_size_in_bytes for f in files)
     sizes = table.plan().sizes
-    assert sizes.total == sizes.partition == sizes.scan and sizes.total.rows == sizes.total.logical_rows == 72
-    assert table.plan().skipping == "none" and table.plan("s = 'a'").skipping == "partition" and table.plan("i = 1").skipping == "data"
+    assert (
+        sizes.total == sizes.partition == sizes.scan
+        and sizes.total.rows == sizes.total.logical_rows == 72
+    )
+    assert (
+        table.plan().skipping == "none"
+        and table.plan("s = 'a'").skipping == "partition"
+        and table.plan("i = 1").skipping == "data"
+    )
     assert table.with_stats.num_rows == len(files) and table.statistics.num_containers == len(files)
     assert "IcebergTable" in repr(table) and "files" in repr(table.plan())
 
@@ -238,31 +321,60 @@ def test_empty_table(tmp_path):
     table = ss.scan_iceberg(make(tmp_path, SCHEMA))
     assert table.version is None and table.num_files == 0
     plan = table.plan("i = 5")
-    assert plan.files == () and plan.to_arrow().num_rows == 0 and plan.count() == 0 and plan.sizes.total.files == 0
+    assert (
+        plan.files == ()
+        and plan.to_arrow().num_rows == 0
+        and plan.count() == 0
+        and plan.sizes.total.files == 0
+    )
 
 
 def test_only_some_manifests_are_read(tmp_path):
     source = make(tmp_path, SCHEMA, spec_of([("day", MonthTransform())]))
     for month in range(1, 7):
-        source = append(source, nulls_but(2, day=[dt.date(2023, month, 3), dt.date(2023, month, 9)], i=[month, month]))
+        source = append(
+            source,
+            nulls_but(2, day=[dt.date(2023, month, 3), dt.date(2023, month, 9)], i=[month, month]),
+        )
     table = ss.scan_iceberg(source)
     assert table.work["manifests"] == 0 and table.num_files == 6  # from the manifest list alone
     plan = table.plan("day >= '2023-05-09'")
-    assert (table.manifests_read, table.manifests_pruned, table.work["manifests"]) == (2, 4, 2) and table.work.bytes > 0
-    assert len(plan.verdicts) == len(plan.files) == 2 and plan.sizes.total.files == 6 and plan.sizes.total.rows == 12 and plan.sizes.partition.files == 2
-    assert plan.to_arrow().column("i").to_pylist() == [6, 6, 5] and plan.unpruned().to_arrow().num_rows == 3
+    assert (table.manifests_read, table.manifests_pruned, table.work["manifests"]) == (
+        2,
+        4,
+        2,
+    ) and table.work.bytes > 0
+    assert (
+        len(plan.verdicts) == len(plan.files) == 2
+        and plan.sizes.total.files == 6
+        and plan.sizes.total.rows == 12
+        and plan.sizes.partition.files == 2
+    )
+    assert (
+        plan.to_arrow().column("i").to_pylist() == [6, 6, 5]
+        and plan.unpruned().to_arrow().num_rows == 3
+    )
     again = table.plan("day = '2023-06-03' AND i = 6")
     assert table.work["manifests"] == 6 and again.count() == 1  # `unpruned` has read all of them
     assert table.plan("i = 3").files and (table.manifests_read, table.work["manifests"]) == (6, 6)
     # A strict projection proves whole partitions, which then count for a limit.
     limited = table.plan("day >= '2023-03-01'", limit=3)
     assert limited.cut.reached and len(limited.files) == 2 and limited.to_arrow().num_rows == 3
-    assert table.plan("day >= '2023-03-01'").count() == 8 and (table.plan("day >= '2023-03-01'").verdicts == 2).all()
+    assert (
+        table.plan("day >= '2023-03-01'").count() == 8
+        and (table.plan("day >= '2023-03-01'").verdicts == 2).all()
+    )
     assert table.plan("i = 3 AND day > '2020-01-01'", stats_skipping=False).sizes.scan.files == 6
 
 
 def nulls_but(n, **columns):
-    return pa.table([pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(n, f.type) for f in ARROW], schema=ARROW)
+    return pa.table(
+        [
+            pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(n, f.type)
+            for f in ARROW
+        ],
+        schema=ARROW,
+    )
 
 
 def test_partition_evolution(tmp_path):
@@ -278,10 +390,18 @@ def test_partition_evolution(tmp_path):
     source = append(source.refresh(), nulls_but(3, l=[5, 6, 7], s=["c", "d", None]))
     table = ss.scan_iceberg(source)
     assert table.partition_columns == ()
-    for where, rows in {"s = 'c'": 2, "l = 6": 1, "s = 'a' AND l > 1": 1, "s IS NULL": 1, "s <> 'a'": 4}.items():
+    for where, rows in {
+        "s = 'c'": 2,
+        "l = 6": 1,
+        "s = 'a' AND l > 1": 1,
+        "s IS NULL": 1,
+        "s <> 'a'": 4,
+    }.items():
         plan = table.plan(where)
         assert plan.to_arrow().num_rows == plan.unpruned().to_arrow().num_rows == rows, where
-        theirs = {f.file.file_path for f in source.scan(row_filter=where.replace("<>", "!=")).plan_files()}
+        theirs = {
+            f.file.file_path for f in source.scan(row_filter=where.replace("<>", "!=")).plan_files()
+        }
         assert set(plan.files) <= theirs | {p for p in plan.files if where == "s <> 'a'"}
     assert len(table.plan("l = 6").files) == 1
 
@@ -294,7 +414,15 @@ def test_schema_evolution(tmp_path):
     )  # fmt: skip
     source = make(tmp_path, kinds)
     struct = pa.struct([("x", pa.int32()), ("y", pa.string())])
-    schema = pa.schema([("a", pa.int32()), ("b", pa.string()), ("f", pa.float32()), ("d", pa.decimal128(5, 2)), ("st", struct)])
+    schema = pa.schema(
+        [
+            ("a", pa.int32()),
+            ("b", pa.string()),
+            ("f", pa.float32()),
+            ("d", pa.decimal128(5, 2)),
+            ("st", struct),
+        ]
+    )
     old = [
         [1, 2, None],
         ["p", "q", None],
@@ -319,7 +447,14 @@ def test_schema_evolution(tmp_path):
     assert rows_of(table.plan().to_arrow()) == rows_of(expected)
     source.append(
         pa.table(
-            [[2**40, 2], ["p", "r"], [0.1, 2.5], [decimal.Decimal("1.25"), None], [7, None], [{"z": 2**35, "y": 5}, None]],
+            [
+                [2**40, 2],
+                ["p", "r"],
+                [0.1, 2.5],
+                [decimal.Decimal("1.25"), None],
+                [7, None],
+                [{"z": 2**35, "y": 5}, None],
+            ],
             schema=pa.schema(
                 [
                     ("a", pa.int64()),
@@ -334,7 +469,9 @@ def test_schema_evolution(tmp_path):
     )
     table = ss.scan_iceberg(source.refresh())
     files = table.all_files
-    assert table.schema.field("a").type == pa.int64() and table.schema.field("d").type == pa.decimal128(12, 2)
+    assert table.schema.field("a").type == pa.int64() and table.schema.field(
+        "d"
+    ).type == pa.decimal128(12, 2)
     cases = {
         "a = 1": (1, [files[1]]),
         "a > 2147483647": (1, [files[0]]),
@@ -356,7 +493,10 @@ def test_schema_evolution(tmp_path):
         assert set(plan.files) <= set(kept), where
     # The first snapshot has the schema of its time.
     first = ss.scan_iceberg(source, source.snapshots()[0].snapshot_id)
-    assert first.schema.names == ["a", "b", "f", "d", "st"] and first.plan("b = 'q'").to_arrow().num_rows == 1
+    assert (
+        first.schema.names == ["a", "b", "f", "d", "st"]
+        and first.plan("b = 'q'").to_arrow().num_rows == 1
+    )
 
 
 def test_snapshots(tmp_path):
@@ -375,13 +515,29 @@ def test_snapshots(tmp_path):
 
 def test_imported_files(tmp_path):
     """Files without ids, known by the table's name mapping; their partition's column may be missing in them."""
-    kinds = Schema(NestedField(1, "x", LongType()), NestedField(2, "p", StringType()), NestedField(3, "st", StructType(NestedField(4, "a", IntegerType()))))
+    kinds = Schema(
+        NestedField(1, "x", LongType()),
+        NestedField(2, "p", StringType()),
+        NestedField(3, "st", StructType(NestedField(4, "a", IntegerType()))),
+    )
     source = make(tmp_path, kinds)
     path = str(tmp_path / "own.parquet")
-    pq.write_table(pa.table({"st": pa.array([{"a": 5}, None], pa.struct([("a", pa.int32())])), "x": [1, 2], "p": ["u", "v"]}), path)
+    pq.write_table(
+        pa.table(
+            {
+                "st": pa.array([{"a": 5}, None], pa.struct([("a", pa.int32())])),
+                "x": [1, 2],
+                "p": ["u", "v"],
+            }
+        ),
+        path,
+    )
     source.add_files([path])
     table = ss.scan_iceberg(source.refresh())
-    assert table.plan("x = 2").to_arrow().to_pylist() == [{"x": 2, "p": "v", "st": None}] and table.plan("st.a = 5").count() == 1
+    assert (
+        table.plan("x = 2").to_arrow().to_pylist() == [{"x": 2, "p": "v", "st": None}]
+        and table.plan("st.a = 5").count() == 1
+    )
     assert table.plan("x = 3").files == ()
 
 
@@ -426,7 +582,9 @@ def test_missing_files(tmp_path):
     with pytest.raises(ss.SourceError, match=r"reading the file failed"):
         plan.to_arrow()
     source = append(source, nulls_but(1, i=[2]))
-    os.remove(source.current_snapshot().manifests(source.io)[0].manifest_path.removeprefix("file://"))
+    os.remove(
+        source.current_snapshot().manifests(source.io)[0].manifest_path.removeprefix("file://")
+    )
     with pytest.raises(ss.SourceError, match=r"manifest cannot be read"):
         ss.scan_iceberg(source.metadata_location).plan("i = 1")
     os.remove(source.current_snapshot().manifest_list.removeprefix("file://"))
@@ -437,9 +595,13 @@ def test_missing_files(tmp_path):
 def test_uuids(tmp_path):
     from pyiceberg.types import UUIDType
 
-    source = make(tmp_path, Schema(NestedField(1, "u", UUIDType()), NestedField(2, "x", LongType())))
+    source = make(
+        tmp_path, Schema(NestedField(1, "u", UUIDType()), NestedField(2, "x", LongType()))
+    )
     one = uuid.UUID(int=5)
-    source.append(pa.table({"u": pa.array([one.bytes, None], pa.binary(16)).cast(pa.uuid()), "x": [1, 2]}))
+    source.append(
+        pa.table({"u": pa.array([one.bytes, None], pa.binary(16)).cast(pa.uuid()), "x": [1, 2]})
+    )
     table = ss.scan_iceberg(source.refresh())
     assert table.plan(f"u = '{one}'").to_arrow().to_pylist() == [{"u": str(one), "x": 1}]
     assert table.plan("u IS NULL").count() == 1
@@ -447,8 +609,19 @@ def test_uuids(tmp_path):
 
 def test_partitions_of_promoted_columns(tmp_path):
     """Hashes of a promoted column are those of its earlier type; what was cut is not asked any more."""
-    source = make(tmp_path, SCHEMA, spec_of([("i", BucketTransform(4)), ("f", IdentityTransform()), ("d", TruncateTransform(100))]))
-    source = append(source, nulls_but(4, i=[1, 2, 3, None], f=[0.1, 0.5, None, np.nan], d=[decimal.Decimal("1.00")] * 4))
+    source = make(
+        tmp_path,
+        SCHEMA,
+        spec_of(
+            [("i", BucketTransform(4)), ("f", IdentityTransform()), ("d", TruncateTransform(100))]
+        ),
+    )
+    source = append(
+        source,
+        nulls_but(
+            4, i=[1, 2, 3, None], f=[0.1, 0.5, None, np.nan], d=[decimal.Decimal("1.00")] * 4
+        ),
+    )
     with source.update_schema() as update:
         update.update_column("i", LongType())
         update.update_column("f", DoubleType())
@@ -456,9 +629,20 @@ def test_partitions_of_promoted_columns(tmp_path):
     source = source.refresh()
     table = ss.scan_iceberg(source)
     assert table.partition_columns == ("f",)
-    for where, rows in {"i = 2": 1, "f = 0.5": 1, "f = 0.1D": 0, "f > 100": 1, "f IS NULL": 1, "d = 1.00": 4, "d = 5.00": 0, "i IS NULL": 1}.items():
+    for where, rows in {
+        "i = 2": 1,
+        "f = 0.5": 1,
+        "f = 0.1D": 0,
+        "f > 100": 1,
+        "f IS NULL": 1,
+        "d = 1.00": 4,
+        "d = 5.00": 0,
+        "i IS NULL": 1,
+    }.items():
         plan = table.plan(where)
-        assert plan.to_arrow().num_rows == plan.unpruned().to_arrow().num_rows == rows and len(plan.files) == (rows if rows < 4 else 4), where
+        assert plan.to_arrow().num_rows == plan.unpruned().to_arrow().num_rows == rows and len(
+            plan.files
+        ) == (rows if rows < 4 else 4), where
 
 
 def test_fields_without_a_column(tmp_path):
@@ -469,7 +653,11 @@ def test_fields_without_a_column(tmp_path):
         update.remove_field("s_identity")
     source = append(source.refresh(), nulls_but(2, i=[3, 4], s=["a", None]))
     table = ss.scan_iceberg(source)
-    assert table.plan("s = 'a'").to_arrow().num_rows == 2 and table.plan("s IS NULL").to_arrow().num_rows == 1 and len(table.plan("s = 'b'").files) == 1
+    assert (
+        table.plan("s = 'a'").to_arrow().num_rows == 2
+        and table.plan("s IS NULL").to_arrow().num_rows == 1
+        and len(table.plan("s = 'b'").files) == 1
+    )
     with source.update_schema() as update:
         update.delete_column("s")
     table = ss.scan_iceberg(source.refresh())
@@ -478,23 +666,38 @@ def test_fields_without_a_column(tmp_path):
 
 def test_unknown_transforms(tmp_path):
     """Say nothing, whatever the manifests have."""
-    fields = PartitionSpec(PartitionField(IDS["l"], 1000, BucketTransform(7), "l_z"), PartitionField(IDS["i"], 1001, IdentityTransform(), "i"))
-    source = commit(make(tmp_path, SCHEMA, fields), [data_file("/a", (1, 5)), data_file("/b", (None, 6))])
+    fields = PartitionSpec(
+        PartitionField(IDS["l"], 1000, BucketTransform(7), "l_z"),
+        PartitionField(IDS["i"], 1001, IdentityTransform(), "i"),
+    )
+    source = commit(
+        make(tmp_path, SCHEMA, fields), [data_file("/a", (1, 5)), data_file("/b", (None, 6))]
+    )
     path = tmp_path / "odd.metadata.json"
     with open(source.metadata_location.removeprefix("file://")) as f:
         path.write_text(f.read().replace("bucket[7]", "zigzag[7]"))
     table = ss.scan_iceberg(path)
-    assert table.plan("l = 3").files == ("/a", "/b") and table.plan("i = 5 AND l = 3").files == ("/a",) and table.plan("l IS NULL").files == ("/a", "/b")
+    assert (
+        table.plan("l = 3").files == ("/a", "/b")
+        and table.plan("i = 5 AND l = 3").files == ("/a",)
+        and table.plan("l IS NULL").files == ("/a", "/b")
+    )
     assert len(ss.scan_iceberg(source).plan("l IS NULL").files) == 1
 
 
 def test_sort_order(tmp_path):
     from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 
-    order = SortOrder(SortField(IDS["s"], IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST), SortField(IDS["l"], BucketTransform(4)))
+    order = SortOrder(
+        SortField(IDS["s"], IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST),
+        SortField(IDS["l"], BucketTransform(4)),
+    )
     lake = make(tmp_path, SCHEMA).catalog
     table = ss.scan_iceberg(lake.create_table("db.sorted", SCHEMA, sort_order=order))
-    assert table.sort_order == (("s", "identity", "desc", "nulls-last"), ("l", "bucket[4]", "asc", "nulls-first"))
+    assert table.sort_order == (
+        ("s", "identity", "desc", "nulls-last"),
+        ("l", "bucket[4]", "asc", "nulls-first"),
+    )
     assert ss.scan_iceberg(make(tmp_path, SCHEMA)).sort_order == ()
 
 
@@ -503,7 +706,17 @@ def test_many_threads(tmp_path):
 
     source = make(tmp_path, SCHEMA)
     for i in range(8):
-        source = commit(source, [data_file(f"/{i}-{k}", lower_bounds={1: struct.pack("<i", i)}, upper_bounds={1: struct.pack("<i", i)}) for k in range(50)])
+        source = commit(
+            source,
+            [
+                data_file(
+                    f"/{i}-{k}",
+                    lower_bounds={1: struct.pack("<i", i)},
+                    upper_bounds={1: struct.pack("<i", i)},
+                )
+                for k in range(50)
+            ],
+        )
     table = ss.scan_iceberg(source)
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda i: len(table.plan(f"i = {i % 8}").files), range(32)))
@@ -524,10 +737,21 @@ def test_counts_of_fields_say_nothing_of_structs(tmp_path):
 
 @pytest.mark.parametrize("rows", [0, 2**62])
 def test_a_number_of_rows_that_cannot_be_is_unknown(tmp_path, rows):
-    source = append(make(tmp_path, pa.schema([("i", pa.int32())])), pa.table({"i": pa.array([1, 2, 3], pa.int32())}))
+    source = append(
+        make(tmp_path, pa.schema([("i", pa.int32())])),
+        pa.table({"i": pa.array([1, 2, 3], pa.int32())}),
+    )
     (task,) = source.scan().plan_files()
-    told = {"lower_bounds": {1: struct.pack("<i", 1)}, "upper_bounds": {1: struct.pack("<i", 3)}, "value_counts": {1: 3}, "null_value_counts": {1: 0}}
-    lying = commit(make(tmp_path, pa.schema([("i", pa.int32())])), [data_file(task.file.file_path, (), rows, **told), data_file("/none", (), 0)])
+    told = {
+        "lower_bounds": {1: struct.pack("<i", 1)},
+        "upper_bounds": {1: struct.pack("<i", 3)},
+        "value_counts": {1: 3},
+        "null_value_counts": {1: 0},
+    }
+    lying = commit(
+        make(tmp_path, pa.schema([("i", pa.int32())])),
+        [data_file(task.file.file_path, (), rows, **told), data_file("/none", (), 0)],
+    )
     table = ss.scan_iceberg(lying)
     assert table.files.logical_rows().tolist() == [-1, 0]
     plan = table.plan("i = 2")

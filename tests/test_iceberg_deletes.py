@@ -26,16 +26,30 @@ from pyiceberg.types import (
 )
 
 import skipstone as ss
-from tests.iceberg_tables import append, commit, data_file, deletion_vector, equality_deletes, make, position_deletes
+from tests.iceberg_tables import (
+    append,
+    commit,
+    data_file,
+    deletion_vector,
+    equality_deletes,
+    make,
+    position_deletes,
+)
 
-SCHEMA = Schema(NestedField(1, "x", LongType()), NestedField(2, "p", StringType()), NestedField(3, "f", DoubleType()))
+SCHEMA = Schema(
+    NestedField(1, "x", LongType()),
+    NestedField(2, "p", StringType()),
+    NestedField(3, "f", DoubleType()),
+)
 ARROW = pa.schema([("x", pa.int64()), ("p", pa.string()), ("f", pa.float64())])
 BY_P = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
 NAN = float("nan")
 
 
 def rows(first, n, p="a", f=None):
-    return pa.table([list(range(first, first + n)), [p] * n, f or [float(i) for i in range(n)]], schema=ARROW)
+    return pa.table(
+        [list(range(first, first + n)), [p] * n, f or [float(i) for i in range(n)]], schema=ARROW
+    )
 
 
 def xs(plan):
@@ -58,20 +72,41 @@ def path_of(source, x):
 def test_positions_in_one_file(table):
     source = position_deletes(table, [(path_of(table, 0), i) for i in (9, 0, 3, 3)], ("a",))
     t = ss.scan_iceberg(source)
-    assert xs(t.plan()) == [x for x in range(30) if x not in (0, 3, 9)] == sorted(source.scan().to_arrow().column("x").to_pylist())
-    assert t.files.logical_rows().tolist() == [10, 10, -1] and t.plan().sizes.total.rows == 30 and t.plan().sizes.total.logical_rows is None
+    assert (
+        xs(t.plan())
+        == [x for x in range(30) if x not in (0, 3, 9)]
+        == sorted(source.scan().to_arrow().column("x").to_pylist())
+    )
+    assert (
+        t.files.logical_rows().tolist() == [10, 10, -1]
+        and t.plan().sizes.total.rows == 30
+        and t.plan().sizes.total.logical_rows is None
+    )
     # What is not certain to live does not count for a limit, and is counted by reading.
     plan = t.plan("x < 100", limit=5)
     assert plan.cut.reached and len(plan.files) == 1 and plan.files[0] != path_of(table, 0)
-    assert t.plan("x < 100").count() == 27 and t.plan("x >= 0 AND x < 10").count() == 7 and t.plan("x = 3").to_arrow().num_rows == 0
+    assert (
+        t.plan("x < 100").count() == 27
+        and t.plan("x >= 0 AND x < 10").count() == 7
+        and t.plan("x = 3").to_arrow().num_rows == 0
+    )
 
 
 def test_positions_of_several_files(table):
-    source = position_deletes(table, [(path_of(table, 0), 1), (path_of(table, 20), 2)], ("a",), bounds=False)
+    source = position_deletes(
+        table, [(path_of(table, 0), 1), (path_of(table, 20), 2)], ("a",), bounds=False
+    )
     t = ss.scan_iceberg(source)
-    assert xs(t.plan()) == [x for x in range(30) if x not in (1, 22)] == sorted(source.scan().to_arrow().column("x").to_pylist())
+    assert (
+        xs(t.plan())
+        == [x for x in range(30) if x not in (1, 22)]
+        == sorted(source.scan().to_arrow().column("x").to_pylist())
+    )
     known = dict(zip(t.all_files, t.files.logical_rows().tolist(), strict=True))
-    assert known[path_of(table, 10)] == 10 and known[path_of(table, 0)] == known[path_of(table, 20)] == -1  # another partition's are not touched
+    assert (
+        known[path_of(table, 10)] == 10
+        and known[path_of(table, 0)] == known[path_of(table, 20)] == -1
+    )  # another partition's are not touched
 
 
 def test_deletes_take_older_files_only(table):
@@ -79,13 +114,20 @@ def test_deletes_take_older_files_only(table):
     source = append(source, rows(30, 10))
     t = ss.scan_iceberg(source)
     known = dict(zip(t.all_files, t.files.logical_rows().tolist(), strict=True))
-    assert known[path_of(source, 30)] == 10 and known[path_of(source, 0)] == -1 and len(xs(t.plan())) == 39
+    assert (
+        known[path_of(source, 30)] == 10
+        and known[path_of(source, 0)] == -1
+        and len(xs(t.plan())) == 39
+    )
 
 
 def test_manifests_of_deletes_are_pruned(table):
     source = position_deletes(table, [(path_of(table, 0), 1)], ("a",))
     t = ss.scan_iceberg(source)
-    assert xs(t.plan("p = 'b'")) == list(range(10, 20)) and (t.manifests_read, t.manifests_pruned) == (1, 3)
+    assert xs(t.plan("p = 'b'")) == list(range(10, 20)) and (
+        t.manifests_read,
+        t.manifests_pruned,
+    ) == (1, 3)
     assert xs(t.plan("p = 'a' AND x < 5")) == [0, 2, 3, 4] and t.manifests_read == 3
 
 
@@ -104,7 +146,9 @@ def test_equality(table):
 def test_equality_everywhere(tmp_path):
     source = make(tmp_path, SCHEMA)
     source = append(source, rows(0, 4, f=[1.0, None, NAN, -0.0]))
-    source = equality_deletes(source, pa.table({"f": [None, NAN, 7.0]}, schema=pa.schema([("f", pa.float64())])), [3])
+    source = equality_deletes(
+        source, pa.table({"f": [None, NAN, 7.0]}, schema=pa.schema([("f", pa.float64())])), [3]
+    )
     t = ss.scan_iceberg(source)
     assert xs(t.plan()) == [0, 3] and t.files.logical_rows().tolist() == [-1]
     assert xs(t.plan("f IS NULL OR isnan(f)")) == []
@@ -120,8 +164,15 @@ def test_equality_by_columns_that_changed(tmp_path):
         NestedField(1, "x", IntegerType()), NestedField(2, "gone", StringType()), NestedField(3, "st", StructType(NestedField(4, "a", IntegerType())))
     )  # fmt: skip
     source = make(tmp_path, kinds)
-    schema = pa.schema([("x", pa.int32()), ("gone", pa.string()), ("st", pa.struct([("a", pa.int32())]))])
-    source.append(pa.table([[1, 2, 3, 4], ["u", "v", "w", None], [{"a": 1}, {"a": 2}, None, {"a": None}]], schema=schema))
+    schema = pa.schema(
+        [("x", pa.int32()), ("gone", pa.string()), ("st", pa.struct([("a", pa.int32())]))]
+    )
+    source.append(
+        pa.table(
+            [[1, 2, 3, 4], ["u", "v", "w", None], [{"a": 1}, {"a": 2}, None, {"a": None}]],
+            schema=schema,
+        )
+    )
     source = equality_deletes(source.refresh(), pa.table({"x": pa.array([1], pa.int32())}), [1])
     source = equality_deletes(source, pa.table({"gone": ["v"]}), [2])
     with source.update_schema() as update:
@@ -131,24 +182,44 @@ def test_equality_by_columns_that_changed(tmp_path):
         update.add_column("new", LongType())
     source = source.refresh()
     t = ss.scan_iceberg(source)
-    assert t.plan().to_arrow().column("y").to_pylist() == [3, 4] and t.schema.names == ["y", "st", "new"]
-    gone = equality_deletes(source, pa.table({"new": pa.array([None], pa.int64())}), [source.schema().find_field("new").field_id])
-    assert ss.scan_iceberg(gone).plan().to_arrow().num_rows == 0  # the file lacks the column, which is NULL then
+    assert t.plan().to_arrow().column("y").to_pylist() == [3, 4] and t.schema.names == [
+        "y",
+        "st",
+        "new",
+    ]
+    gone = equality_deletes(
+        source,
+        pa.table({"new": pa.array([None], pa.int64())}),
+        [source.schema().find_field("new").field_id],
+    )
+    assert (
+        ss.scan_iceberg(gone).plan().to_arrow().num_rows == 0
+    )  # the file lacks the column, which is NULL then
 
 
 def test_vectors(table):
     target = path_of(table, 10)
     t = ss.scan_iceberg(deletion_vector(table, target, [0, 9, 4], ("b",)))
     assert xs(t.plan()) == [x for x in range(30) if x not in (10, 14, 19)]
-    assert sorted(t.files.logical_rows().tolist()) == [7, 10, 10]  # exactly: a vector tells how many it deletes
+    assert sorted(t.files.logical_rows().tolist()) == [
+        7,
+        10,
+        10,
+    ]  # exactly: a vector tells how many it deletes
     assert t.plan("x >= 10 AND x < 20").count() == 7 and t.plan().sizes.scan.logical_rows == 27
-    assert t.plan("p = 'b'", limit=8).cut.reached is False and t.plan("p = 'b'", limit=7).cut.reached
+    assert (
+        t.plan("p = 'b'", limit=8).cut.reached is False and t.plan("p = 'b'", limit=7).cut.reached
+    )
 
 
 def test_a_file_whose_rows_are_all_deleted(table):
     target = path_of(table, 10)
     t = ss.scan_iceberg(deletion_vector(table, target, list(range(10)), ("b",)))
-    assert len(t.plan("x >= 0").files) == 2 and target not in t.plan("x >= 0").files and t.plan("x = 12").files == ()
+    assert (
+        len(t.plan("x >= 0").files) == 2
+        and target not in t.plan("x >= 0").files
+        and t.plan("x = 12").files == ()
+    )
 
 
 def test_damaged_vectors(table):
@@ -168,20 +239,46 @@ def test_removed_files(table):
     """Entries of files that were removed are passed over, wherever they stand."""
     gone = path_of(table, 10)
     current = table.current_snapshot().manifests(table.io)
-    entry = next(e for m in current for e in m.fetch_manifest_entry(table.io) if e.data_file.file_path == gone)
-    fresh = data_file("/nowhere.parquet", ("b",), 5, lower_bounds={1: (900).to_bytes(8, "little")}, upper_bounds={1: (901).to_bytes(8, "little")})
-    source = commit(table, [entry.data_file, fresh], statuses=[ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED])
+    entry = next(
+        e
+        for m in current
+        for e in m.fetch_manifest_entry(table.io)
+        if e.data_file.file_path == gone
+    )
+    fresh = data_file(
+        "/nowhere.parquet",
+        ("b",),
+        5,
+        lower_bounds={1: (900).to_bytes(8, "little")},
+        upper_bounds={1: (901).to_bytes(8, "little")},
+    )
+    source = commit(
+        table,
+        [entry.data_file, fresh],
+        statuses=[ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED],
+    )
     t = ss.scan_iceberg(source)
     assert t.num_files == 4 and t.plan("x = 900").files == ("/nowhere.parquet",)
 
 
 def test_defaults_and_required_columns(tmp_path):
     """Files that were written before a column was added have its default, in every row; nothing else is known of it there."""
-    kinds = Schema(NestedField(1, "x", LongType(), required=True), NestedField(2, "st", StructType(NestedField(3, "a", IntegerType(), required=True))))
+    kinds = Schema(
+        NestedField(1, "x", LongType(), required=True),
+        NestedField(2, "st", StructType(NestedField(3, "a", IntegerType(), required=True))),
+    )
     source = make(tmp_path, kinds, format_version="3")
     path = f"{tmp_path}/one.parquet"
-    structs = pa.StructArray.from_arrays([pa.array([1, 2], pa.int32())], fields=[pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "3"})])
-    schema = pa.schema([pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}), pa.field("st", structs.type, metadata={"PARQUET:field_id": "2"})])
+    structs = pa.StructArray.from_arrays(
+        [pa.array([1, 2], pa.int32())],
+        fields=[pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "3"})],
+    )
+    schema = pa.schema(
+        [
+            pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}),
+            pa.field("st", structs.type, metadata={"PARQUET:field_id": "2"}),
+        ]
+    )
     pq.write_table(pa.Table.from_arrays([pa.array([5, 6]), structs], schema=schema), path)
     source = commit(source, [data_file(path, (), 2)])
     with source.update_schema() as update:
@@ -193,23 +290,52 @@ def test_defaults_and_required_columns(tmp_path):
     assert t.plan("n = 7").to_arrow().to_pylist() == [
         {"x": x, "st": {"a": x - 4, "b": "old"}, "n": 7, "day": dt.date(2023, 1, 1), "s": None} for x in (5, 6)
     ]  # fmt: skip
-    assert t.plan("n IS NULL").count() == 0 and t.plan("s IS NULL").count() == 2 and t.plan("st.b = 'old'").count() == 2
-    assert t.plan(columns=["x"]).to_arrow().schema == pa.schema([pa.field("x", pa.int64(), nullable=False)])
+    assert (
+        t.plan("n IS NULL").count() == 0
+        and t.plan("s IS NULL").count() == 2
+        and t.plan("st.b = 'old'").count() == 2
+    )
+    assert t.plan(columns=["x"]).to_arrow().schema == pa.schema(
+        [pa.field("x", pa.int64(), nullable=False)]
+    )
 
 
 def test_equality_by_fields_of_structs(tmp_path):
     """A field that was dropped from a struct since, while the struct is read."""
-    kinds = Schema(NestedField(1, "st", StructType(NestedField(2, "a", IntegerType()), NestedField(3, "b", IntegerType()))))
+    kinds = Schema(
+        NestedField(
+            1,
+            "st",
+            StructType(NestedField(2, "a", IntegerType()), NestedField(3, "b", IntegerType())),
+        )
+    )
     source = make(tmp_path, kinds)
     struct = pa.struct([("a", pa.int32()), ("b", pa.int32())])
-    source.append(pa.table([[{"a": 1, "b": 10}, {"a": 2, "b": 20}, None, {"a": None, "b": 30}]], schema=pa.schema([("st", struct)])))
+    source.append(
+        pa.table(
+            [[{"a": 1, "b": 10}, {"a": 2, "b": 20}, None, {"a": None, "b": 30}]],
+            schema=pa.schema([("st", struct)]),
+        )
+    )
     path = f"{tmp_path}/deletes.parquet"
-    b = pa.StructArray.from_arrays([pa.array([20, 99], pa.int32())], fields=[pa.field("b", pa.int32(), metadata={"PARQUET:field_id": "3"})])
-    pq.write_table(pa.Table.from_arrays([b], schema=pa.schema([pa.field("st", b.type, metadata={"PARQUET:field_id": "1"})])), path)
+    b = pa.StructArray.from_arrays(
+        [pa.array([20, 99], pa.int32())],
+        fields=[pa.field("b", pa.int32(), metadata={"PARQUET:field_id": "3"})],
+    )
+    pq.write_table(
+        pa.Table.from_arrays(
+            [b], schema=pa.schema([pa.field("st", b.type, metadata={"PARQUET:field_id": "1"})])
+        ),
+        path,
+    )
     source = commit(source.refresh(), [data_file(path, (), 2, 2, equality_ids=[3])], 1)
     with source.update_schema() as update:
         update.delete_column(("st", "b"))
-    assert ss.scan_iceberg(source.refresh()).plan().to_arrow().column("st").to_pylist() == [{"a": 1}, None, {"a": None}]
+    assert ss.scan_iceberg(source.refresh()).plan().to_arrow().column("st").to_pylist() == [
+        {"a": 1},
+        None,
+        {"a": None},
+    ]
 
 
 def test_columns_that_files_lack(tmp_path):
@@ -222,19 +348,33 @@ def test_columns_that_files_lack(tmp_path):
         update.add_column("m", MapType(30, StringType(), 31, LongType(), value_required=False))
         update.add_column("u", UUIDType())
     t = ss.scan_iceberg(source.refresh())
-    assert t.plan("st.a IS NULL").to_arrow().to_pylist() == [{"x": x, "st": None, "l": None, "m": None, "u": None} for x in (1, 2)]
-    assert t.plan(columns=["l"]).to_arrow().num_rows == 2 and t.plan("u IS NOT NULL", columns=["m"]).to_arrow().num_rows == 0
+    assert t.plan("st.a IS NULL").to_arrow().to_pylist() == [
+        {"x": x, "st": None, "l": None, "m": None, "u": None} for x in (1, 2)
+    ]
+    assert (
+        t.plan(columns=["l"]).to_arrow().num_rows == 2
+        and t.plan("u IS NOT NULL", columns=["m"]).to_arrow().num_rows == 0
+    )
 
 
 def nested_file(folder, schema):
     """A file of lists whose fields have the ids of the table's."""
 
     def field(name, kind, path):
-        return pa.field(name, kind, metadata={"PARQUET:field_id": str(schema.find_field(path).field_id)})
+        return pa.field(
+            name, kind, metadata={"PARQUET:field_id": str(schema.find_field(path).field_id)}
+        )
 
-    items = field("element", pa.struct([field("b", pa.string(), "l.element.b"), field("a", pa.int32(), "l.element.a")]), "l.element")
+    items = field(
+        "element",
+        pa.struct([field("b", pa.string(), "l.element.b"), field("a", pa.int32(), "l.element.a")]),
+        "l.element",
+    )
     rows = pa.array([None, [{"b": "y", "a": 7}], [None]], pa.list_(items))
-    pq.write_table(pa.Table.from_arrays([rows], schema=pa.schema([field("other", rows.type, "l")])), f"{folder}/nested.parquet")
+    pq.write_table(
+        pa.Table.from_arrays([rows], schema=pa.schema([field("other", rows.type, "l")])),
+        f"{folder}/nested.parquet",
+    )
     return f"{folder}/nested.parquet"
 
 
@@ -245,9 +385,16 @@ def test_nested_values(tmp_path):
         NestedField(5, "m", MapType(6, StringType(), 7, StructType(NestedField(8, "v", FloatType())), value_required=False)),
     )  # fmt: skip
     source = make(tmp_path, kinds)
-    item, value = pa.struct([("a", pa.int32()), ("b", pa.string())]), pa.struct([("v", pa.float32())])
+    item, value = (
+        pa.struct([("a", pa.int32()), ("b", pa.string())]),
+        pa.struct([("v", pa.float32())]),
+    )
     rows = [[[{"a": 1, "b": "x"}, None], None, []], [[("k", {"v": 0.5}), ("n", None)], None, []]]
-    source.append(pa.table(rows, schema=pa.schema([("l", pa.list_(item)), ("m", pa.map_(pa.string(), value))])))
+    source.append(
+        pa.table(
+            rows, schema=pa.schema([("l", pa.list_(item)), ("m", pa.map_(pa.string(), value))])
+        )
+    )
     source = commit(source.refresh(), [data_file(nested_file(tmp_path, source.schema()), (), 3)])
     with source.update_schema() as update:
         update.rename_column(("l", "element", "a"), "c")
@@ -264,8 +411,17 @@ def test_nested_values(tmp_path):
 
 def test_deletes_in_partitions_of_promoted_columns(tmp_path):
     """Partition values that were stored more narrowly are the same partition."""
-    kinds = Schema(NestedField(1, "i", IntegerType()), NestedField(2, "f", FloatType()), NestedField(3, "d", DecimalType(4, 1)))
-    spec = PartitionSpec(*(PartitionField(i, 999 + i, IdentityTransform(), n) for i, n in ((1, "i"), (2, "f"), (3, "d"))))
+    kinds = Schema(
+        NestedField(1, "i", IntegerType()),
+        NestedField(2, "f", FloatType()),
+        NestedField(3, "d", DecimalType(4, 1)),
+    )
+    spec = PartitionSpec(
+        *(
+            PartitionField(i, 999 + i, IdentityTransform(), n)
+            for i, n in ((1, "i"), (2, "f"), (3, "d"))
+        )
+    )
     source = make(tmp_path, kinds, spec)
     values = [-3, 0.5, decimal.Decimal("-2.5")]
     schema = pa.schema([("i", pa.int32()), ("f", pa.float32()), ("d", pa.decimal128(4, 1))])
@@ -276,5 +432,9 @@ def test_deletes_in_partitions_of_promoted_columns(tmp_path):
         update.update_column("d", DecimalType(20, 1))
     source = source.refresh()
     (path,) = ss.scan_iceberg(source).all_files
-    t = ss.scan_iceberg(position_deletes(source, [(path, 0), ("/another", 5)], values, bounds=False))
-    assert t.plan("f = 0.5 AND i = -3 AND d = -2.5").to_arrow().num_rows == 2 and t.files.logical_rows().tolist() == [-1]
+    t = ss.scan_iceberg(
+        position_deletes(source, [(path, 0), ("/another", 5)], values, bounds=False)
+    )
+    assert t.plan(
+        "f = 0.5 AND i = -3 AND d = -2.5"
+    ).to_arrow().num_rows == 2 and t.files.logical_rows().tolist() == [-1]

@@ -57,13 +57,33 @@ NOON = dt.datetime(2024, 1, 2, 12)
 ROWS = {
     "i": [(v, v) for v in (-3, 0, 1, 2, 34, 35, 2**31 - 1)],
     "l": [(v, v) for v in (-3, 0, 1, 34, 2**53, 2**53 + 1, 2**63 - 1)],
-    "g": [(v, v) for v in (0.0, 0.5, 1.0, 0.10000000149011612, 16777216.0, 3.4028234663852886e38, NAN)],
+    "g": [
+        (v, v) for v in (0.0, 0.5, 1.0, 0.10000000149011612, 16777216.0, 3.4028234663852886e38, NAN)
+    ],
     "f": [(v, v) for v in (0.0, 0.5, 0.1, 1.0, 2.0**53, 1e300, NAN)],
     "m": [(v, v) for v in map(D, ("0.00", "0.10", "1.10", "1.11", "0.50", "1.00"))],
-    "w": [(v, v) for v in map(D, ("0", "1", str(10**30), "1000000000000000019884624838656", "1000000000000000019884624838655"))],
+    "w": [
+        (v, v)
+        for v in map(
+            D,
+            (
+                "0",
+                "1",
+                str(10**30),
+                "1000000000000000019884624838656",
+                "1000000000000000019884624838655",
+            ),
+        )
+    ],
     "d": [(v, dt.date(1970, 1, 1) + dt.timedelta(v)) for v in (0, 1, 19723, 19724, 19725)],
-    "n": [(v * 10**6, dt.datetime(1970, 1, 1) + dt.timedelta(seconds=v)) for v in (0, 1, 19724 * 86400, 19724 * 86400 + 43200)],
-    "t": [(v * 10**6, dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=v)) for v in (0, 1, 19724 * 86400, 19724 * 86400 + 43200)],
+    "n": [
+        (v * 10**6, dt.datetime(1970, 1, 1) + dt.timedelta(seconds=v))
+        for v in (0, 1, 19724 * 86400, 19724 * 86400 + 43200)
+    ],
+    "t": [
+        (v * 10**6, dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(seconds=v))
+        for v in (0, 1, 19724 * 86400, 19724 * 86400 + 43200)
+    ],
     "s": [(v, v) for v in ("", "a", "a_b", "axb", "é", "34")],
     "y": [(v, v) for v in (b"", b"a", b"\xff")],
     "b": [(v, v) for v in (True, False)],
@@ -73,7 +93,16 @@ VALUES = [
     D("0.10"), D("1.10"), D("1.105"), D("34.5"), D(1), D(10**30), dt.date(2024, 1, 2), NOON, NOON.replace(hour=0), NOON.replace(tzinfo=UTC),
     "", "a", "a_", "34", "34.5", "0.1", "1.10", "2024-01-02", "2024-01-02T12:00:00", "2024-01-02T12:00:00+00:00", "true", b"", b"a", True, False,
 ]  # fmt: skip
-TESTS = [ice.EqualTo, ice.NotEqualTo, ice.LessThan, ice.LessThanOrEqual, ice.GreaterThan, ice.GreaterThanOrEqual, ice.StartsWith, ice.NotStartsWith]
+TESTS = [
+    ice.EqualTo,
+    ice.NotEqualTo,
+    ice.LessThan,
+    ice.LessThanOrEqual,
+    ice.GreaterThan,
+    ice.GreaterThanOrEqual,
+    ice.StartsWith,
+    ice.NotStartsWith,
+]
 
 
 def row_matches(e, column, value):
@@ -108,7 +137,9 @@ def test_no_row_that_iceberg_keeps_is_lost(column):
                 if row_matches(e, column, value):
                     asked += 1
                     assert kept(e, column, known), (e, value)
-                    if not isinstance(bound := bind(ICEBERG, e, case_sensitive=True), ice.AlwaysTrue):
+                    if not isinstance(
+                        bound := bind(ICEBERG, e, case_sensitive=True), ice.AlwaysTrue
+                    ):
                         assert kept(bound, column, known), (bound, value)
     assert asked > 20
 
@@ -122,11 +153,19 @@ def test_random_trees(seed):
             parts = [tree(column, depth - 1) for _ in range(2)]
             return r.choice([ice.And, ice.Or])(*parts) if r.random() < 0.8 else ice.Not(parts[0])
         kind = r.choice([*TESTS[:6], ice.In, ice.NotIn, ice.IsNull, ice.NotNull])
-        fitting = [v for v, _ in ROWS[column]] if column not in ("d", "n", "t") else [v for _, v in ROWS[column]]
+        fitting = (
+            [v for v, _ in ROWS[column]]
+            if column not in ("d", "n", "t")
+            else [v for _, v in ROWS[column]]
+        )
         fitting = [v for v in fitting if v == v]
         if kind in (ice.IsNull, ice.NotNull):
             return kind(column)
-        return kind(column, r.sample(fitting, 2)) if kind in (ice.In, ice.NotIn) else kind(column, r.choice(fitting))
+        return (
+            kind(column, r.sample(fitting, 2))
+            if kind in (ice.In, ice.NotIn)
+            else kind(column, r.choice(fitting))
+        )
 
     for _ in range(40):
         column = r.choice(list(ROWS))
@@ -169,12 +208,19 @@ def test_bound_ones():
         ice.EqualTo("n", NOON),
         ice.EqualTo("d", dt.date(2024, 1, 2)),
     ):
-        assert ss.PruningPredicate(bind(ICEBERG, e, case_sensitive=True), SCHEMA) == ss.PruningPredicate(e, SCHEMA)
-    above = ice.BoundIn(ice.Reference("i").bind(ICEBERG), bind(ICEBERG, ice.In("i", [1, 2**40]), case_sensitive=True).literals)
+        assert ss.PruningPredicate(
+            bind(ICEBERG, e, case_sensitive=True), SCHEMA
+        ) == ss.PruningPredicate(e, SCHEMA)
+    above = ice.BoundIn(
+        ice.Reference("i").bind(ICEBERG),
+        bind(ICEBERG, ice.In("i", [1, 2**40]), case_sensitive=True).literals,
+    )
     assert ss.PruningPredicate(above, SCHEMA).expr.startswith("i = 1 OR")
     nested = bind(ICEBERG, ice.EqualTo("st.x", 5), case_sensitive=True)
     stats = ss.Statistics.from_dict({"st.x": {"min": [7], "max": [7]}}, SCHEMA)
-    assert ss.PruningPredicate(nested, SCHEMA).prune(stats).tolist() == [True]  # its path is not told
+    assert ss.PruningPredicate(nested, SCHEMA).prune(stats).tolist() == [
+        True
+    ]  # its path is not told
     assert ss.PruningPredicate(ice.EqualTo("st.x", 5), SCHEMA).prune(stats).tolist() == [False]
 
 
@@ -183,7 +229,9 @@ def test_names():
         ss.PruningPredicate(ice.EqualTo("nope", 5), SCHEMA)
     with pytest.raises(ss.UnknownColumn):
         ss.PruningPredicate(ice.EqualTo("I", 5), SCHEMA, case_sensitive=True)
-    dotted = pa.schema([("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())])), ("c.d", pa.int64())])
+    dotted = pa.schema(
+        [("a.b", pa.int64()), ("a", pa.struct([("b", pa.int64())])), ("c.d", pa.int64())]
+    )
     assert ss.PruningPredicate(ice.EqualTo("c.d", 5), dotted).columns == ("`c.d`",)
     with pytest.raises(ss.PredicateError, match="which Iceberg writes alike"):
         ss.PruningPredicate(ice.EqualTo("a.b", 5), dotted)
@@ -205,4 +253,9 @@ try:
 except ss.PredicateError:
     print([m for m in ("pyiceberg", "pyspark", "py4j") if m in sys.modules])
 """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        == "[]\n"
+    )

@@ -141,7 +141,13 @@ CASES = [
 
 
 def maps(lower, upper, values, nulls, nans, column=1):
-    given = {"lower_bounds": lower, "upper_bounds": upper, "value_counts": values, "null_value_counts": nulls, "nan_value_counts": nans}
+    given = {
+        "lower_bounds": lower,
+        "upper_bounds": upper,
+        "value_counts": values,
+        "null_value_counts": nulls,
+        "nan_value_counts": nans,
+    }
     return {name: {column: v} for name, v in given.items() if v is not None}
 
 
@@ -151,7 +157,10 @@ def verdicts(tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("cases"), {}
     for kind in {str(case[0]): case[0] for case in CASES}.values():
         mine = [(k, case) for k, case in enumerate(CASES) if str(case[0]) == str(kind)]
-        source = commit(make(folder, Schema(NestedField(1, "c", kind))), [data_file(f"/{k}", rows=10, **maps(*case[1:6])) for k, case in mine])
+        source = commit(
+            make(folder, Schema(NestedField(1, "c", kind))),
+            [data_file(f"/{k}", rows=10, **maps(*case[1:6])) for k, case in mine],
+        )
         table = ss.scan_iceberg(source)
         for at, (k, case) in enumerate(mine):
             out[k] = int(table.plan(case[6]).verdicts[at])
@@ -165,8 +174,15 @@ def test_verdicts(verdicts, k):
 
 def test_required_columns(tmp_path):
     source = make(tmp_path, Schema(NestedField(1, "c", LongType(), required=True)))
-    table = ss.scan_iceberg(commit(source, [data_file("/a", **maps(int8(1), int8(2), None, None, None)), data_file("/b", rows=-1)]))
-    assert table.plan("c >= 1").verdicts.tolist() == [ALWAYS, MAYBE] and table.plan("c IS NULL").verdicts.tolist() == [NEVER, NEVER]
+    table = ss.scan_iceberg(
+        commit(
+            source,
+            [data_file("/a", **maps(int8(1), int8(2), None, None, None)), data_file("/b", rows=-1)],
+        )
+    )
+    assert table.plan("c >= 1").verdicts.tolist() == [ALWAYS, MAYBE] and table.plan(
+        "c IS NULL"
+    ).verdicts.tolist() == [NEVER, NEVER]
     assert table.files.logical_rows().tolist() == [10, -1] and table.plan().sizes.scan.rows is None
 
 
@@ -180,7 +196,12 @@ def test_partition_values_are_statistics(tmp_path):
     """Of files that say nothing of the column themselves."""
     source = make(tmp_path, Schema(NestedField(1, "c", LongType()), NestedField(2, "d", DoubleType())), PartitionSpec(
         PartitionField(1, 1000, IdentityTransform(), "c"), PartitionField(2, 1001, IdentityTransform(), "d")))  # fmt: skip
-    files = [data_file("/a", (5, 1.5)), data_file("/b", (None, NAN)), data_file("/c", (7, None)), data_file("/d", (5, -0.0))]
+    files = [
+        data_file("/a", (5, 1.5)),
+        data_file("/b", (None, NAN)),
+        data_file("/c", (7, None)),
+        data_file("/d", (5, -0.0)),
+    ]
     table = ss.scan_iceberg(commit(source, files))
     cases = {
         "c = 5": [2, 0, 0, 2], "c IS NULL": [0, 2, 0, 0], "c <> 5": [0, 0, 2, 0], "d > 100": [0, 2, 0, 0], "isnan(d)": [0, 2, 0, 0],
@@ -188,7 +209,9 @@ def test_partition_values_are_statistics(tmp_path):
     }  # fmt: skip
     for where, expected in cases.items():
         plan = table.plan(where)
-        assert dict(zip(plan.table.paths.to_pylist(), plan.verdicts.tolist(), strict=True)) == dict(zip(("/a", "/b", "/c", "/d"), expected, strict=True)), where
+        assert dict(zip(plan.table.paths.to_pylist(), plan.verdicts.tolist(), strict=True)) == dict(
+            zip(("/a", "/b", "/c", "/d"), expected, strict=True)
+        ), where
         assert plan.skipping == "partition"
     assert table.partition_columns == ("c", "d")
 
@@ -196,9 +219,19 @@ def test_partition_values_are_statistics(tmp_path):
 def test_many_partitions_and_few_columns_decoded(tmp_path):
     """Only the statistics of columns that are asked for are decoded."""
     names = [f"c{i}" for i in range(50)]
-    source = make(tmp_path, Schema(*(NestedField(i + 1, n, LongType()) for i, n in enumerate(names))))
+    source = make(
+        tmp_path, Schema(*(NestedField(i + 1, n, LongType()) for i, n in enumerate(names)))
+    )
     source = commit(
-        source, [data_file(f"/{k}", lower_bounds={i: int8(k) for i in range(1, 51)}, upper_bounds={i: int8(k) for i in range(1, 51)}) for k in range(20)]
+        source,
+        [
+            data_file(
+                f"/{k}",
+                lower_bounds={i: int8(k) for i in range(1, 51)},
+                upper_bounds={i: int8(k) for i in range(1, 51)},
+            )
+            for k in range(20)
+        ],
     )
     table = ss.scan_iceberg(source)
     assert table.plan("c7 = 3 AND c9 = 3").files == ("/3",)
@@ -208,7 +241,13 @@ def test_many_partitions_and_few_columns_decoded(tmp_path):
 def test_bounds_of_another_files_columns(tmp_path):
     """Statistics of ids that the schema lacks, or that nothing knows, do no harm."""
     source = make(tmp_path, Schema(NestedField(1, "c", LongType())))
-    file = data_file("/a", lower_bounds={1: int8(3), 77: b"x", -1: b""}, upper_bounds={2147483647: b"y"}, value_counts={}, null_value_counts={1: 0, 1000: 5})
+    file = data_file(
+        "/a",
+        lower_bounds={1: int8(3), 77: b"x", -1: b""},
+        upper_bounds={2147483647: b"y"},
+        value_counts={},
+        null_value_counts={1: 0, 1000: 5},
+    )
     assert ss.scan_iceberg(commit(source, [file])).plan("c < 3").files == ()
 
 
@@ -222,4 +261,6 @@ def test_types(tmp_path):
     )  # fmt: skip
     found = ss.scan_iceberg(make(tmp_path, schema)).schema
     assert found.types[:3] == [pa.time64("us"), pa.string(), pa.binary()]
-    assert found.field("l").type.value_type == pa.struct([pa.field("a", pa.string(), nullable=False)]) and pa.types.is_map(found.field("m").type)
+    assert found.field("l").type.value_type == pa.struct(
+        [pa.field("a", pa.string(), nullable=False)]
+    ) and pa.types.is_map(found.field("m").type)

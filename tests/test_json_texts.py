@@ -15,7 +15,18 @@ KIND = pa.struct(
     [
         ("n", pa.int64()),
         ("tight", pa.bool_()),
-        ("low", pa.struct([("i", pa.int64()), ("f", pa.float64()), ("d", pa.decimal128(38, 6)), ("s", pa.string()), ("in", pa.struct([("i", pa.int64())]))])),
+        (
+            "low",
+            pa.struct(
+                [
+                    ("i", pa.int64()),
+                    ("f", pa.float64()),
+                    ("d", pa.decimal128(38, 6)),
+                    ("s", pa.string()),
+                    ("in", pa.struct([("i", pa.int64())])),
+                ]
+            ),
+        ),
         ("nulls", pa.struct([("i", pa.int64()), ("a,b", pa.int64())])),
     ]
 )
@@ -38,11 +49,19 @@ def value(r, kind):
         case "i":
             return int(r.integers(-(10 ** r.integers(1, 19)), 10 ** r.integers(1, 19)))
         case "f":
-            return ["NaN", "Infinity", "-Infinity"][pick - 1] if pick < 4 else [0.0, -1.5, 1e300, 2.5e-7, float(r.normal())][r.integers(0, 5)]
+            return (
+                ["NaN", "Infinity", "-Infinity"][pick - 1]
+                if pick < 4
+                else [0.0, -1.5, 1e300, 2.5e-7, float(r.normal())][r.integers(0, 5)]
+            )
         case "d":
             return [0, 12, -3.25, 1e5, 7.5e-2][r.integers(0, 5)]
         case "s":
-            return ["", "a", "héé", 'q"x', "tab\t", "zo\u2028"][r.integers(0, 6)] if pick < 5 else "plain" * int(r.integers(0, 4))
+            return (
+                ["", "a", "héé", 'q"x', "tab\t", "zo\u2028"][r.integers(0, 6)]
+                if pick < 5
+                else "plain" * int(r.integers(0, 4))
+            )
     return bool(pick % 2)
 
 
@@ -88,7 +107,9 @@ def test_what_is_taken_is_what_a_parser_gives(seed):
     except pa.ArrowInvalid:  # a decimal that does not fit: all of them are left
         return
     assert len(found) == len(texts) + 3
-    for text, struct, other in zip([*texts, "{}", "null", "[1]"], found.to_pylist(), left, strict=True):
+    for text, struct, other in zip(
+        [*texts, "{}", "null", "[1]"], found.to_pylist(), left, strict=True
+    ):
         if other:
             assert struct is None
         else:
@@ -101,7 +122,9 @@ def test_forms_share_a_part(monkeypatch):
     monkeypatch.setattr(decode, "SMALL", 1)
     r = np.random.default_rng(5)
     texts = pa.array([None if r.random() < 0.02 else json.dumps(row(r)) for _ in range(3000)])
-    assert pa.chunked_array(list(decode._read(texts, KIND, True))).equals(pa.chunked_array(list(decode._parse(texts, KIND, True))))
+    assert pa.chunked_array(list(decode._read(texts, KIND, True))).equals(
+        pa.chunked_array(list(decode._parse(texts, KIND, True)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +168,9 @@ def test_decimals_that_arrow_wraps_are_left(number):
 @pytest.mark.parametrize("number", ["1E1000000000", "-1E300000", "1E-1000000000", "1e400"])
 def test_numbers_that_no_type_holds_cost_no_time(number, kind):
     leaf = LeafField(("x",), ("x",), kind)
-    (found,) = decode.parsed(pa.array([f'{{"numRecords":2,"minValues":{{"x":{number}}}}}']), [leaf]).to_pylist()
+    (found,) = decode.parsed(
+        pa.array([f'{{"numRecords":2,"minValues":{{"x":{number}}}}}']), [leaf]
+    ).to_pylist()
     assert (found["numRecords"], found["minValues"]["x"] in (None, 0)) == (2, True)
 
 

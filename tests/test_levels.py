@@ -48,7 +48,11 @@ def same(p, flat, indexed, backend="numpy"):
         for call in ("evaluate", "prune", "survivors"):
             expected, got = getattr(p, call)(flat, backend), getattr(p, call)(indexed, backend)
             assert expected.dtype == got.dtype
-            wrong = np.flatnonzero(expected != got) if call != "survivors" and len(got) == len(expected) else []
+            wrong = (
+                np.flatnonzero(expected != got)
+                if call != "survivors" and len(got) == len(expected)
+                else []
+            )
             assert expected.tolist() == got.tolist(), (p.expr, call, backend, wrong[:5])
 
 
@@ -84,22 +88,43 @@ def test_expressions_over_levels(seed, eager):
 def indexes(r, flat):
     """The same statistics under blocks of words and of any size, in their order and in another."""
     names = [n for n in flat.columns if "`" not in n]
-    return [flat.index(b, o) for b in (64, groupings(r, len(flat))) for o in (None, r.sample(names, min(len(names), r.randint(1, 3))))]
+    return [
+        flat.index(b, o)
+        for b in (64, groupings(r, len(flat)))
+        for o in (None, r.sample(names, min(len(names), r.randint(1, 3))))
+    ]
 
 
-@pytest.mark.parametrize(("backend", "ordered"), [("numpy", None), ("numpy", "x"), ("numpy", ("y", "x")), ("numba", None)])
+@pytest.mark.parametrize(
+    ("backend", "ordered"),
+    [("numpy", None), ("numpy", "x"), ("numpy", ("y", "x")), ("numba", None)],
+)
 def test_levels_of_many_containers(backend, ordered, monkeypatch):
     """Clustered and random columns under AND, OR and NOT, with NULLs, empty and unknown containers; a partial last word."""
     monkeypatch.setattr(descend, "SAMPLE", 64)
     n, r = 300_007, np.random.default_rng(5)
     x, y = np.arange(n) * 10 + r.integers(-500, 500, n), r.integers(0, 10**9, n)
-    nulls, rows = np.where(r.random(n) < 0.02, 100, r.integers(0, 2, n)), np.where(r.random(n) < 0.01, 0, 100)
+    nulls, rows = (
+        np.where(r.random(n) < 0.02, 100, r.integers(0, 2, n)),
+        np.where(r.random(n) < 0.01, 0, 100),
+    )
     gone = r.random(n) < 0.001
     schema = pa.schema([("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
     columns = {
-        "x": {"min": pa.array(x, mask=gone), "max": pa.array(x + 25, mask=r.random(n) < 0.001), "null_count": np.minimum(nulls, rows)},
-        "y": {"min": pa.array(y.astype(float)), "max": pa.array(y + 1e5), "nan_count": pa.array(np.zeros(n, np.int64))},
-        "s": {"min": pa.array([f"{v:07}" for v in x // 50]), "max": pa.array([f"{v:07}" for v in x // 50 + 1])},
+        "x": {
+            "min": pa.array(x, mask=gone),
+            "max": pa.array(x + 25, mask=r.random(n) < 0.001),
+            "null_count": np.minimum(nulls, rows),
+        },
+        "y": {
+            "min": pa.array(y.astype(float)),
+            "max": pa.array(y + 1e5),
+            "nan_count": pa.array(np.zeros(n, np.int64)),
+        },
+        "s": {
+            "min": pa.array([f"{v:07}" for v in x // 50]),
+            "max": pa.array([f"{v:07}" for v in x // 50 + 1]),
+        },
     }
     flat = ss.Statistics.from_dict(columns, schema, row_count=rows)
     indexed = flat.index(order_by=ordered)
@@ -126,7 +151,9 @@ def test_levels_of_many_containers(backend, ordered, monkeypatch):
 def test_a_clustered_range_looks_at_few_containers():
     n = 1 << 20
     schema = pa.schema([("x", pa.int64())])
-    columns = {"x": {"min": np.arange(n), "max": np.arange(n) + 1, "null_count": np.zeros(n, np.int64)}}
+    columns = {
+        "x": {"min": np.arange(n), "max": np.arange(n) + 1, "null_count": np.zeros(n, np.int64)}
+    }
     indexed = ss.Statistics.from_dict(columns, schema).index()
     p = ss.PruningPredicate("x BETWEEN 500000 AND 500099", schema)
     found = descend.descend(indexed.levels, p.program, p.program, dense=False, backend="numpy")
@@ -141,7 +168,14 @@ def test_value_lists_outdo_certain_bounds(eager):
     """Statistics that contradict themselves: bounds say that every row matches, a list says that none does."""
     n = 200
     schema = pa.schema([("x", pa.int64())])
-    columns = {"x": {"min": [5] * n, "max": [5] * n, "null_count": [0] * n, "values": [[5] if i % 3 else [6] for i in range(n)]}}
+    columns = {
+        "x": {
+            "min": [5] * n,
+            "max": [5] * n,
+            "null_count": [0] * n,
+            "values": [[5] if i % 3 else [6] for i in range(n)],
+        }
+    }
     flat = ss.Statistics.from_dict(columns, schema, row_count=[10] * n)
     for text in ("x = 5", "x IN (5, 7)", "x <> 5", "NOT (x IN (5, 8))"):
         same(ss.PruningPredicate(text, schema), flat, flat.index(64))
@@ -154,11 +188,16 @@ def test_what_levels_gain_nothing_for_is_remembered_for_each_question(monkeypatc
     n = 20_000
     x = np.random.default_rng(1).integers(0, 10**12, n)
     schema = pa.schema([("x", pa.int64())])
-    flat = ss.Statistics.from_dict({"x": {"min": x, "max": x, "null_count": np.zeros(n, np.int8)}}, schema)
+    flat = ss.Statistics.from_dict(
+        {"x": {"min": x, "max": x, "null_count": np.zeros(n, np.int8)}}, schema
+    )
     p, indexed = ss.PruningPredicate("x < 1000000000", schema), flat.index()
     assert indexed.nbytes > flat.nbytes
     same(p, flat, indexed)
-    assert [indexed.levels.pays.find((program, dense)) for program, dense in ((p._prune, False), (p._prune, True), (p.program, True))] == [True] * 3
+    assert [
+        indexed.levels.pays.find((program, dense))
+        for program, dense in ((p._prune, False), (p._prune, True), (p.program, True))
+    ] == [True] * 3
     assert all(start <= len(indexed.levels.levels) for start in indexed.levels.starts)
 
 
@@ -167,7 +206,9 @@ def test_an_index_pickles_and_prints(eager):
 
     n = 5000
     schema = pa.schema([("x", pa.int64())])
-    flat = ss.Statistics.from_dict({"x": {"min": np.arange(n)[::-1].copy(), "max": np.arange(n)[::-1] + 3}}, schema)
+    flat = ss.Statistics.from_dict(
+        {"x": {"min": np.arange(n)[::-1].copy(), "max": np.arange(n)[::-1] + 3}}, schema
+    )
     indexed = flat.index(64, "x")
     assert repr(indexed) == "Statistics(5000 containers, columns: x; levels of 79)"
     same(ss.PruningPredicate("x = 77", schema), flat, pickle.loads(pickle.dumps(indexed)))
@@ -198,7 +239,9 @@ def test_bad_blocks(block, message):
 @pytest.mark.parametrize("n", [1, 64, 100, 129, 1000])
 def test_blocks(given, n):
     r = random.Random(n)
-    blocks = Blocks.of([*sorted(r.choices(range(n), k=n // 3)), n] if given == "random" else given, n)
+    blocks = Blocks.of(
+        [*sorted(r.choices(range(n), k=n // 3)), n] if given == "random" else given, n
+    )
     edges = [int(blocks.edges(b)) for b in range(blocks.count + 1)]
     assert edges[0] == 0 and edges[-1] == n and edges == sorted(set(edges))
     for _ in range(20):
@@ -221,22 +264,48 @@ def test_summaries(size, kind):
     dtype = from_arrow(pa.from_numpy_dtype(np.dtype(kind)))
     low = r.integers(0, 100, n).astype(kind)
     real, rows, nulls = (r.random(n) < share for share in (0.3, 0.6, 0.01))
-    c = column_of(dtype, Bounds(low, None), Bounds(low + np.array(9, kind), r.random(n) < 0.9), pack(real), pack(nulls), False)
+    c = column_of(
+        dtype,
+        Bounds(low, None),
+        Bounds(low + np.array(9, kind), r.random(n) < 0.9),
+        pack(real),
+        pack(nulls),
+        False,
+    )
     blocks = Blocks.of(size, n)
     found = summary(c, pack(rows), blocks)
     bits = np.unpackbits(
-        np.asarray(found.real if not isinstance(found.real, bool) else pack(np.full(blocks.count, found.real))).view(np.uint8), bitorder="little"
+        np.asarray(
+            found.real
+            if not isinstance(found.real, bool)
+            else pack(np.full(blocks.count, found.real))
+        ).view(np.uint8),
+        bitorder="little",
     )
     for b in range(blocks.count):
         part = slice(b * size, min((b + 1) * size, n))
         alive = real[part] & rows[part]
         assert bits[b] == alive.any()
         if alive.any():
-            assert found.low[b] == c.low[part][alive].min() and found.high[b] == c.high[part][alive].max()
+            assert (
+                found.low[b] == c.low[part][alive].min()
+                and found.high[b] == c.high[part][alive].max()
+            )
     assert any_of(True, blocks) is True
 
 
-@pytest.mark.parametrize("arrow", [pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.string(), pa.decimal128(38, 2), pa.uint64()])
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        pa.int64(),
+        pa.int32(),
+        pa.float64(),
+        pa.float32(),
+        pa.string(),
+        pa.decimal128(38, 2),
+        pa.uint64(),
+    ],
+)
 @pytest.mark.parametrize("spread", ["even", "skewed", "one", "ends"])
 def test_a_coarse_test_holds_where_the_exact_one_does(arrow, spread):
     r, g = random.Random(str(arrow) + spread), np.random.default_rng(3)
@@ -245,13 +314,19 @@ def test_a_coarse_test_holds_where_the_exact_one_does(arrow, spread):
     points = (raw / max(raw.max(), 1) * width).astype(np.int64)
     values = pa.array([f"{v:012}" for v in points] if arrow == pa.string() else points)
     if not pa.types.is_string(arrow):
-        values = values.cast(pa.decimal128(20, 0)).cast(arrow) if pa.types.is_decimal(arrow) else values.cast(arrow, safe=False)
+        values = (
+            values.cast(pa.decimal128(20, 0)).cast(arrow)
+            if pa.types.is_decimal(arrow)
+            else values.cast(arrow, safe=False)
+        )
     if spread == "ends" and pa.types.is_integer(arrow):
         info = np.iinfo(arrow.to_pandas_dtype())
         values = pa.concat_arrays([values, pa.array([info.min, info.max], arrow)])
     schema = pa.schema([("x", arrow)])
     gone = pa.array([None if r.random() < 0.01 else v for v in values.to_pylist()], arrow)
-    column = ss.Statistics.from_dict({"x": {"min": gone, "max": gone}}, schema).column(("x",), from_arrow(arrow))
+    column = ss.Statistics.from_dict({"x": {"min": gone, "max": gone}}, schema).column(
+        ("x",), from_arrow(arrow)
+    )
     grid = coarse.fitted(column)
     if grid is None:
         assert column.low.dtype.itemsize <= 2 or spread == "one"
@@ -264,7 +339,11 @@ def test_a_coarse_test_holds_where_the_exact_one_does(arrow, spread):
     for v in r.sample(values.to_pylist(), 60):
         axis = to_axis(v, dtype)
         for op, nudge in itertools.product(COMPARE, (-1, 0, 1)):
-            at = axis if isinstance(axis, bytes) else max(dtype.lowest, min(axis + nudge, dtype.highest))
+            at = (
+                axis
+                if isinstance(axis, bytes)
+                else max(dtype.lowest, min(axis + nudge, dtype.highest))
+            )
             for side in (column.low, column.high):
                 exact = exact_test(column, side, op, at)
                 places = grid.places(side)

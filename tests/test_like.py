@@ -81,15 +81,25 @@ def test_after_prefix_is_the_least_upper_bound(prefix, rest):
 patterns = st.text(st.sampled_from("ab%_\\!\n.*[$"), max_size=5)
 
 
-@given(patterns, st.lists(st.text(st.sampled_from("ab%_\\!\n.*[$é\U0010ffff"), max_size=5), max_size=4))
+@given(
+    patterns, st.lists(st.text(st.sampled_from("ab%_\\!\n.*[$é\U0010ffff"), max_size=5), max_size=4)
+)
 def test_rows_match_as_the_pattern_says(pattern, values):
     decoded = decode(pattern, "\\")
     if decoded is None:
         return
-    parts = [{"%": "(?s:.)*", "_": "(?s:.)"}[text] if wild else re.escape(text) for wild, text in decoded.tokens]
+    parts = [
+        {"%": "(?s:.)*", "_": "(?s:.)"}[text] if wild else re.escape(text)
+        for wild, text in decoded.tokens
+    ]
     expected = [re.fullmatch("".join(parts), v) is not None for v in values]
     p = ss.PruningPredicate(ss.col("s").like(pattern), SCHEMA)
-    assert evaluate_rows(p.node, pa.record_batch([pa.array(values, pa.string())], schema=SCHEMA)).to_pylist() == expected
+    assert (
+        evaluate_rows(
+            p.node, pa.record_batch([pa.array(values, pa.string())], schema=SCHEMA)
+        ).to_pylist()
+        == expected
+    )
 
 
 #    predicate                   min      max      nulls  verdict
@@ -129,5 +139,7 @@ CASES = [
 
 @pytest.mark.parametrize("predicate, low, high, nulls, verdict", CASES)
 def test_verdicts(predicate, low, high, nulls, verdict):
-    stats = ss.Statistics.from_dict({"s": {"min": [low], "max": [high], "null_count": [nulls], "row_count": [5]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"s": {"min": [low], "max": [high], "null_count": [nulls], "row_count": [5]}}, SCHEMA
+    )
     assert ss.PruningPredicate(predicate, SCHEMA).evaluate(stats).tolist() == [verdict]

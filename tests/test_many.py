@@ -41,7 +41,10 @@ FORMS = (
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 1000, 40_001])
 def test_one_by_one_and_together(n, backend):
     r, stats = random.Random(n), statistics(n)
-    asked = [ss.PruningPredicate(r.choice(FORMS).format(r.randint(0, 900), r.randint(0, 999)), SCHEMA) for _ in range(60)]
+    asked = [
+        ss.PruningPredicate(r.choice(FORMS).format(r.randint(0, 900), r.randint(0, 999)), SCHEMA)
+        for _ in range(60)
+    ]
     asked += asked[:3]
     got = ss.prune_many(asked, stats, backend)
     assert got.shape == (len(asked), n) and got.dtype == np.bool_
@@ -52,8 +55,14 @@ def test_one_by_one_and_together(n, backend):
 def test_those_of_one_shape_share_a_kernel(monkeypatch):
     stats, groups = statistics(5000), []
     together = run.numba_cpu.run_many
-    monkeypatch.setattr(run.numba_cpu, "run_many", lambda launches, *rest: groups.append(len(launches)) or together(launches, *rest))
-    asked = [ss.PruningPredicate(f"x >= {v} AND x < {v + 9}", SCHEMA) for v in range(20)] + [ss.PruningPredicate(f"s = '{v}'", SCHEMA) for v in range(3)]
+    monkeypatch.setattr(
+        run.numba_cpu,
+        "run_many",
+        lambda launches, *rest: groups.append(len(launches)) or together(launches, *rest),
+    )
+    asked = [ss.PruningPredicate(f"x >= {v} AND x < {v + 9}", SCHEMA) for v in range(20)] + [
+        ss.PruningPredicate(f"s = '{v}'", SCHEMA) for v in range(3)
+    ]
     asked += [ss.PruningPredicate("x IN (1, 5)", SCHEMA), ss.PruningPredicate("y > 0.5", SCHEMA)]
     got = ss.prune_many(asked, stats, "numba")
     assert groups == [20, 3]
@@ -91,5 +100,7 @@ def test_inputs():
         contained = lambda self, column, values: None
 
     provider = Provider()
-    kept = ss.prune_many([ss.PruningPredicate("x < 2", SCHEMA), ss.PruningPredicate("x < 3", SCHEMA)], provider)
+    kept = ss.prune_many(
+        [ss.PruningPredicate("x < 2", SCHEMA), ss.PruningPredicate("x < 3", SCHEMA)], provider
+    )
     assert kept.tolist() == [[True, False, False], [True, True, False]] and provider.asked == ["x"]

@@ -50,7 +50,9 @@ def test_value_lists(where, expected, backend):
 def test_all_null_is_not_a_value(backend):
     for where in ("x = 1", "x <> 1", "x NOT IN (1, 2)"):
         assert verdicts(where, [[]], backend=backend, null_count=[3], row_count=[3]) == [NEVER]
-    assert verdicts("x = 1 OR x IS NULL", [[]], backend=backend, null_count=[3], row_count=[3]) == [ALWAYS]
+    assert verdicts("x = 1 OR x IS NULL", [[]], backend=backend, null_count=[3], row_count=[3]) == [
+        ALWAYS
+    ]
 
 
 #    where                                  lists                                      expected
@@ -68,7 +70,15 @@ FLOATS = [
 @pytest.mark.parametrize("where, lists, expected", FLOATS)
 def test_nan_and_zero_in_lists(where, lists, expected, backend):
     nans = [sum(v != v for v in values) for values in lists]
-    found = verdicts(where, lists, backend=backend, column="f", null_count=[0] * len(lists), nan_count=nans, row_count=[len(v) for v in lists])
+    found = verdicts(
+        where,
+        lists,
+        backend=backend,
+        column="f",
+        null_count=[0] * len(lists),
+        nan_count=nans,
+        row_count=[len(v) for v in lists],
+    )
     assert found == expected
     # Without the counts, a list still never denies what it holds.
     for values, v in zip(lists, verdicts(where, lists, backend=backend, column="f"), strict=True):
@@ -113,7 +123,9 @@ def test_lists_of_every_type(kind, a, b, c):
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     members = [v for v in (a, b) if v is not None]
     lists = pa.array([members, [a, c], [c], [a], [], None], pa.list_(inner))
-    chosen = tuple(to_axis(v, dtype) + 0.0 if isinstance(v, float) else to_axis(v, dtype) for v in members)
+    chosen = tuple(
+        to_axis(v, dtype) + 0.0 if isinstance(v, float) else to_axis(v, dtype) for v in members
+    )
     expected = [True, None, False, True, False, None]
     assert in_lists(lists, chosen, dtype).to_pylist() == expected
     for other in (pa.large_list(inner), pa.list_view(inner)):
@@ -143,13 +155,17 @@ ODD = [
 def test_odd_lists(lists, chosen, expected):
     found = in_lists(lists, chosen, ty.INT64)
     if expected is None:
-        assert found is None or not any(v is not None and len(lists[i]) for i, v in enumerate(found.to_pylist()))
+        assert found is None or not any(
+            v is not None and len(lists[i]) for i, v in enumerate(found.to_pylist())
+        )
     else:
         assert found.to_pylist() == expected
 
 
 def test_what_lies_under_a_null_list_is_not_counted():
-    hidden = pa.ListArray.from_arrays(pa.array([0, 2, 4, 6]), pa.array([1, 1, 7, 7, 7, 7]), mask=pa.array([False, True, False]))
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 2, 4, 6]), pa.array([1, 1, 7, 7, 7, 7]), mask=pa.array([False, True, False])
+    )
     assert in_lists(hidden, (1,), ty.INT64).to_pylist() == [True, None, False]
     assert in_lists(hidden, (7,), ty.INT64).to_pylist() == [False, None, True]
 
@@ -165,24 +181,38 @@ def test_random_lists_equal_the_oracle(seed, backend):
     r = random.Random(seed)
     n = r.choice([1, 7, 70])
     pool = range(-2, 6)
-    lists = [None if r.random() < 0.2 else [r.choice(pool) for _ in range(r.randrange(4))] for _ in range(n)]
+    lists = [
+        None if r.random() < 0.2 else [r.choice(pool) for _ in range(r.randrange(4))]
+        for _ in range(n)
+    ]
     nulls = [r.choice([0, 1, None]) for _ in range(n)]
     bounded = r.random() < 0.5
     low = [min(v) if v and bounded and r.random() < 0.7 else None for v in lists]
     high = [max(v) if v and bounded and r.random() < 0.7 else None for v in lists]
-    stats = ss.Statistics.from_dict({"x": {"values": lists, "null_count": nulls, "min": low, "max": high}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"x": {"values": lists, "null_count": nulls, "min": low, "max": high}}, SCHEMA
+    )
 
     def contained(values, chosen):
         if values is None:
             return None
-        return False if not set(values) & set(chosen) else True if set(values) <= set(chosen) else None
+        return (
+            False if not set(values) & set(chosen) else True if set(values) <= set(chosen) else None
+        )
 
     for _ in range(4 if backend == "numba" else 30):  # Numba compiles each shape
         p = ss.PruningPredicate(_random(r, 2), SCHEMA)
         expected = []
         for i in range(n):
             facts = oracle.column_facts(ty.INT64, low=low[i], high=high[i], null_count=nulls[i])
-            facts = oracle.ColumnFacts(facts.low, facts.high, facts.may_hold_values, facts.may_hold_null, False, functools.partial(contained, lists[i]))
+            facts = oracle.ColumnFacts(
+                facts.low,
+                facts.high,
+                facts.may_hold_values,
+                facts.may_hold_null,
+                False,
+                functools.partial(contained, lists[i]),
+            )
             y = oracle.column_facts(ty.INT64)
             expected.append(oracle.verdict(p.node, {("x",): facts, ("y",): y}))
         assert p.evaluate(stats, backend).tolist() == expected, p
@@ -194,7 +224,9 @@ def test_random_lists_equal_the_oracle(seed, backend):
 
 
 def _row(p, v):
-    return evaluate_rows(p.node, pa.table({"x": pa.array([v], pa.int64()), "y": pa.array([3], pa.int64())})).to_pylist() == [True]
+    return evaluate_rows(
+        p.node, pa.table({"x": pa.array([v], pa.int64()), "y": pa.array([3], pa.int64())})
+    ).to_pylist() == [True]
 
 
 def _random(r, depth):
@@ -204,7 +236,17 @@ def _random(r, depth):
             return f"NOT ({parts[0]})"
         return "(" + r.choice([" AND ", " OR "]).join(parts) + ")"
     members = ", ".join(str(r.randrange(-3, 7)) for _ in range(r.choice([1, 2, 4])))
-    return r.choice([f"x IN ({members})", f"x NOT IN ({members})", f"x = {r.randrange(-3, 7)}", f"x <> {r.randrange(-3, 7)}", "x < 3", "x IS NULL", "y = 3"])
+    return r.choice(
+        [
+            f"x IN ({members})",
+            f"x NOT IN ({members})",
+            f"x = {r.randrange(-3, 7)}",
+            f"x <> {r.randrange(-3, 7)}",
+            "x < 3",
+            "x IS NULL",
+            "y = 3",
+        ]
+    )
 
 
 class Provider:
@@ -228,7 +270,9 @@ JOINED = [
 @pytest.mark.parametrize("lists, answer, equal, unequal", JOINED)
 def test_lists_beside_a_provider(lists, answer, equal, unequal, backend):
     made = ss.Statistics.from_dict({"x": {"values": lists, "null_count": [0] * 3}}, SCHEMA)
-    both = ss.Statistics(SCHEMA, 3, made._raw, members=made._members, contained=Provider(pa.array(answer)).contained)
+    both = ss.Statistics(
+        SCHEMA, 3, made._raw, members=made._members, contained=Provider(pa.array(answer)).contained
+    )
     assert ss.PruningPredicate("x = 1", SCHEMA).evaluate(both, backend).tolist() == equal
     assert ss.PruningPredicate("x <> 1", SCHEMA).evaluate(both, backend).tolist() == unequal
 
@@ -237,7 +281,9 @@ def test_copies_keep_what_they_know():
     import copy
     import pickle
 
-    stats = ss.Statistics.from_dict({"x": {"values": [[1], [2]]}, "a.b": {"bloom": [of_longs(1), of_longs(2)]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {"x": {"values": [[1], [2]]}, "a.b": {"bloom": [of_longs(1), of_longs(2)]}}, SCHEMA
+    )
     p = ss.PruningPredicate("x = 1 AND a.b = 1", SCHEMA)
     for again in (stats, copy.deepcopy(stats), pickle.loads(pickle.dumps(stats))):
         assert p.prune(again).tolist() == [True, False]
@@ -267,4 +313,9 @@ GIVEN = [
 
 @pytest.mark.parametrize("key, given, expected", GIVEN, ids=range(len(GIVEN)))
 def test_what_cannot_be_used_is_unknown(key, given, expected):
-    assert ss.PruningPredicate("x = 7", SCHEMA).prune(ss.Statistics.from_dict({"x": {key: given}}, SCHEMA)).tolist() == expected
+    assert (
+        ss.PruningPredicate("x = 7", SCHEMA)
+        .prune(ss.Statistics.from_dict({"x": {key: given}}, SCHEMA))
+        .tolist()
+        == expected
+    )

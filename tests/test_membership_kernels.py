@@ -71,7 +71,11 @@ RUNS = [
     ([1, 2, 3], False, [(1, 1), (2, 2), (3, 3)]),
     ([1, 3, 4, 9], True, [(1, 1), (3, 4), (9, 9)]),
     ([126, 127, 127, 127], True, [(126, 127)]),  # 127 for whatever lies beyond
-    ([-128, -128, 127], True, [(-128, -128), (127, 127)]),  # what follows the greatest is not the least
+    (
+        [-128, -128, 127],
+        True,
+        [(-128, -128), (127, 127)],
+    ),  # what follows the greatest is not the least
     ([5], True, [(5, 5)]),
 ]
 
@@ -99,16 +103,27 @@ def axis_values(r, dtype, count):
     """Values of one of several manners: dense, sparse, skewed, extreme."""
     manner = r.choice(("dense", "sparse", "skewed", "ends"))
     if dtype.coded:
-        return [f"{'k' * r.randint(0, 2)}{r.randrange(10 if manner == 'dense' else 10**6)}".encode() for _ in range(count)]
+        return [
+            f"{'k' * r.randint(0, 2)}{r.randrange(10 if manner == 'dense' else 10**6)}".encode()
+            for _ in range(count)
+        ]
     if not dtype.discrete:
         wide = {"dense": 40, "sparse": 1e6, "skewed": 1.0, "ends": 3e38}[manner]
         made = [r.uniform(-wide, wide) ** (5 if manner == "skewed" else 1) for _ in range(count)]
         made = [float(np.float32(round(v * 4) / 4 if manner == "dense" else v)) for v in made]
-        return [r.choice((-math.inf, math.inf, 0.0, -0.0)) if r.random() < 0.02 else v for v in made]
+        return [
+            r.choice((-math.inf, math.inf, 0.0, -0.0)) if r.random() < 0.02 else v for v in made
+        ]
     low, high = dtype.lowest, dtype.highest
     base = {"ends": r.choice((low, high)), "sparse": 0}.get(manner, r.randint(low, high))
-    reach = {"dense": count, "sparse": high, "skewed": 2 ** r.randint(1, 60), "ends": 3 * count}[manner]
-    draw = (lambda: int(r.expovariate(1) ** 4 * reach / 50)) if manner == "skewed" else (lambda: r.randint(-reach, reach))
+    reach = {"dense": count, "sparse": high, "skewed": 2 ** r.randint(1, 60), "ends": 3 * count}[
+        manner
+    ]
+    draw = (
+        (lambda: int(r.expovariate(1) ** 4 * reach / 50))
+        if manner == "skewed"
+        else (lambda: r.randint(-reach, reach))
+    )
     return [min(max(base + draw(), low), high) for _ in range(count)]
 
 
@@ -141,10 +156,25 @@ def test_backends_equal_the_oracle(name, seed):
         members = axis_values(r, dtype, count)
         bounds = containers(r, dtype, members, 150)
         low, high = ([b[side] for b in bounds] for side in (0, 1))
-        stats = ss.Statistics.from_dict({"x": {"min": array_of(low, arrow), "max": array_of(high, arrow), "null_count": np.zeros(150, np.int64)}}, schema)
+        stats = ss.Statistics.from_dict(
+            {
+                "x": {
+                    "min": array_of(low, arrow),
+                    "max": array_of(high, arrow),
+                    "null_count": np.zeros(150, np.int64),
+                }
+            },
+            schema,
+        )
         values = [v.decode() for v in members] if dtype.coded else members
-        for p in (ss.PruningPredicate(c, schema) for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))):
-            facts = [oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None) for a, b in bounds]
+        for p in (
+            ss.PruningPredicate(c, schema)
+            for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))
+        ):
+            facts = [
+                oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None)
+                for a, b in bounds
+            ]
             expected = [oracle.verdict(p.node, {("x",): f}) for f in facts]
             for backend in ("numpy", "numba"):
                 assert p.evaluate(stats, backend).tolist() == expected, (backend, p.expr)
@@ -152,12 +182,20 @@ def test_backends_equal_the_oracle(name, seed):
 
 def test_one_kernel_serves_sets_of_any_size_and_content():
     schema = pa.schema([("x", pa.int64())])
-    stats = ss.Statistics.from_dict({"x": {"min": [2**40, 2**41], "max": [2**50, 2**42], "null_count": [0, 0]}}, schema)
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": [2**40, 2**41], "max": [2**50, 2**42], "null_count": [0, 0]}}, schema
+    )
 
     def shapes(*sets):
-        return {stats.launch(ss.PruningPredicate(ss.col("x").isin(list(s)), schema).program).shape for s in sets}
+        return {
+            stats.launch(ss.PruningPredicate(ss.col("x").isin(list(s)), schema).program).shape
+            for s in sets
+        }
 
-    assert len(shapes(range(0, 9000, 7), range(0, 34, 2), [*range(5000), *range(2**40, 2**45, 2**40)])) == 1
+    assert (
+        len(shapes(range(0, 9000, 7), range(0, 34, 2), [*range(5000), *range(2**40, 2**45, 2**40)]))
+        == 1
+    )
     # Few runs are literals: 1, 2, 4, 8 or 16 pairs of them, or single values.
     assert len(shapes([1, 2], [1, 2, 3], range(5000))) == 1
     assert len(shapes([1, 3], [2**40, 2**62])) == 1
@@ -183,9 +221,15 @@ def test_arrays_mean_what_their_values_mean(name):
     values, _ = SOURCES[name]
     column = "s" if name == "text" else "x"
     schema = pa.schema([("x", pa.int64()), ("s", pa.string())])
-    plain = values.tolist() if isinstance(values, np.ndarray) else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
+    plain = (
+        values.tolist()
+        if isinstance(values, np.ndarray)
+        else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
+    )
     one_by_one = ss.col(column).isin(iter(plain))  # an iterator is read value by value
-    assert ss.PruningPredicate(ss.col(column).isin(values), schema) == ss.PruningPredicate(one_by_one, schema)
+    assert ss.PruningPredicate(ss.col(column).isin(values), schema) == ss.PruningPredicate(
+        one_by_one, schema
+    )
 
 
 @pytest.mark.parametrize("ascending", [False, True])
@@ -197,7 +241,11 @@ def test_long_sets_over_many_containers(ascending, backend):
     low[::7] = keys[r.integers(0, len(keys), len(low[::7]))]
     high = low + r.integers(0, 2, len(low)) * r.integers(0, 2**35, len(low))
     schema = pa.schema([("x", pa.int64())])
-    stats = ss.Statistics.from_dict({"x": {"min": low, "max": high, "null_count": np.zeros(len(low), np.int64)}}, schema)
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": low, "max": high, "null_count": np.zeros(len(low), np.int64)}}, schema
+    )
     start, stop = np.searchsorted(keys, low, "left"), np.searchsorted(keys, high, "right")
     expected = np.where(start == stop, 0, np.where(low == high, 2, 1))
-    assert (ss.PruningPredicate(ss.col("x").isin(keys), schema).evaluate(stats, backend) == expected).all()
+    assert (
+        ss.PruningPredicate(ss.col("x").isin(keys), schema).evaluate(stats, backend) == expected
+    ).all()

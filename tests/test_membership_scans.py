@@ -44,11 +44,22 @@ def test_random_rows_under_lists(seed):
         values = [[row[f.path] for row in rows if row[f.path] is not None] for rows in t.containers]
         flat = array_of([v for some in values for v in some], f.arrow)
         lists = pa.ListArray.from_arrays(np.cumsum([0, *map(len, values)]).astype(np.int32), flat)
-        nulls = [sum(row[f.path] is None for row in rows) if r.random() < 0.5 else None for rows in t.containers]
-        given[f.name] = {"values": lists, "null_count": nulls} | ({"bloom": [None] * 8} if r.random() < 0.1 else {})
+        nulls = [
+            sum(row[f.path] is None for row in rows) if r.random() < 0.5 else None
+            for rows in t.containers
+        ]
+        given[f.name] = {"values": lists, "null_count": nulls} | (
+            {"bloom": [None] * 8} if r.random() < 0.1 else {}
+        )
     stats = ss.Statistics.from_dict(given, t.schema, row_count=[len(rows) for rows in t.containers])
     for _ in range(60):
-        check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, t.schema), stats, batches)
+        check(
+            ss.PruningPredicate(
+                predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, t.schema
+            ),
+            stats,
+            batches,
+        )
 
 
 def test_random_rows_under_filters(tmp_path):
@@ -57,10 +68,16 @@ def test_random_rows_under_filters(tmp_path):
         r = random.Random(seed)
         t = table(r, containers=6)
         batches = [b for b in map(t.batch, range(6)) if b.num_rows]
-        options = {".".join(f.path): {"ndv": 5, "fpp": 0.01} for f in t.fields if f.dtype.kind is not ty.Kind.BOOL}
+        options = {
+            ".".join(f.path): {"ndv": 5, "fpp": 0.01}
+            for f in t.fields
+            if f.dtype.kind is not ty.Kind.BOOL
+        }
         path = tmp_path / f"{seed}.parquet"
         try:
-            with pq.ParquetWriter(path, t.schema, bloom_filter_options=options, write_statistics=r.random() < 0.5) as writer:
+            with pq.ParquetWriter(
+                path, t.schema, bloom_filter_options=options, write_statistics=r.random() < 0.5
+            ) as writer:
                 for b in batches:
                     writer.write_batch(b)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
@@ -72,9 +89,18 @@ def test_random_rows_under_filters(tmp_path):
         leaves = leaves_of(found.schema)
         if any(leaves[f.path].dtype != f.dtype for f in t.fields):
             continue  # seconds are stored as milliseconds
-        groups = [pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0] for b in batches]
+        groups = [
+            pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0]
+            for b in batches
+        ]
         for _ in range(30):
-            check(ss.PruningPredicate(predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema), found.statistics, groups)
+            check(
+                ss.PruningPredicate(
+                    predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema
+                ),
+                found.statistics,
+                groups,
+            )
     assert written > 12
 
 
@@ -85,13 +111,30 @@ def test_random_rows_under_filters(tmp_path):
 def scattered(tmp_path):
     """Two files of four row groups: bounds tell nothing, filters nearly all."""
     r = random.Random(3)
-    kinds = {"k": pa.int64(), "s": pa.string(), "m": pa.decimal128(9, 2), "t": pa.timestamp("us", "UTC"), "f": pa.float32()}
+    kinds = {
+        "k": pa.int64(),
+        "s": pa.string(),
+        "m": pa.decimal128(9, 2),
+        "t": pa.timestamp("us", "UTC"),
+        "f": pa.float32(),
+    }
     tables = []
     for i in range(2):
         columns = {c: pa.array(column_values(kind, 2000, r), kind) for c, kind in kinds.items()}
-        tables.append(pa.table({**columns, "a": pa.array([{"b": v} for v in columns["k"].to_pylist()], pa.struct([("b", pa.int64())]))}))
+        tables.append(
+            pa.table(
+                {
+                    **columns,
+                    "a": pa.array(
+                        [{"b": v} for v in columns["k"].to_pylist()], pa.struct([("b", pa.int64())])
+                    ),
+                }
+            )
+        )
         options = {c: {"ndv": 500, "fpp": 0.001} for c in (*kinds, "a.b")}
-        pq.write_table(tables[-1], tmp_path / f"{i}.parquet", row_group_size=500, bloom_filter_options=options)
+        pq.write_table(
+            tables[-1], tmp_path / f"{i}.parquet", row_group_size=500, bloom_filter_options=options
+        )
     return tmp_path, tables
 
 
@@ -106,7 +149,9 @@ def test_scans_read_filters(scattered, monkeypatch):
             value = column[at].as_py()
             if value != value:
                 continue
-            p = ss.PruningPredicate(ss.col(c) == (column[at] if c != "f" else np.float32(value)), table.schema)
+            p = ss.PruningPredicate(
+                ss.col(c) == (column[at] if c != "f" else np.float32(value)), table.schema
+            )
             rows = table.plan(p)
             assert rows.to_arrow().num_rows >= 1
             kept += len(rows.kept)
@@ -119,9 +164,16 @@ def test_scans_read_filters(scattered, monkeypatch):
 def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
     from skipstone.bindings.sources import blooms
 
-    pq.write_table(pa.table({"k": range(0, 4000, 2)}), tmp_path / "t.parquet", row_group_size=500, bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}})
+    pq.write_table(
+        pa.table({"k": range(0, 4000, 2)}),
+        tmp_path / "t.parquet",
+        row_group_size=500,
+        bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}},
+    )
     read, bitset = [], blooms._bitset
-    monkeypatch.setattr(blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at))
+    monkeypatch.setattr(
+        blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at)
+    )
     table = ss.scan_parquet(tmp_path)
     assert len(table.plan("k > 1001").kept) == 3
     assert read == []
@@ -136,8 +188,16 @@ def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
 def test_filters_of_partition_columns_and_other_types(tmp_path):
     """A folder's value wins over the file's column; a file with another type is asked in its own."""
     (tmp_path / "k=5").mkdir()
-    pq.write_table(pa.table({"k": [7, 8], "x": pa.array([1, 2], pa.int32())}), tmp_path / "k=5" / "a.parquet", bloom_filter_options={"k": True, "x": True})
-    pq.write_table(pa.table({"x": pa.array([1, 2**40], pa.int64())}), tmp_path / "k=5" / "b.parquet", bloom_filter_options={"x": True})
+    pq.write_table(
+        pa.table({"k": [7, 8], "x": pa.array([1, 2], pa.int32())}),
+        tmp_path / "k=5" / "a.parquet",
+        bloom_filter_options={"k": True, "x": True},
+    )
+    pq.write_table(
+        pa.table({"x": pa.array([1, 2**40], pa.int64())}),
+        tmp_path / "k=5" / "b.parquet",
+        bloom_filter_options={"x": True},
+    )
     table = ss.scan_parquet(tmp_path)
     assert len(table.plan("k = 5").kept) == 2
     assert len(table.plan("x = 1").kept) == 2
@@ -146,7 +206,9 @@ def test_filters_of_partition_columns_and_other_types(tmp_path):
 
 def test_damaged_filters_say_nothing(tmp_path):
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"k": [0, 9]}), path, bloom_filter_options={"k": {"ndv": 10, "fpp": 0.01}})
+    pq.write_table(
+        pa.table({"k": [0, 9]}), path, bloom_filter_options={"k": {"ndv": 10, "fpp": 0.01}}
+    )
     at = pq.read_metadata(path).row_group(0).column(0).bloom_filter_offset
     whole = path.read_bytes()
     assert len(ss.scan_parquet(path).plan("k = 5").kept) == 0

@@ -92,7 +92,9 @@ VERDICTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text, bounds, verdict", VERDICTS, ids=[f"{v[0]} {v[1]}" for v in VERDICTS])
+@pytest.mark.parametrize(
+    "text, bounds, verdict", VERDICTS, ids=[f"{v[0]} {v[1]}" for v in VERDICTS]
+)
 def test_verdicts(text, bounds, verdict, backend):
     columns = {"x": {"min": [bounds[0]], "max": [bounds[1]], "null_count": [0]}}
     stats = ss.Statistics.from_dict(columns, SCHEMA, row_count=[5])
@@ -119,7 +121,9 @@ FLOATS = [
 
 @pytest.mark.parametrize("text, bounds, verdict", FLOATS, ids=[f"{v[0]} {v[1]}" for v in FLOATS])
 def test_ranges_of_floats_leave_nan_out(text, bounds, verdict, backend):
-    stats = ss.Statistics.from_dict({"f": {"min": [bounds[0]], "max": [bounds[1]], "null_count": [0]}}, SCHEMA, row_count=[5])
+    stats = ss.Statistics.from_dict(
+        {"f": {"min": [bounds[0]], "max": [bounds[1]], "null_count": [0]}}, SCHEMA, row_count=[5]
+    )
     assert ss.PruningPredicate(text, SCHEMA).evaluate(stats, backend).tolist() == [verdict]
 
 
@@ -133,7 +137,9 @@ def test_a_provider_is_asked_of_each_list_and_of_what_they_share():
         def contained(self, column, values):
             asked.append((column, tuple(sorted(values))))
 
-    ss.PruningPredicate("y = 9 OR x IN (1, 2, 3) AND x IN (2, 3, 4) AND x <> 3", SCHEMA).evaluate(Provider())
+    ss.PruningPredicate("y = 9 OR x IN (1, 2, 3) AND x IN (2, 3, 4) AND x <> 3", SCHEMA).evaluate(
+        Provider()
+    )
     assert set(asked) >= {("y", (9,)), ("x", (1, 2, 3)), ("x", (2, 3, 4)), ("x", (3,)), ("x", (2,))}
 
 
@@ -146,7 +152,11 @@ def forms(n: Node):
 def chosen(n: Node, side: int) -> Node:
     if n.op is Op.BOTH:
         return chosen(n.args[side], side)
-    return n if n.op in (Op.CALL, Op.COLUMN) else Node(n.op, tuple(chosen(a, side) for a in n.args), n.value, n.dtype)
+    return (
+        n
+        if n.op in (Op.CALL, Op.COLUMN)
+        else Node(n.op, tuple(chosen(a, side) for a in n.args), n.value, n.dtype)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -158,15 +168,22 @@ def test_no_row_changes_and_nothing_is_weaker(seed):
         z = zone_map(r, t)
         for _ in range(8):
             # One column, so that tests meet.
-            p = ss.PruningPredicate(predicate(r, (r.choice(t.fields),), depth=2, plain=True).sql, t.schema)
+            p = ss.PruningPredicate(
+                predicate(r, (r.choice(t.fields),), depth=2, plain=True).sql, t.schema
+            )
             merged = merge(p.node)
             changed += merged != p.node
             for j in range(len(t.containers)):
-                assert oracle.outcomes(merged, z.facts(j)) <= oracle.outcomes(merge_nothing(p.node), z.facts(j)), p.expr
+                assert oracle.outcomes(merged, z.facts(j)) <= oracle.outcomes(
+                    merge_nothing(p.node), z.facts(j)
+                ), p.expr
                 try:
                     expected = evaluate_rows(p.node, t.batch(j))
                     for form in forms(merged):
-                        assert evaluate_rows(form, t.batch(j)).equals(expected), (p.expr, show(form))
+                        assert evaluate_rows(form, t.batch(j)).equals(expected), (
+                            p.expr,
+                            show(form),
+                        )
                 except UnsupportedForm:
                     pass
     assert changed > 30
@@ -176,4 +193,8 @@ def merge_nothing(n: Node) -> Node:
     """Patterns split, as lowering needs them, and nothing else merged."""
     if n.op in (Op.COLUMN, Op.CALL, Op.LITERAL):
         return n
-    return merge(n) if n.op is Op.LIKE else Node(n.op, tuple(map(merge_nothing, n.args)), n.value, n.dtype)
+    return (
+        merge(n)
+        if n.op is Op.LIKE
+        else Node(n.op, tuple(map(merge_nothing, n.args)), n.value, n.dtype)
+    )

@@ -22,7 +22,9 @@ TYPES = {
 
 
 def column(arrow, low, high):
-    return pack_column(Raw(pa.array(low, arrow), pa.array(high, arrow)), ty.from_arrow(arrow), len(low))
+    return pack_column(
+        Raw(pa.array(low, arrow), pa.array(high, arrow)), ty.from_arrow(arrow), len(low)
+    )
 
 
 #     type        lows               highs             lane
@@ -50,7 +52,9 @@ def test_the_narrowest_lane_is_taken(name, low, high, lane):
 
 
 def test_garbage_under_nulls_does_not_widen():
-    values = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())])
+    values = pa.Array.from_buffers(
+        pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())]
+    )
     assert pack_column(Raw(values, values), ty.INT64, 2).lane == "int8"
 
 
@@ -61,7 +65,16 @@ def test_small_types_stay():
 
 
 EDGES = [-(2**31), -32768, -128, 0, 127, 32767, 2**31 - 1]
-TESTS = ["x < {}", "x <= {}", "x = {}", "x >= {}", "x > {}", "x <> {}", "x IN ({}, 3)", "x NOT IN ({}, 3)"]
+TESTS = [
+    "x < {}",
+    "x <= {}",
+    "x = {}",
+    "x >= {}",
+    "x > {}",
+    "x <> {}",
+    "x IN ({}, 3)",
+    "x NOT IN ({}, 3)",
+]
 
 
 def near(edge, dtype):
@@ -75,11 +88,28 @@ def test_outcomes_around_the_ends(name, backend):
     dtype = ty.from_arrow(arrow)
     schema = pa.schema([("x", arrow)])
     literals = sorted({v for e in [*EDGES, dtype.lowest, dtype.highest] for v in near(e, dtype)})
-    predicates = [ss.PruningPredicate(t.format(v), schema) for t, v in itertools.product(TESTS, literals)]
+    predicates = [
+        ss.PruningPredicate(t.format(v), schema) for t, v in itertools.product(TESTS, literals)
+    ]
     for edge in EDGES:
         values = [None, *near(edge, dtype)]
-        pairs = [(a, b) for a, b in itertools.product(values, values) if a is None or b is None or a <= b]
-        stats = ss.Statistics.from_dict({"x": {"min": [a for a, _ in pairs], "max": [b for _, b in pairs], "null_count": [0] * len(pairs)}}, schema)
-        facts = [{("x",): oracle.column_facts(dtype, low=a, high=b, null_count=0)} for a, b in pairs]
+        pairs = [
+            (a, b) for a, b in itertools.product(values, values) if a is None or b is None or a <= b
+        ]
+        stats = ss.Statistics.from_dict(
+            {
+                "x": {
+                    "min": [a for a, _ in pairs],
+                    "max": [b for _, b in pairs],
+                    "null_count": [0] * len(pairs),
+                }
+            },
+            schema,
+        )
+        facts = [
+            {("x",): oracle.column_facts(dtype, low=a, high=b, null_count=0)} for a, b in pairs
+        ]
         for p in predicates if backend == "numpy" else predicates[:: len(literals) // 2]:
-            assert p.evaluate(stats, backend).tolist() == [oracle.verdict(p.node, f) for f in facts], (p, edge)
+            assert p.evaluate(stats, backend).tolist() == [
+                oracle.verdict(p.node, f) for f in facts
+            ], (p, edge)

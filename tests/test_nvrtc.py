@@ -26,7 +26,11 @@ needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 # What kernels are compiled for: all lane types, 1 to 16 leaves, runs and sets, planes alone; each in every form.
 
-TYPES = {f"{kind}{bits}": getattr(pa, f"{kind}{bits}")() for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+TYPES = {
+    f"{kind}{bits}": getattr(pa, f"{kind}{bits}")()
+    for kind in ("int", "uint")
+    for bits in (8, 16, 32, 64)
+}
 TYPES |= {"float32": pa.float32(), "float64": pa.float64(), "string": pa.string()}
 COLUMNS = [("int64", "float64", "int32", "string", "float32", "int16")[i % 6] for i in range(16)]
 WIDE = pa.schema([(f"c{i}", TYPES[name]) for i, name in enumerate(COLUMNS)])
@@ -58,8 +62,17 @@ def launch_of(name):
     text, schema = CASES[name]
     i = np.arange(96)
     counts = {"null_count": i % 3, "row_count": 2 + i % 2}
-    columns = {f.name: {side: array_of(bounds(from_arrow(f.type), k), f.type) for k, side in enumerate(("min", "max"))} | counts for f in schema}
-    return ss.Statistics.from_dict(columns, schema, row_count=i % 5).launch(ss.PruningPredicate(text, schema).program)
+    columns = {
+        f.name: {
+            side: array_of(bounds(from_arrow(f.type), k), f.type)
+            for k, side in enumerate(("min", "max"))
+        }
+        | counts
+        for f in schema
+    }
+    return ss.Statistics.from_dict(columns, schema, row_count=i % 5).launch(
+        ss.PruningPredicate(text, schema).program
+    )
 
 
 def bounds(dtype, shift):
@@ -72,7 +85,14 @@ def reads(log):
     """Registers, and bytes of the stack and of spills."""
     registers = re.search(r"Used (\d+) registers", log)
     assert registers, log
-    return int(registers[1]), sum(map(int, re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups()))
+    return int(registers[1]), sum(
+        map(
+            int,
+            re.search(
+                r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log
+            ).groups(),
+        )
+    )
 
 
 @needs_nvrtc
@@ -84,12 +104,20 @@ def test_every_shape_compiles_within_registers(name):
             compiled = nvrtc.compile_text(text, arch)
             assert compiled.cubin[:4] == b"\x7fELF"
             registers, spilled = reads(compiled.log)
-            assert registers <= WIDEST.get(name, REGISTERS[shape.form]), (shape.form, arch, compiled.log)
+            assert registers <= WIDEST.get(name, REGISTERS[shape.form]), (
+                shape.form,
+                arch,
+                compiled.log,
+            )
             assert spilled <= SPILLED.get((name, shape.form), 0), (shape.form, arch, compiled.log)
 
 
 TOOLS = {
-    **{f"verdicts, {m}, {s}": cuda_tools.verdicts_text(m, s) for m in (None, True) for s in (None, True, False)},
+    **{
+        f"verdicts, {m}, {s}": cuda_tools.verdicts_text(m, s)
+        for m in (None, True)
+        for s in (None, True, False)
+    },
     "count": cuda_tools.count_text(),
     "positions": cuda_tools.positions_text(),
     "check": cuda_tools.check_text("float32", ("bits", "bytes")),
@@ -112,7 +140,9 @@ def test_nothing_is_flushed_or_fused(name):
         for arch in ("sm_90", "sm_100"):
             found = nvrtc.ptx_of(source_of(shape), arch)
             assert "setp" in found and not re.search(r"\.ftz|\bfma\.|\bmad\.rn", found)
-    assert ".ftz" in nvrtc.ptx_of(source_of(shapes(launch_of("float32"))[0]), "sm_90", options=[*nvrtc.OPTIONS, "-ftz=true"])
+    assert ".ftz" in nvrtc.ptx_of(
+        source_of(shapes(launch_of("float32"))[0]), "sm_90", options=[*nvrtc.OPTIONS, "-ftz=true"]
+    )
 
 
 # What is asked for and cannot be had.
@@ -122,7 +152,10 @@ TEXT = 'extern "C" __global__ void kernel(int* x) { *x = 1; }'
 
 @needs_nvrtc
 def test_a_text_that_is_no_text():
-    with pytest.raises(DeviceError, match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n.*error(?s:.*)extern nonsense"):
+    with pytest.raises(
+        DeviceError,
+        match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n.*error(?s:.*)extern nonsense",
+    ):
         nvrtc.compile_text("extern nonsense", "sm_90")
 
 
@@ -163,7 +196,9 @@ def test_nvrtc_is_not_there(major, says, monkeypatch, nothing_loaded):
 def test_nvrtc_cannot_be_loaded(content, monkeypatch, nothing_loaded, tmp_path):
     (tmp_path / "libnvrtc.so.13").write_bytes(content)
     monkeypatch.setattr(nvrtc, "_paths", lambda major: iter([str(tmp_path / "libnvrtc.so.13")]))
-    with pytest.raises(BackendMissing, match=r"is not found \(.*libnvrtc\.so\.13: .*\): pip install"):
+    with pytest.raises(
+        BackendMissing, match=r"is not found \(.*libnvrtc\.so\.13: .*\): pip install"
+    ):
         nvrtc.version()
 
 
@@ -176,7 +211,11 @@ def kept(monkeypatch, tmp_path):
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
     asked, compile_now = [], nvrtc._Library.compile
     monkeypatch.setattr(cache, "_kernels", {})
-    monkeypatch.setattr(nvrtc._Library, "compile", lambda self, *args: asked.append(args) or compile_now(self, *args))
+    monkeypatch.setattr(
+        nvrtc._Library,
+        "compile",
+        lambda self, *args: asked.append(args) or compile_now(self, *args),
+    )
     return asked, lambda: sorted(tmp_path.rglob("*.cubin"))
 
 
@@ -200,7 +239,10 @@ def test_kept_in_memory_and_on_disk(kept):
 def test_another_nvrtc_or_other_options_are_another_file(kept, monkeypatch):
     asked, files = kept
     nvrtc.compile_text(TEXT, "sm_90")
-    for owner, name, value in ((nvrtc._library(None), "identity", "99.9 1"), (nvrtc, "OPTIONS", nvrtc.OPTIONS[:-1])):
+    for owner, name, value in (
+        (nvrtc._library(None), "identity", "99.9 1"),
+        (nvrtc, "OPTIONS", nvrtc.OPTIONS[:-1]),
+    ):
         forget()
         monkeypatch.setattr(owner, name, value)
         nvrtc.compile_text(TEXT, "sm_90")
@@ -255,7 +297,11 @@ def test_threads_compile_once(kept):
     asked, _ = kept
     meet = threading.Barrier(8)
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: meet.wait() is not None and nvrtc.compile_text(TEXT, "sm_90"), range(8)))
+        made = list(
+            pool.map(
+                lambda _: meet.wait() is not None and nvrtc.compile_text(TEXT, "sm_90"), range(8)
+            )
+        )
     assert len(asked) == 1 and all(m is made[0] for m in made)
 
 
@@ -269,7 +315,10 @@ asked, compile_now = [], nvrtc._Library.compile
 nvrtc._Library.compile = lambda self, *args: asked.append(args) or compile_now(self, *args)
 print(len(nvrtc.compile_text({TEXT!r}, "sm_90").cubin), len(asked))
 """
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     said = sorted(p.communicate(timeout=60)[0].split() for p in both)
     assert said[0][0] == said[1][0] and [s[1] for s in said] == ["0", "1"] and len(files()) == 1
 

@@ -30,13 +30,32 @@ def judge(r, *, containers=3, predicates=3):
             predicted = oracle.outcomes(merge(p.node), facts)
             truth = judge_rows(p.node, t.batch(j), {})
             nulls = ~(truth.true | truth.false | truth.lost)
-            found = {o for o, rows_of in ((True, truth.true), (False, truth.false), (None, nulls)) if rows_of.any()}
+            found = {
+                o
+                for o, rows_of in ((True, truth.true), (False, truth.false), (None, nulls))
+                if rows_of.any()
+            }
             if truth.lost.any():  # a row for which Spark raises, or gives what is not known here
                 found = {True, False, None}
-            assert found <= predicted, (q.sql, p.expr, t.containers[j], z.stats[j], found, predicted)
+            assert found <= predicted, (
+                q.sql,
+                p.expr,
+                t.containers[j],
+                z.stats[j],
+                found,
+                predicted,
+            )
             verdict = oracle.verdict(p.node, facts, z.rows[j])
-            assert not (verdict == ss.Verdict.NEVER and True in found), (q.sql, t.containers[j], z.stats[j])
-            assert not (verdict == ss.Verdict.ALWAYS and found - {True}), (q.sql, t.containers[j], z.stats[j])
+            assert not (verdict == ss.Verdict.NEVER and True in found), (
+                q.sql,
+                t.containers[j],
+                z.stats[j],
+            )
+            assert not (verdict == ss.Verdict.ALWAYS and found - {True}), (
+                q.sql,
+                t.containers[j],
+                z.stats[j],
+            )
             seen += len(rows) - int(truth.lost.sum())
     return seen
 

@@ -13,7 +13,12 @@ ROOT = Path(__file__).parent.parent
 
 
 def build(source, target, what):
-    subprocess.run([sys.executable, "-m", "build", "--no-isolation", what, "-o", target, source], check=True, capture_output=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", what, "-o", target, source],
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
     return next(target.iterdir())
 
 
@@ -23,7 +28,11 @@ def sdist(tmp_path_factory):
 
 
 def modules(floor):
-    return {f"skipstone/{p.relative_to(ROOT)}" for p in (ROOT / floor).rglob("*") if p.suffix in (".py", ".java")}
+    return {
+        f"skipstone/{p.relative_to(ROOT)}"
+        for p in (ROOT / floor).rglob("*")
+        if p.suffix in (".py", ".java")
+    }
 
 
 @pytest.fixture(params=["sdist", "checkout"])
@@ -40,22 +49,47 @@ def test_wheel_holds_every_module(source, tmp_path):
     wheel = build(source, tmp_path / "wheel", "--wheel")
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
-    assert modules("ir") | modules("kernels") | modules("bindings") | {"skipstone/__init__.py", "skipstone/py.typed", "pyspark_skipstone/__init__.py"} <= names
+    assert (
+        modules("ir")
+        | modules("kernels")
+        | modules("bindings")
+        | {"skipstone/__init__.py", "skipstone/py.typed", "pyspark_skipstone/__init__.py"}
+        <= names
+    )
 
 
 def tracked():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     return [ROOT / p for p in listed.stdout.splitlines() if (ROOT / p).is_file()]
 
 
 # Assembled, so that this file does not find itself.
-FORBIDDEN = re.compile("|".join(["pypi" + r"\.org", "files" + r"\.pythonhosted", "--index" + "-url", "/ho" + "me/", "/wo" + "rk/", "/ro" + "ot/"]))
+FORBIDDEN = re.compile(
+    "|".join(
+        [
+            "pypi" + r"\.org",
+            "files" + r"\.pythonhosted",
+            "--index" + "-url",
+            "/ho" + "me/",
+            "/wo" + "rk/",
+            "/ro" + "ot/",
+        ]
+    )
+)
 
 
 def test_no_addresses_or_machine_paths():
-    found = [f"{p}: {m[0]}" for p in tracked() if p.suffix not in (".parquet", ".png") for m in [FORBIDDEN.search(p.read_text(errors="ignore"))] if m]
+    found = [
+        f"{p}: {m[0]}"
+        for p in tracked()
+        if p.suffix not in (".parquet", ".png")
+        for m in [FORBIDDEN.search(p.read_text(errors="ignore"))]
+        if m
+    ]
     assert not found
 
 
@@ -67,5 +101,9 @@ def test_links_mirror_the_folders():
 
 
 def test_constraints_name_exact_versions():
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", line) for line in lines)

@@ -24,11 +24,15 @@ WIDE = pa.table(
         "b": pa.array([b"\xff", b"", b"a", None]),
         "d": pa.array([dt.date(1, 1, 1), dt.date(9999, 12, 31), None, None]),
         "n": pa.array([1, 2, 3, 4], pa.timestamp("ns")),
-        "t": pa.array([dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1), None, None], pa.timestamp("us", "UTC")),
+        "t": pa.array(
+            [dt.datetime(9999, 12, 31), dt.datetime(1, 1, 1), None, None], pa.timestamp("us", "UTC")
+        ),
         "m": pa.array([D("1.50"), D("-2.25"), None, D("0")], pa.decimal128(9, 2)),
         "big": pa.array([D(10) ** 30, -(D(10) ** 30), None, D("0")], pa.decimal128(38, 2)),
         "o": pa.array([True, False, None, True]),
-        "a": pa.array([{"x": 1, "y": {"z": "p"}}, None, {"x": None, "y": None}, {"x": 4, "y": {"z": "q"}}]),
+        "a": pa.array(
+            [{"x": 1, "y": {"z": "p"}}, None, {"x": None, "y": None}, {"x": 4, "y": {"z": "q"}}]
+        ),
         "l": pa.array([[1], None, [], [2, 3]]),
         "h": pa.array([1, 2, 3, 4], pa.float16()),
         "e": pa.array([dt.time(1), None, None, None]),
@@ -76,11 +80,16 @@ def test_types(wide, where, groups, rows):
     plan = wide.plan(where=where)
     assert plan.row_groups == ({wide.files[0]: groups} if groups else {})
     assert plan.to_arrow().num_rows == rows
-    assert repr(plan.to_arrow().to_pydict()) == repr(plan.unpruned().to_arrow().to_pydict())  # by text: NaN equals NaN
+    assert repr(plan.to_arrow().to_pydict()) == repr(
+        plan.unpruned().to_arrow().to_pydict()
+    )  # by text: NaN equals NaN
 
 
 def test_columns_come_in_the_given_order(wide):
-    assert wide.plan(where="i > 8", columns=["s", "m"]).to_arrow().to_pydict() == {"s": ["é"], "m": [D("0")]}
+    assert wide.plan(where="i > 8", columns=["s", "m"]).to_arrow().to_pydict() == {
+        "s": ["é"],
+        "m": [D("0")],
+    }
     with pytest.raises(ss.PredicateError, match="columns names 'zz'"):
         wide.plan(columns=["zz"])
     with pytest.raises(ss.PredicateError, match=r"such as \['i'\]"):
@@ -92,7 +101,9 @@ def test_always_needs_no_filter(tmp_path):
     plan = ss.scan_parquet(tmp_path).plan(where="x >= 2 OR hash(x) = 0")
     with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):
         plan.to_arrow()
-    with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):  # no column is known to be asked for
+    with pytest.raises(
+        ss.UnsupportedForm, match=r"hash\(x\) = 0"
+    ):  # no column is known to be asked for
         ss.scan_parquet(tmp_path).plan(where="hash(x) = 0").count()
     # The form is never needed where the other branch settles every row.
     assert ss.scan_parquet(tmp_path).plan(where="x >= 3 AND x < 9").verdicts.tolist() == [0, 2]
@@ -102,19 +113,33 @@ def test_always_needs_no_filter(tmp_path):
 def test_int96_is_unknown(tmp_path):
     table = pa.table({"t": pa.array([1, 2], pa.timestamp("ns"))})
     pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
-    assert ss.scan_parquet(tmp_path).plan(where="t > TIMESTAMP_NTZ '2020-01-01 00:00:00'").verdicts.tolist() == [1]
+    assert ss.scan_parquet(tmp_path).plan(
+        where="t > TIMESTAMP_NTZ '2020-01-01 00:00:00'"
+    ).verdicts.tolist() == [1]
 
 
 def test_no_statistics_keeps(tmp_path):
-    pq.write_table(pa.table({"x": [1, None], "y": [1, 2]}), tmp_path / "t.parquet", write_statistics=["y"])
+    pq.write_table(
+        pa.table({"x": [1, None], "y": [1, 2]}), tmp_path / "t.parquet", write_statistics=["y"]
+    )
     table = ss.scan_parquet(tmp_path)
-    assert [int(table.plan(where=w).verdicts[0]) for w in ("x = 9", "x IS NULL", "y = 9", "x = 9 AND y = 9")] == [1, 1, 0, 0]
+    assert [
+        int(table.plan(where=w).verdicts[0])
+        for w in ("x = 9", "x IS NULL", "y = 9", "x = 9 AND y = 9")
+    ] == [1, 1, 0, 0]
 
 
 LEGACY = {b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""}
 
 
-@pytest.mark.parametrize("notes, kept", [(LEGACY, True), ({b"org.apache.spark.version": b"2.4.8"}, True), ({b"org.apache.spark.version": b"3.5.0"}, False)])
+@pytest.mark.parametrize(
+    "notes, kept",
+    [
+        (LEGACY, True),
+        ({b"org.apache.spark.version": b"2.4.8"}, True),
+        ({b"org.apache.spark.version": b"3.5.0"}, False),
+    ],
+)
 def test_julian_dates_are_unknown(tmp_path, notes, kept):
     days = pa.array([dt.date(1500, 1, 1), dt.date(1500, 1, 2)])
     stamps = pa.array([dt.datetime(1850, 1, 1), dt.datetime(1850, 1, 2)], pa.timestamp("us"))
@@ -139,7 +164,12 @@ def test_truncated_bounds_of_real_writers(tmp_path):
     for value in table["s"].to_pylist():
         assert found.plan(where=ss.col("s") == value).to_arrow().num_rows == 3
     assert found.plan(where=ss.col("s") > "z" * 300).to_arrow().num_rows == 0
-    exact = {f.rsplit("/", 1)[1]: flag for f, flag in zip(found.files, found.statistics.get("s", "max_exact").to_pylist(), strict=True)}
+    exact = {
+        f.rsplit("/", 1)[1]: flag
+        for f, flag in zip(
+            found.files, found.statistics.get("s", "max_exact").to_pylist(), strict=True
+        )
+    }
     assert exact == {"arrow.parquet": True, "duckdb.parquet": False, "polars.parquet": None}
 
 
@@ -151,7 +181,9 @@ def evolving(tmp_path):
     """A column widens, one appears, one is REQUIRED at first."""
     old = pa.schema([pa.field("x", pa.int32(), False), ("y", pa.float32())])
     pq.write_table(pa.table({"x": [1, 2], "y": [0.5, None]}, schema=old), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"x": pa.array([2**40, None]), "z": ["p", "q"]}), tmp_path / "b.parquet")
+    pq.write_table(
+        pa.table({"x": pa.array([2**40, None]), "z": ["p", "q"]}), tmp_path / "b.parquet"
+    )
     return ss.scan_parquet(tmp_path)
 
 
@@ -162,7 +194,15 @@ def test_schemas_are_united(evolving):
 
 @pytest.mark.parametrize(
     "where, files, rows",
-    [("x > 5", "b", 1), ("z IS NULL", "a", 2), ("z = 'p'", "b", 1), ("y IS NULL", "ab", 3), ("y = 0.5", "a", 1), ("x IS NULL", "b", 1), ("x < 5", "a", 2)],
+    [
+        ("x > 5", "b", 1),
+        ("z IS NULL", "a", 2),
+        ("z = 'p'", "b", 1),
+        ("y IS NULL", "ab", 3),
+        ("y = 0.5", "a", 1),
+        ("x IS NULL", "b", 1),
+        ("x < 5", "a", 2),
+    ],
 )
 def test_absent_and_widened_columns(evolving, where, files, rows):
     plan = evolving.plan(where=where)
@@ -196,7 +236,14 @@ def broken(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, why", [("cut", "not a whole Parquet file"), ("empty", "not a whole"), ("text", "not a whole"), ("encrypted", "encrypted"), ("noise", "footer")]
+    "name, why",
+    [
+        ("cut", "not a whole Parquet file"),
+        ("empty", "not a whole"),
+        ("text", "not a whole"),
+        ("encrypted", "encrypted"),
+        ("noise", "footer"),
+    ],
 )
 def test_unreadable_file(broken, name, why):
     with pytest.raises(ss.SourceError, match=rf"{name}\.parquet: .*{why}"):
@@ -204,7 +251,9 @@ def test_unreadable_file(broken, name, why):
 
 
 def test_keep_reports(broken):
-    table = ss.scan_parquet([broken / f for f in ("good.parquet", "cut.parquet", "text.parquet")], on_error="keep")
+    table = ss.scan_parquet(
+        [broken / f for f in ("good.parquet", "cut.parquet", "text.parquet")], on_error="keep"
+    )
     assert [p.rsplit("/", 1)[1] for p in table.unreadable] == ["cut.parquet", "text.parquet"]
     plan = table.plan(where="x > 9")
     assert [f.rsplit("/", 1)[1] for f in plan.files] == ["cut.parquet", "text.parquet"]
@@ -282,9 +331,19 @@ def test_files_named_one_by_one(tmp_path):
     (tmp_path / "more").mkdir()
     pq.write_table(pa.table({"x": ["d"]}), tmp_path / "more" / "d.parquet")
     a, b = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    for named, found in [([b, a], "ba"), ([b, a, b], "ba"), ([a.as_uri(), b], "ab"), ([b, tmp_path / "more", a], "bda"), ([b, f"{tmp_path}/?.parquet"], "ba")]:
+    for named, found in [
+        ([b, a], "ba"),
+        ([b, a, b], "ba"),
+        ([a.as_uri(), b], "ab"),
+        ([b, tmp_path / "more", a], "bda"),
+        ([b, f"{tmp_path}/?.parquet"], "ba"),
+    ]:
         assert "".join(ss.scan_parquet(named).plan().to_arrow()["x"].to_pylist()) == found
-    for named, why in [([a, tmp_path / "z"], "z is not there"), ([a, tmp_path / "_c.parquet"], "_c.parquet holds no files"), ([a, " "], "blank")]:
+    for named, why in [
+        ([a, tmp_path / "z"], "z is not there"),
+        ([a, tmp_path / "_c.parquet"], "_c.parquet holds no files"),
+        ([a, " "], "blank"),
+    ]:
         with pytest.raises(ss.SourceError, match=why):
             ss.scan_parquet(named)
 
@@ -302,4 +361,6 @@ def test_table_and_plan_are_values(wide):
     p = ss.PruningPredicate("i > 8", wide.schema)
     assert p.prune(again).tolist() == p.prune(wide.statistics).tolist() == [False, True]
     assert "1 files, 2 row groups" in repr(wide)
-    assert repr(wide.plan(where="i > 8")) == "Plan(1 of 1 files, 1 of 2 row groups, skipping='data')"
+    assert (
+        repr(wide.plan(where="i > 8")) == "Plan(1 of 1 files, 1 of 2 row groups, skipping='data')"
+    )

@@ -46,7 +46,9 @@ def test_given_types_win(tmp_path):
     table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.string()})
     assert table.plan(where="k = '2'").to_arrow()["k"].to_pylist() == ["2", "2"]
     with pytest.raises(ss.SourceError, match="partition value k='1' is not a date"):
-        ss.scan_parquet(tmp_path, partition_schema=pa.schema([("k", pa.date32())])).plan(where="k IS NULL")
+        ss.scan_parquet(tmp_path, partition_schema=pa.schema([("k", pa.date32())])).plan(
+            where="k IS NULL"
+        )
 
 
 #     predicate                      kept   skipping     partition files   scan files
@@ -64,17 +66,31 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize("where, kept, skipping, partition, scan", PLANS, ids=[str(p[0]) for p in PLANS])
+@pytest.mark.parametrize(
+    "where, kept, skipping, partition, scan", PLANS, ids=[str(p[0]) for p in PLANS]
+)
 def test_sizes_and_branches(tmp_path, where, kept, skipping, partition, scan):
     table = tree(tmp_path, ["y=1/z=a", "y=1/z=b", f"y=2/z={HIVE_NULL}", "y=2/z=b"])
     plan = table.plan(where=where)
     assert (len(plan.files), plan.skipping) == (kept, skipping)
-    assert (plan.sizes.total.files, plan.sizes.partition.files, plan.sizes.scan.files) == (4, partition, scan)
+    assert (plan.sizes.total.files, plan.sizes.partition.files, plan.sizes.scan.files) == (
+        4,
+        partition,
+        scan,
+    )
     assert plan.sizes.scan.rows == 2 * scan
     assert plan.to_arrow().equals(plan.unpruned().to_arrow())
 
 
-@pytest.mark.parametrize("where, verdicts", [("k > 5", [0, 2]), ("k = CAST('NaN' AS DOUBLE)", [0, 2]), ("k < 5", [2, 0]), ("k <> 1.5", [0, 2])])
+@pytest.mark.parametrize(
+    "where, verdicts",
+    [
+        ("k > 5", [0, 2]),
+        ("k = CAST('NaN' AS DOUBLE)", [0, 2]),
+        ("k < 5", [2, 0]),
+        ("k <> 1.5", [0, 2]),
+    ],
+)
 def test_a_float_value_is_known_to_be_nan_or_not(tmp_path, where, verdicts):
     tree(tmp_path, ["k=1.5", "k=NaN"])
     table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.float64()})

@@ -29,9 +29,13 @@ def test_rows_stay(trap, tmp_path):
     for where, rows in trap.found.items():
         plan = table.plan(where=where, **trap.settings)
         assert plan.unpruned().to_arrow().num_rows == rows, where
-        assert repr(plan.to_arrow().to_pydict()) == repr(plan.unpruned().to_arrow().to_pydict()), where
+        assert repr(plan.to_arrow().to_pydict()) == repr(plan.unpruned().to_arrow().to_pydict()), (
+            where
+        )
     for where, groups in trap.groups.items():
-        assert table.plan(where=where, **trap.settings).row_groups.get(str(path), []) == groups, where
+        assert table.plan(where=where, **trap.settings).row_groups.get(str(path), []) == groups, (
+            where
+        )
 
 
 # Several files, row groups without rows, folders.
@@ -46,19 +50,38 @@ def same_rows(table, where, rows):
 def test_column_that_a_file_lacks(tmp_path):
     """DataFusion#24769, #24770: an absent column folded to a constant that was not NULL. Here: NULL in each row."""
     pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"x": [3, 4], "y": [5, None], "a": [{"b": 1}, None]}), tmp_path / "b.parquet")
+    pq.write_table(
+        pa.table({"x": [3, 4], "y": [5, None], "a": [{"b": 1}, None]}), tmp_path / "b.parquet"
+    )
     table = ss.scan_parquet(tmp_path)
-    kept = {"y IS NULL": ("ab", 3), "y <> 5": ("", 0), "NOT (y <=> 5)": ("ab", 3), "coalesce(y, 0) = 0": ("ab", 3), "a.b IS NULL": ("ab", 3), "y > 4": ("b", 1)}
+    kept = {
+        "y IS NULL": ("ab", 3),
+        "y <> 5": ("", 0),
+        "NOT (y <=> 5)": ("ab", 3),
+        "coalesce(y, 0) = 0": ("ab", 3),
+        "a.b IS NULL": ("ab", 3),
+        "y > 4": ("b", 1),
+    }
     for where, (files, rows) in kept.items():
         assert "".join(same_rows(table, where, rows)) == files, where
 
 
 def test_widened_column(tmp_path):
     """A FLOAT of one file is a DOUBLE of the table: its bounds are those of the values that are read."""
-    pq.write_table(pa.table({"f": pa.array([1.1], pa.float32()), "x": pa.array([7], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"f": pa.array([1.1], pa.float32()), "x": pa.array([7], pa.int32())}),
+        tmp_path / "a.parquet",
+    )
     pq.write_table(pa.table({"f": [1.1], "x": [2**53 + 1]}), tmp_path / "b.parquet")
     table = ss.scan_parquet(tmp_path)
-    for where, files in {"f > 1.1D": "ab", "f = 1.1D": "b", "f <= 1.1D": "b", "x > 9007199254740992": "b", "x = 7": "a", "x < 8.5": "a"}.items():
+    for where, files in {
+        "f > 1.1D": "ab",
+        "f = 1.1D": "b",
+        "f <= 1.1D": "b",
+        "x > 9007199254740992": "b",
+        "x = 7": "a",
+        "x < 8.5": "a",
+    }.items():
         assert "".join(same_rows(table, where, 1)) == files, where
 
 
@@ -69,7 +92,13 @@ def test_row_groups_without_rows(tmp_path):
         for part in (table, pa.table({"x": [1, None]}), table):
             writer.write_table(part)
     scanned = ss.scan_parquet(path)
-    for where, rows in {"x = 1": 1, "x IS NULL": 1, "TRUE": 2, "NOT (x <=> 1)": 1, "x IS NULL OR x > 0": 2}.items():
+    for where, rows in {
+        "x = 1": 1,
+        "x IS NULL": 1,
+        "TRUE": 2,
+        "NOT (x <=> 1)": 1,
+        "x IS NULL OR x > 0": 2,
+    }.items():
         plan = scanned.plan(where=where)
         assert plan.row_groups == {str(path): [1]}, where
         assert plan.to_arrow().num_rows == rows
@@ -81,7 +110,14 @@ def test_hive_folders_of_null(tmp_path):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table({"x": [1]}), tmp_path / name / "t.parquet")
     table = ss.scan_parquet(tmp_path)
-    for where, rows in {"p IS NULL": 1, "p <> 'a'": 1, "p = 'a/b'": 1, "NOT (p <=> 'a')": 2, "p NOT IN ('a', NULL)": 0, "length(p) = 1": 1}.items():
+    for where, rows in {
+        "p IS NULL": 1,
+        "p <> 'a'": 1,
+        "p = 'a/b'": 1,
+        "NOT (p <=> 'a')": 2,
+        "p NOT IN ('a', NULL)": 0,
+        "length(p) = 1": 1,
+    }.items():
         same_rows(table, where, rows)
 
 
@@ -124,7 +160,9 @@ def iceberg_bounds(values: list[str]) -> tuple[str, str | None]:
 def delta_bounds(values: list[str]) -> tuple[str, str]:
     """32 characters and a tie-breaker, U+007F or U+10FFFF."""
     high = max(values)
-    return min(values)[:32], high if len(high) <= 32 else high[:32] + ("\x7f" if high[32] < "\x7f" else "\U0010ffff")
+    return min(values)[:32], high if len(high) <= 32 else high[:32] + (
+        "\x7f" if high[32] < "\x7f" else "\U0010ffff"
+    )
 
 
 NOON = 1_700_000_000_000_999
@@ -149,12 +187,16 @@ GIVEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows, low, high, predicates", [g[1:] for g in GIVEN], ids=[g[0] for g in GIVEN])
+@pytest.mark.parametrize(
+    "rows, low, high, predicates", [g[1:] for g in GIVEN], ids=[g[0] for g in GIVEN]
+)
 def test_rows_stay_within_given_bounds(rows, low, high, predicates):
     schema = pa.schema([("n", rows.type)])
     if pa.types.is_timestamp(rows.type):
         low, high = (pa.scalar(v, rows.type).as_py() for v in (low, high))
-    stats = ss.Statistics.from_dict({"n": {"min": [low], "max": [high], "null_count": [0]}}, schema, row_count=[len(rows)])
+    stats = ss.Statistics.from_dict(
+        {"n": {"min": [low], "max": [high], "null_count": [0]}}, schema, row_count=[len(rows)]
+    )
     for where in predicates:
         p = ss.PruningPredicate(where, schema)
         matches = evaluate_rows(p.node, pa.record_batch([rows], schema)).to_pylist()
@@ -166,7 +208,22 @@ def test_rows_stay_within_given_bounds(rows, low, high, predicates):
 def test_what_sparks_writer_says_of_nan(tmp_path, spark):
     """parquet-mr orders NaN last: beside a maximum of NaN its minimum holds, and a minimum of NaN means NaN alone."""
     spark.sql("SELECT CAST('NaN' AS DOUBLE) AS f").coalesce(1).write.parquet(str(tmp_path / "only"))
-    spark.sql("SELECT explode(array(CAST('NaN' AS DOUBLE), 5.0D)) AS f").coalesce(1).write.parquet(str(tmp_path / "some"))
-    judged = lambda name, where: ss.scan_parquet(tmp_path / name / "*.parquet").plan(where=where).verdicts.tolist()
-    assert [judged("only", w) for w in ("f < 100", "f > 100", "isnan(f)", "f <> 1")] == [[0], [2], [2], [2]]
-    assert [judged("some", w) for w in ("f < 5", "f < 6", "f > 100", "f >= 5", "isnan(f)")] == [[0], [1], [1], [2], [1]]
+    spark.sql("SELECT explode(array(CAST('NaN' AS DOUBLE), 5.0D)) AS f").coalesce(1).write.parquet(
+        str(tmp_path / "some")
+    )
+    judged = lambda name, where: (
+        ss.scan_parquet(tmp_path / name / "*.parquet").plan(where=where).verdicts.tolist()
+    )
+    assert [judged("only", w) for w in ("f < 100", "f > 100", "isnan(f)", "f <> 1")] == [
+        [0],
+        [2],
+        [2],
+        [2],
+    ]
+    assert [judged("some", w) for w in ("f < 5", "f < 6", "f > 100", "f >= 5", "isnan(f)")] == [
+        [0],
+        [1],
+        [1],
+        [2],
+        [1],
+    ]

@@ -86,7 +86,9 @@ TABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql, arrow, transform, inclusive, strict", TABLE, ids=[f"{c[0]}-{c[2]}" for c in TABLE])
+@pytest.mark.parametrize(
+    "sql, arrow, transform, inclusive, strict", TABLE, ids=[f"{c[0]}-{c[2]}" for c in TABLE]
+)
 def test_texts(sql, arrow, transform, inclusive, strict):
     node = bind(sql, {"x": arrow})
     for mode, expected in zip(MODES, (inclusive, strict), strict=True):
@@ -152,13 +154,30 @@ def test_floats_follow_spark(sql, values, expected):
 @pytest.mark.parametrize("mode", MODES)
 def test_kernels_judge_manifests_by_it(mode, backend):
     """Bounds of many partition values, as manifest lists give them."""
-    node = bind("ts >= TIMESTAMP_NTZ '2024-01-01 00:00:00' AND s LIKE 'abc%'", {"ts": pa.timestamp("us"), "s": pa.string()})
+    node = bind(
+        "ts >= TIMESTAMP_NTZ '2024-01-01 00:00:00' AND s LIKE 'abc%'",
+        {"ts": pa.timestamp("us"), "s": pa.string()},
+    )
     found = project(node, fields(("ts", "month", "m"), ("s", "truncate[2]", "t")), mode)
     schema = pa.schema([("m", pa.int32()), ("t", pa.string())])
-    months, texts = {"min": [600, 648, 649, 648], "max": [647, 648, 700, 650]}, {"min": ["ab", "aa", "b", None], "max": ["ab", "ac", "c", None]}
-    stats = ss.Statistics.from_dict({"m": {**months, "null_count": [0] * 4}, "t": {**texts, "null_count": [0] * 4}}, schema, row_count=[9] * 4)
-    expected = [Verdict.NEVER, Verdict.MAYBE, Verdict.NEVER, Verdict.MAYBE] if mode == "inclusive" else [Verdict.NEVER] * 4
-    assert ss.PruningPredicate._from_bound(found, schema, Session()).evaluate(stats, backend).tolist() == expected
+    months, texts = (
+        {"min": [600, 648, 649, 648], "max": [647, 648, 700, 650]},
+        {"min": ["ab", "aa", "b", None], "max": ["ab", "ac", "c", None]},
+    )
+    stats = ss.Statistics.from_dict(
+        {"m": {**months, "null_count": [0] * 4}, "t": {**texts, "null_count": [0] * 4}},
+        schema,
+        row_count=[9] * 4,
+    )
+    expected = (
+        [Verdict.NEVER, Verdict.MAYBE, Verdict.NEVER, Verdict.MAYBE]
+        if mode == "inclusive"
+        else [Verdict.NEVER] * 4
+    )
+    assert (
+        ss.PruningPredicate._from_bound(found, schema, Session()).evaluate(stats, backend).tolist()
+        == expected
+    )
 
 
 def test_nesting_has_an_end():
@@ -174,7 +193,12 @@ def test_nesting_has_an_end():
 
 # Three-valued logic: where partitions are named by the values themselves, projections are exact.
 
-WRAPS = (lambda p: p, lambda p: Node(Op.NOT, (p,)), lambda p: Node(Op.IS_NULL, (p,)), lambda p: Node(Op.IS_TRUE, (p,)))
+WRAPS = (
+    lambda p: p,
+    lambda p: Node(Op.NOT, (p,)),
+    lambda p: Node(Op.IS_NULL, (p,)),
+    lambda p: Node(Op.IS_TRUE, (p,)),
+)
 
 
 def test_logic_is_exact():
@@ -182,13 +206,27 @@ def test_logic_is_exact():
     spec = fields(("x", "identity", "x"), ("y", "identity", "y"))
     rows = [{("x",): a, ("y",): b} for a, b in itertools.product((0, 1, None), repeat=2)]
     others = (y, NULL, Node(Op.IS_NULL, x.args[:1]))
-    pairs = [Node(op, (f(x), g(b))) for op in (Op.AND, Op.OR) for f, g in itertools.product(WRAPS, repeat=2) for b in others]
-    trees = [f(Node(op, (p, g(b)))) for p in pairs for op in (Op.AND, Op.OR) for f, g, b in itertools.product(WRAPS, WRAPS[:2], (y, others[2]))]
+    pairs = [
+        Node(op, (f(x), g(b)))
+        for op in (Op.AND, Op.OR)
+        for f, g in itertools.product(WRAPS, repeat=2)
+        for b in others
+    ]
+    trees = [
+        f(Node(op, (p, g(b))))
+        for p in pairs
+        for op in (Op.AND, Op.OR)
+        for f, g, b in itertools.product(WRAPS, WRAPS[:2], (y, others[2]))
+    ]
     for node in (*pairs, *(f(p) for p in pairs for f in WRAPS), *trees):
         expected = [outcome(node, row) for row in rows]
         for mode in MODES:
             found = project(node, spec, mode)
-            assert [outcome(found, row) is True for row in rows] == [e is True for e in expected], (show(node), mode, show(found))
+            assert [outcome(found, row) is True for row in rows] == [e is True for e in expected], (
+                show(node),
+                mode,
+                show(found),
+            )
         left = [residual(node, spec, {"x": row[("x",)], "y": row[("y",)]}) for row in rows]
         assert left == [NULL if e is None else TRUE if e else FALSE for e in expected]
 
@@ -200,9 +238,19 @@ def test_all_leaves_are_known():
 
 def test_functions_of_identity_partitions():
     """A function of columns whose values partitions have is judged by them; of others nothing is known."""
-    node = bind("year(d) = 2024 AND x + k > 5 AND length(s) = 3", {"d": pa.date32(), "x": pa.int32(), "k": pa.int32(), "s": pa.string()})
-    spec = fields(("d", "day", "d_day"), ("x", "identity", "x_part"), ("k", "bucket[4]", "k_bucket"), ("s", "identity", "s_part"))
-    assert show(project(node, spec)) == "(year(d_day) = 2024) IS TRUE AND (length(s_part) = 3) IS TRUE"
+    node = bind(
+        "year(d) = 2024 AND x + k > 5 AND length(s) = 3",
+        {"d": pa.date32(), "x": pa.int32(), "k": pa.int32(), "s": pa.string()},
+    )
+    spec = fields(
+        ("d", "day", "d_day"),
+        ("x", "identity", "x_part"),
+        ("k", "bucket[4]", "k_bucket"),
+        ("s", "identity", "s_part"),
+    )
+    assert (
+        show(project(node, spec)) == "(year(d_day) = 2024) IS TRUE AND (length(s_part) = 3) IS TRUE"
+    )
     assert show(project(node, spec, "strict")) == "false"
     assert show(project(node.args[0], spec, "strict")) == "(year(d_day) = 2024) IS TRUE"
     assert residual(node, spec, {"d_day": 19723}) == node

@@ -21,7 +21,16 @@ from skipstone.ir.simplify import is_in
 from skipstone.ir.text import show
 from skipstone.ir.transforms import TIME, Transform
 from skipstone.ir.types import Kind, decimal_type
-from tests.partitions import COMPARISONS, MODES, SOURCES, TRANSFORMS, judge, transform_of, value, written
+from tests.partitions import (
+    COMPARISONS,
+    MODES,
+    SOURCES,
+    TRANSFORMS,
+    judge,
+    transform_of,
+    value,
+    written,
+)
 from tests.predicates import predicate
 from tests.strategies import Field, array_of, randoms
 
@@ -45,7 +54,11 @@ def test_partitions_are_rows_too(r):
     """A projection is a bound predicate like any other: the row evaluator says of partitions what plain Python says."""
     arrow = r.choice([a for a in SOURCES if not pa.types.is_boolean(a)])
     field = Field(("x",), arrow)
-    transform = Transform.parse(r.choice([t for t in TRANSFORMS if Transform.parse(t).supports(field.dtype) and t != "void"]))
+    transform = Transform.parse(
+        r.choice(
+            [t for t in TRANSFORMS if Transform.parse(t).supports(field.dtype) and t != "void"]
+        )
+    )
     values = [v for v in (value(r, field) for _ in range(10)) if v == v]
     partitions = [transform_of(transform, v, field.dtype) for v in values] + [None]
     result = transform.result_type(field.dtype)
@@ -53,7 +66,9 @@ def test_partitions_are_rows_too(r):
         partitions = [p and min(max(p, result.lowest), result.highest) for p in partitions]
     column = {ty.INT32: pa.int32(), ty.DATE: pa.date32()}.get(result, arrow)
     batch = pa.record_batch({"p": array_of(partitions, column)})
-    node = ss.PruningPredicate(predicate(r, (field,), plain=True).sql, pa.schema([("x", arrow)])).node
+    node = ss.PruningPredicate(
+        predicate(r, (field,), plain=True).sql, pa.schema([("x", arrow)])
+    ).node
     if any(n.op in (Op.UNKNOWN, Op.CALL) for n in node.walk()):
         return
     for mode in MODES:
@@ -63,13 +78,25 @@ def test_partitions_are_rows_too(r):
         assert len(lower(merge(found)).roots) == 2
         if any(n.op is Op.LIKE for n in found.walk()):
             continue  # the oracle is given facts of columns alone, and patterns are calls too
-        facts = [{("p",): column_facts(result, low=v, high=v, null_count=int(v is None), row_count=1, nan_count=0)} for v in partitions]
-        assert [verdict(found, f) for f in facts] == [Verdict.ALWAYS if s else Verdict.NEVER for s in says]
+        facts = [
+            {
+                ("p",): column_facts(
+                    result, low=v, high=v, null_count=int(v is None), row_count=1, nan_count=0
+                )
+            }
+            for v in partitions
+        ]
+        assert [verdict(found, f) for f in facts] == [
+            Verdict.ALWAYS if s else Verdict.NEVER for s in says
+        ]
 
 
 # Small cells, all of them: the answer is not only sound but as sharp as a partition value allows.
 
-COLUMN = {ty.STRING: Node(Op.COLUMN, value=("x",), dtype=ty.STRING), ty.BINARY: Node(Op.COLUMN, value=("x",), dtype=ty.BINARY)}
+COLUMN = {
+    ty.STRING: Node(Op.COLUMN, value=("x",), dtype=ty.STRING),
+    ty.BINARY: Node(Op.COLUMN, value=("x",), dtype=ty.BINARY),
+}
 
 
 def sharp(leaf, rows, transform, dtype, exact):
@@ -83,15 +110,35 @@ def sharp(leaf, rows, transform, dtype, exact):
         for p, members in cells.items():
             found = {outcome(node, {("x",): v}) for v in members}
             may, must = (outcome(q, {("p",): p}) is True for q in (inclusive, strict))
-            assert may >= (True in found) and must <= (found == {True}), (show(node), p, members[:9], show(inclusive), show(strict))
+            assert may >= (True in found) and must <= (found == {True}), (
+                show(node),
+                p,
+                members[:9],
+                show(inclusive),
+                show(strict),
+            )
             if exact:
-                assert (may, must) == (True in found, found == {True}), (show(node), p, members[:9], show(inclusive), show(strict))
+                assert (may, must) == (True in found, found == {True}), (
+                    show(node),
+                    p,
+                    members[:9],
+                    show(inclusive),
+                    show(strict),
+                )
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
-@pytest.mark.parametrize("dtype, letters", [(ty.STRING, ("a", "é", "\U0010ffff")), (ty.BINARY, (b"\x00", b"a", b"\xff"))], ids=["string", "binary"])
+@pytest.mark.parametrize(
+    "dtype, letters",
+    [(ty.STRING, ("a", "é", "\U0010ffff")), (ty.BINARY, (b"\x00", b"a", b"\xff"))],
+    ids=["string", "binary"],
+)
 def test_small_cells_of_text(dtype, letters, width):
-    words = ["".join(w).encode() if dtype == ty.STRING else b"".join(w) for n in range(5) for w in itertools.product(letters, repeat=n)]
+    words = [
+        "".join(w).encode() if dtype == ty.STRING else b"".join(w)
+        for n in range(5)
+        for w in itertools.product(letters, repeat=n)
+    ]
     short = [w for w in words if len(w.decode() if dtype == ty.STRING else w) < 4]
     x = COLUMN[dtype]
     leaves = [Node(op, (x, literal(v, dtype))) for op in COMPARISONS for v in short]
@@ -118,8 +165,16 @@ def test_small_cells_of_numbers(width):
     x = Node(Op.COLUMN, value=("x",), dtype=ty.INT8)
     values = (-128, -127, -126, -8, -7, -1, 0, 1, 6, 7, 125, 126, 127)
     for op, v in itertools.product(COMPARISONS, values):
-        sharp(Node(op, (x, literal(v, ty.INT8))), range(-128, 128), Transform("truncate", width), ty.INT8, exact=op is not Op.EQ or width == 1)
-    sharp(is_in(x, values), range(-128, 128), Transform("truncate", width), ty.INT8, exact=width == 1)
+        sharp(
+            Node(op, (x, literal(v, ty.INT8))),
+            range(-128, 128),
+            Transform("truncate", width),
+            ty.INT8,
+            exact=op is not Op.EQ or width == 1,
+        )
+    sharp(
+        is_in(x, values), range(-128, 128), Transform("truncate", width), ty.INT8, exact=width == 1
+    )
 
 
 # The ends of types and of eras: values, literals and writers of all kinds, each with each.
@@ -143,17 +198,40 @@ EDGES = [
 @pytest.mark.parametrize("dtype, text", EDGES, ids=[f"{d}{d.unit}-{t}" for d, t in EDGES])
 def test_edges(dtype, text):
     transform = Transform.parse(text)
-    unit = {Kind.DATE: 365, Kind.TIMESTAMP: 3600 * ty.PER_SECOND.get(dtype.unit, 1)}.get(dtype.kind, 10)
+    unit = {Kind.DATE: 365, Kind.TIMESTAMP: 3600 * ty.PER_SECOND.get(dtype.unit, 1)}.get(
+        dtype.kind, 10
+    )
     result = transform.result_type(dtype)
-    ends = [e * unit + i for e in (result.lowest, result.highest) for i in (-1, 0, 1)] if text == "hour" else []
-    values = {e + s * k for e in (dtype.lowest, dtype.highest, 0, *ends) for s in (-1, 1) for k in (0, 1, 2, 9, 10, 11, unit, unit + 1, 24 * unit)}
+    ends = (
+        [e * unit + i for e in (result.lowest, result.highest) for i in (-1, 0, 1)]
+        if text == "hour"
+        else []
+    )
+    values = {
+        e + s * k
+        for e in (dtype.lowest, dtype.highest, 0, *ends)
+        for s in (-1, 1)
+        for k in (0, 1, 2, 9, 10, 11, unit, unit + 1, 24 * unit)
+    }
     values = sorted(v for v in values if dtype.lowest <= v <= dtype.highest)
     x, spec = Node(Op.COLUMN, value=("x",), dtype=dtype), (PartitionField(("x",), transform, "p"),)
     places = [(v, p) for v in values for p in written(transform, v, dtype)]
-    leaves = [Node(op, (x, literal(v, dtype))) for op in COMPARISONS for v in values] + [is_in(x, values[i : i + 3]) for i in range(0, len(values), 3)]
+    leaves = [Node(op, (x, literal(v, dtype))) for op in COMPARISONS for v in values] + [
+        is_in(x, values[i : i + 3]) for i in range(0, len(values), 3)
+    ]
     for node in (*leaves, *(Node(Op.NOT, (leaf,)) for leaf in leaves)):
         inclusive, strict = (project(node, spec, mode) for mode in MODES)
         for v, p in places:
             expected = outcome(node, {("x",): v})
-            assert expected is not True or outcome(inclusive, {("p",): p}) is True, (show(node), v, p, show(inclusive))
-            assert expected is True or outcome(strict, {("p",): p}) is not True, (show(node), v, p, show(strict))
+            assert expected is not True or outcome(inclusive, {("p",): p}) is True, (
+                show(node),
+                v,
+                p,
+                show(inclusive),
+            )
+            assert expected is True or outcome(strict, {("p",): p}) is not True, (
+                show(node),
+                v,
+                p,
+                show(strict),
+            )

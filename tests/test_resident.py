@@ -30,7 +30,12 @@ from tests.test_levels import eager, same  # noqa: F401
 @pytest.mark.parametrize("n", SIZES[:1] + SIZES[6:9] if not LONG else SIZES)
 def test_sizes(n, where):
     host = edge_statistics(0, n)
-    stats, p = host.to_device(where), ss.PruningPredicate("x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", host.schema)
+    stats, p = (
+        host.to_device(where),
+        ss.PruningPredicate(
+            "x >= 40 AND x < 90 AND y IN (3, 5, 8) AND z IS NOT NULL OR NOT (y = 4)", host.schema
+        ),
+    )
     assert p.evaluate(stats, "cupy").tolist() == p.evaluate(host, "numpy").tolist()
     agree_there(where, p, stats, host)
 
@@ -52,7 +57,9 @@ def test_random_predicates(seed, where):
 def test_levels(order_by, where, eager, monkeypatch):  # noqa: F811
     monkeypatch.setattr(gpu, "WORTH", 0)
     host = edge_statistics(0, 2000)
-    stats = host.index(block=[np.array([*range(50, 2000, 50), 2000]), np.array([10, 40])], order_by=order_by).to_device(where)
+    stats = host.index(
+        block=[np.array([*range(50, 2000, 50), 2000]), np.array([10, 40])], order_by=order_by
+    ).to_device(where)
     for text in ("x >= 40 AND x < 47", "x < 2 AND z IS NULL", "x + y > 105"):
         for backend in ("auto", "cupy", "numpy"):
             same(ss.PruningPredicate(text, host.schema), host, stats, backend)
@@ -81,7 +88,10 @@ def test_more_literals_than_a_kernel_has_arguments(where, eager, monkeypatch):  
     monkeypatch.setattr(gpu, "WORTH", 0)
     host = edge_statistics(0, 700)
     monkeypatch.setattr(gpu, "PARAMETERS", 8 * 30)
-    p = ss.PruningPredicate(" OR ".join(f"x > {v} AND y < {v % 11} AND x < {v + 2}" for v in range(0, 80, 7)), host.schema)
+    p = ss.PruningPredicate(
+        " OR ".join(f"x > {v} AND y < {v % 11} AND x < {v + 2}" for v in range(0, 80, 7)),
+        host.schema,
+    )
     launch = host.launch(p.program)
     assert gpu.fits(launch) and not gpu.literals_fit(launch)
     same(p, host, host.to_device(where), "cupy")
@@ -109,7 +119,13 @@ def test_a_column_is_uploaded_once(where):
     assert (stats.device, stats.device_nbytes) == (where.name, 0)
     assert where.name in repr(stats)
     kept = []
-    for text in ("x > 5", "x < 700 AND x > 1", "x > 5 AND s > '004'", "x IS NULL", f"x IN ({', '.join(map(str, range(0, 80, 2)))})"):
+    for text in (
+        "x > 5",
+        "x < 700 AND x > 1",
+        "x > 5 AND s > '004'",
+        "x IS NULL",
+        f"x IN ({', '.join(map(str, range(0, 80, 2)))})",
+    ):
         ss.PruningPredicate(text, SCHEMA).prune(stats, "cupy")
         kept.append(stats.device_nbytes)
     high, both, codes, plane = 130 * 8, 130 * 16, 130 * 4, 3 * 8
@@ -153,7 +169,9 @@ def test_a_copy_that_is_released_while_its_array_goes(where, monkeypatch):
     resident, rows, others = Resident(where), np.arange(10), np.arange(5)
     resident._copy(rows), resident._copy(others)
     settle = where.settle
-    monkeypatch.setattr(where, "settle", lambda: (monkeypatch.setattr(where, "settle", settle), resident.release()))
+    monkeypatch.setattr(
+        where, "settle", lambda: (monkeypatch.setattr(where, "settle", settle), resident.release())
+    )
     del rows
     assert resident.nbytes == 0
     assert resident._copy(others).nbytes == others.nbytes == resident.nbytes
@@ -162,7 +180,10 @@ def test_a_copy_that_is_released_while_its_array_goes(where, monkeypatch):
 def test_host_statistics_are_uploaded_for_one_call(where):
     stats, p = small(), ss.PruningPredicate("x > 5 AND f < 3", SCHEMA)
     assert p.prune(stats, "cupy").tolist() == p.prune(stats, "numpy").tolist()
-    assert here(where, p.survivors(stats, "cupy", out="device")).tolist() == p.survivors(stats, "numpy").tolist()
+    assert (
+        here(where, p.survivors(stats, "cupy", out="device")).tolist()
+        == p.survivors(stats, "numpy").tolist()
+    )
     assert (stats.device, stats.device_nbytes) == (None, 0)
     assert stats.to_device().device == where.name
 
@@ -196,7 +217,12 @@ def test_copies_and_pickles_are_in_host_memory(where):
     p = ss.PruningPredicate("x > 5 AND f < 3", SCHEMA)
     x = small().get("x", "min").to_numpy()
     given = ss.Statistics.from_device({"x": {"min": where.upload(x)}}, SCHEMA, device=where)
-    for stats in (small().to_device(where), small().index(block=10).to_device(where), given, given.index(block=20)):
+    for stats in (
+        small().to_device(where),
+        small().index(block=10).to_device(where),
+        given,
+        given.index(block=20),
+    ):
         for other in (pickle.loads(pickle.dumps(stats)), copy.copy(stats), copy.deepcopy(stats)):
             assert (other.device, other.device_nbytes) == (None, 0)
             assert p.evaluate(other).tolist() == p.evaluate(stats, "cupy").tolist()
@@ -204,11 +230,16 @@ def test_copies_and_pickles_are_in_host_memory(where):
 
 
 def test_threads_share_statistics(where):
-    host, rows = small(2000), [f"x > {2**40 + v} AND f < {2**40 + 2 * v} AND x < {2**40 + 3 * v}" for v in range(24)]
+    host, rows = (
+        small(2000),
+        [f"x > {2**40 + v} AND f < {2**40 + 2 * v} AND x < {2**40 + 3 * v}" for v in range(24)],
+    )
     predicates = [ss.PruningPredicate(t, SCHEMA) for t in rows]
     stats = host.to_device(where)
     with ThreadPoolExecutor(6) as callers:
-        for found, p in zip(callers.map(lambda p: p.evaluate(stats, "cupy"), predicates), predicates, strict=True):
+        for found, p in zip(
+            callers.map(lambda p: p.evaluate(stats, "cupy"), predicates), predicates, strict=True
+        ):
             assert found.tolist() == p.evaluate(host, "numpy").tolist()
     assert stats.device_nbytes == 2000 * (8 + 8 + 4)
 

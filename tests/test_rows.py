@@ -23,7 +23,9 @@ DECIMALS = [D("1.50"), None, D("-2.00")]
 
 def outcomes(predicate, array):
     schema = pa.schema([("x", array.type)])
-    return evaluate_rows(ss.PruningPredicate(predicate, schema).node, pa.record_batch([array], schema=schema)).to_pylist()
+    return evaluate_rows(
+        ss.PruningPredicate(predicate, schema).node, pa.record_batch([array], schema=schema)
+    ).to_pylist()
 
 
 #    predicate                                  rows                                            outcomes
@@ -67,20 +69,37 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("predicate, rows, expected", CASES, ids=[f"{p} {a.type}" for p, a, _ in CASES])
+@pytest.mark.parametrize(
+    "predicate, rows, expected", CASES, ids=[f"{p} {a.type}" for p, a, _ in CASES]
+)
 def test_outcomes(predicate, rows, expected):
     assert outcomes(predicate, rows) == expected
-    again = pa.concat_arrays([pa.nulls(1, rows.type), rows])[1:] if not pa.types.is_run_end_encoded(rows.type) else rows
+    again = (
+        pa.concat_arrays([pa.nulls(1, rows.type), rows])[1:]
+        if not pa.types.is_run_end_encoded(rows.type)
+        else rows
+    )
     assert outcomes(predicate, again) == expected  # with an offset
 
 
-@pytest.mark.parametrize("arrow", [pa.date32(), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
+@pytest.mark.parametrize(
+    "arrow",
+    [pa.date32(), pa.timestamp("s"), pa.timestamp("us", "UTC"), pa.timestamp("ns")],
+    ids=str,
+)
 def test_ends_that_python_has_no_value_for(arrow):
     dtype = ty.from_arrow(arrow)
-    rows = pa.array([dtype.lowest, 0, dtype.highest, None], pa.int32() if arrow == pa.date32() else pa.int64()).view(arrow)
+    rows = pa.array(
+        [dtype.lowest, 0, dtype.highest, None], pa.int32() if arrow == pa.date32() else pa.int64()
+    ).view(arrow)
     batch, x = pa.record_batch([rows], names=["x"]), Node(Op.COLUMN, value=("x",), dtype=dtype)
     assert evaluate_rows(is_in(x, [dtype.highest, dtype.lowest]), batch).to_pylist() == [T, F, T, N]
-    assert evaluate_rows(Node(Op.LT, (x, literal(dtype.highest, dtype))), batch).to_pylist() == [T, T, F, N]
+    assert evaluate_rows(Node(Op.LT, (x, literal(dtype.highest, dtype))), batch).to_pylist() == [
+        T,
+        T,
+        F,
+        N,
+    ]
 
 
 def test_matching_rows_are_the_true_ones():
@@ -91,5 +110,10 @@ def test_matching_rows_are_the_true_ones():
 
 def test_what_is_not_understood_is_named():
     schema = pa.schema([("x", pa.int64())])
-    with pytest.raises(ss.UnsupportedForm, match=r"rows cannot be judged by 'hash\(x\) = 2': the function hash"):
-        evaluate_rows(ss.PruningPredicate("x = 3 OR hash(x) = 2", schema).node, pa.record_batch([pa.array([1])], schema=schema))
+    with pytest.raises(
+        ss.UnsupportedForm, match=r"rows cannot be judged by 'hash\(x\) = 2': the function hash"
+    ):
+        evaluate_rows(
+            ss.PruningPredicate("x = 3 OR hash(x) = 2", schema).node,
+            pa.record_batch([pa.array([1])], schema=schema),
+        )

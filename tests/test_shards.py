@@ -37,7 +37,12 @@ def clustered(n, base=0):
     columns = {
         "x": {"min": x, "max": x + 14, "null_count": np.where(np.arange(n) % 5 == 1, rows, 0)},
         "s": {"min": names, "max": [name + "~" for name in names], "null_count": [0] * n},
-        "f": {"min": (f := r.random(n)), "max": f + 0.1, "null_count": [0] * n, "nan_count": [0] * n},
+        "f": {
+            "min": (f := r.random(n)),
+            "max": f + 0.1,
+            "null_count": [0] * n,
+            "nan_count": [0] * n,
+        },
     }
     return ss.Statistics.from_dict(columns, SCHEMA, row_count=rows)
 
@@ -69,7 +74,11 @@ def test_shards_judge_as_statistics_do(seed, tmp_path, eager):
         z, schema = hostile(r, chosen, containers), schema_of(chosen)
     stats = z.statistics(schema)
     names = [n for n in stats.columns if "`" not in n]
-    stats.save_shards(tmp_path, rows=max(1, containers // r.choice((1, 2, 5, 20))), order_by=r.choice((None, r.choice(names or [None]))))
+    stats.save_shards(
+        tmp_path,
+        rows=max(1, containers // r.choice((1, 2, 5, 20))),
+        order_by=r.choice((None, r.choice(names or [None]))),
+    )
     shards = ss.Shards.open(tmp_path)
     for i in range(25):
         p = ss.PruningPredicate(predicate(r, z.fields).sql, schema)
@@ -91,13 +100,31 @@ def test_expressions(seed, tmp_path, eager):
 def test_value_lists_and_blooms_outdo_bounds(tmp_path):
     schema = pa.schema([("x", pa.int64()), ("s", pa.string())])
     columns = {
-        "x": {"min": [1, 1, 5, 5], "max": [9, 1, 5, 5], "null_count": [0] * 4, "values": [[1, 9], [2], [5], [6]]},  # the last three lie
-        "s": {"min": ["a"] * 4, "max": ["z"] * 4, "null_count": [0] * 4, "bloom": [bytes(32), None, b"\xff" * 32, bytes(32)]},
+        "x": {
+            "min": [1, 1, 5, 5],
+            "max": [9, 1, 5, 5],
+            "null_count": [0] * 4,
+            "values": [[1, 9], [2], [5], [6]],
+        },  # the last three lie
+        "s": {
+            "min": ["a"] * 4,
+            "max": ["z"] * 4,
+            "null_count": [0] * 4,
+            "bloom": [bytes(32), None, b"\xff" * 32, bytes(32)],
+        },
     }
     stats = ss.Statistics.from_dict(columns, schema)
     for rows in (1, 2, 4):
         stats.save_shards(tmp_path, rows=rows)
-        for text in ("x = 5", "x IN (1, 9)", "x <> 5", "x = 1", "s = 'b'", "s <> 'b'", "x = 5 OR s = 'b'"):
+        for text in (
+            "x = 5",
+            "x IN (1, 9)",
+            "x <> 5",
+            "x = 1",
+            "s = 'b'",
+            "s <> 'b'",
+            "x = 5 OR s = 'b'",
+        ):
             matches(ss.PruningPredicate(text, schema), stats, ss.Shards.open(tmp_path))
 
 
@@ -117,23 +144,39 @@ SETTLED = [
 def test_whole_shards_are_settled(text, opened, tmp_path):
     stats = clustered(500)
     stats.save_shards(tmp_path, rows=50)
-    assert matches(ss.PruningPredicate(text, SCHEMA), stats, ss.Shards.open(tmp_path)).opened <= opened
+    assert (
+        matches(ss.PruningPredicate(text, SCHEMA), stats, ss.Shards.open(tmp_path)).opened <= opened
+    )
 
 
 def test_a_shard_without_empty_containers_is_settled_by_always(tmp_path):
     schema = pa.schema([("x", pa.int64())])
-    stats = ss.Statistics.from_dict({"x": {"min": range(100), "max": range(1, 101), "null_count": [0] * 100}}, schema, row_count=[1] * 100)
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": range(100), "max": range(1, 101), "null_count": [0] * 100}},
+        schema,
+        row_count=[1] * 100,
+    )
     stats.save_shards(tmp_path, rows=10)
-    assert matches(ss.PruningPredicate("x >= 0", schema), stats, ss.Shards.open(tmp_path)).opened == 0
-    assert matches(ss.PruningPredicate("x >= 35", schema), stats, ss.Shards.open(tmp_path)).opened == 1
+    assert (
+        matches(ss.PruningPredicate("x >= 0", schema), stats, ss.Shards.open(tmp_path)).opened == 0
+    )
+    assert (
+        matches(ss.PruningPredicate("x >= 35", schema), stats, ss.Shards.open(tmp_path)).opened == 1
+    )
 
 
 def test_bounds_read_as_another_type_are_not_settled_by_the_manifest(tmp_path):
     """A FLOAT bound that was written as the DOUBLE 0.1 is another number in each of the two types."""
-    stats = ss.Statistics.from_dict({"x": {"min": np.array([0.1]), "max": np.array([0.1])}}, pa.schema([("x", pa.float32())]))
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": np.array([0.1]), "max": np.array([0.1])}}, pa.schema([("x", pa.float32())])
+    )
     stats.save_shards(tmp_path, rows=1)
     for kind in (pa.float32(), pa.float64()):
-        matches(ss.PruningPredicate("x < 0.1000000001D", pa.schema([("x", kind)])), stats, ss.Shards.open(tmp_path))
+        matches(
+            ss.PruningPredicate("x < 0.1000000001D", pa.schema([("x", kind)])),
+            stats,
+            ss.Shards.open(tmp_path),
+        )
 
 
 def test_no_containers(tmp_path):
@@ -142,7 +185,13 @@ def test_no_containers(tmp_path):
     shards = ss.Shards.open(tmp_path)
     assert (len(shards), shards.num_shards) == (0, 0)
     matches(ss.PruningPredicate("x = 5", SCHEMA), stats, shards)
-    assert shards.table("x = 5").column_names == ["container", "verdict", "unreadable", "path", "size"]
+    assert shards.table("x = 5").column_names == [
+        "container",
+        "verdict",
+        "unreadable",
+        "path",
+        "size",
+    ]
 
 
 def test_what_containers_are(tmp_path):
@@ -150,8 +199,12 @@ def test_what_containers_are(tmp_path):
     stats.save_shards(tmp_path, rows=30, about=about_of(100))
     found = ss.Shards.open(tmp_path).table("x BETWEEN 295 AND 310")
     kept = ss.PruningPredicate("x BETWEEN 295 AND 310", SCHEMA).survivors(stats).tolist()
-    assert found["container"].to_pylist() == kept and found["path"].to_pylist() == [f"part-{i}.parquet" for i in kept]
-    assert set(found["verdict"].to_pylist()) <= {1, 2} and found["unreadable"].null_count == len(kept)
+    assert found["container"].to_pylist() == kept and found["path"].to_pylist() == [
+        f"part-{i}.parquet" for i in kept
+    ]
+    assert set(found["verdict"].to_pylist()) <= {1, 2} and found["unreadable"].null_count == len(
+        kept
+    )
     with pytest.raises(ss.StatisticsError, match="about has 3 rows; expected 100"):
         stats.save_shards(tmp_path, about=about_of(3))
     with pytest.raises(ss.StatisticsError, match="rows is 0; expected how many containers"):
@@ -167,21 +220,35 @@ def test_folders_by_uri_and_names_that_are_odd(tmp_path):
     where = pafs.FileSystem.from_uri(folder.as_uri())[1]
     assert where == str(folder)
     for name in (folder, str(folder), folder.as_uri()):
-        assert ss.Shards.open(name).survivors("x = 55").tolist() == ss.PruningPredicate("x = 55", SCHEMA).survivors(stats).tolist()
+        assert (
+            ss.Shards.open(name).survivors("x = 55").tolist()
+            == ss.PruningPredicate("x = 55", SCHEMA).survivors(stats).tolist()
+        )
 
 
 def test_another_file_system(tmp_path, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "far").mkdir()
-    far, stats = pafs.SubTreeFileSystem(str(tmp_path / "far"), pafs.LocalFileSystem()), clustered(100)
+    far, stats = (
+        pafs.SubTreeFileSystem(str(tmp_path / "far"), pafs.LocalFileSystem()),
+        clustered(100),
+    )
     for base in (0, 7):
         stats = clustered(100, base)
         stats.save_shards("t/stats", rows=30, about=about_of(100), filesystem=far)
         shards = pickle.loads(pickle.dumps(ss.Shards.open("t/stats", far)))
         matches(ss.PruningPredicate("x = 55", SCHEMA), stats, shards)
-        assert shards.table("x = 55")["path"].to_pylist() == [f"part-{i}.parquet" for i in shards.survivors("x = 55")]
-    fetched = [f.name for f in (tmp_path / "cache").rglob("*") if f.is_file() and f.suffix in (".stats", ".about")]
-    assert len([f for f in fetched if "-shard-" in f and f.endswith(".stats")]) == 2  # of each save one, fetched once
+        assert shards.table("x = 55")["path"].to_pylist() == [
+            f"part-{i}.parquet" for i in shards.survivors("x = 55")
+        ]
+    fetched = [
+        f.name
+        for f in (tmp_path / "cache").rglob("*")
+        if f.is_file() and f.suffix in (".stats", ".about")
+    ]
+    assert (
+        len([f for f in fetched if "-shard-" in f and f.endswith(".stats")]) == 2
+    )  # of each save one, fetched once
     with pytest.raises(ss.SourceError, match="pass filesystem="):
         ss.Shards.open("nowhere://x/y")
 
@@ -261,7 +328,11 @@ for i in range(1000):
 def test_a_kill_leaves_what_was_there_and_the_next_save_cleans(tmp_path):
     r = random.Random(1)
     for start in (0, 5000):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), str(start)], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path), str(start)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert child.stdout.readline() == "saved\n"
         time.sleep(0.2 + r.random() / 4)
         child.kill()
@@ -270,7 +341,9 @@ def test_a_kill_leaves_what_was_there_and_the_next_save_cleans(tmp_path):
         shards = ss.Shards.open(tmp_path)
         base = shards.statistics(0).get("x", "min")[0].as_py()
         assert start <= base < start + 1000
-        matches(ss.PruningPredicate("x BETWEEN 9000 AND 9500", SCHEMA), clustered(3000, base), shards)
+        matches(
+            ss.PruningPredicate("x BETWEEN 9000 AND 9500", SCHEMA), clustered(3000, base), shards
+        )
     held = shards._manifest.files
     clustered(10).save_shards(tmp_path)
     assert files(tmp_path) == held | ss.Shards.open(tmp_path)._manifest.files | {"shards.json"}
@@ -286,7 +359,9 @@ def test_of_two_saves_at_once_one_says_so(tmp_path, monkeypatch):
         inner(*args)
 
     monkeypatch.setattr(write, "commit", commit)
-    with pytest.raises(ss.StatisticsError, match="another save to the same folder has ended meanwhile"):
+    with pytest.raises(
+        ss.StatisticsError, match="another save to the same folder has ended meanwhile"
+    ):
         mine.save_shards(tmp_path, rows=30)
     matches(ss.PruningPredicate("x = 5", SCHEMA), other, ss.Shards.open(tmp_path))
 
@@ -322,7 +397,11 @@ def in_its_place(path):
 DAMAGE = {
     "missing": lambda path: path.unlink(),
     "empty": lambda path: (path.unlink(), path.write_bytes(b"")),
-    "cut": lambda path: (data := path.read_bytes(), path.unlink(), path.write_bytes(data[: len(data) // 2])),
+    "cut": lambda path: (
+        data := path.read_bytes(),
+        path.unlink(),
+        path.write_bytes(data[: len(data) // 2]),
+    ),
     "flipped": flip,
     "swapped": swap,
     "replaced by another": in_its_place,
@@ -342,12 +421,23 @@ def test_a_shard_that_cannot_be_read_is_kept_and_reported(damage, tmp_path):
     assert 1 in bad and len(bad) <= 2
     for i in bad:
         expected[i * 30 : (i + 1) * 30] = 1
-    assert found.verdicts.tolist() == expected.tolist() and found.survivors.tolist() == np.flatnonzero(expected).tolist()
-    assert all(isinstance(e, ss.StatisticsError) and name in str(e) for name, e in found.unreadable.items())
+    assert (
+        found.verdicts.tolist() == expected.tolist()
+        and found.survivors.tolist() == np.flatnonzero(expected).tolist()
+    )
+    assert all(
+        isinstance(e, ss.StatisticsError) and name in str(e) for name, e in found.unreadable.items()
+    )
     assert repr(found).endswith(f"{len(bad)} shards could not be read and are kept)")
     rows = shards.table(p)
     assert rows["path"].to_pylist() == [f"part-{i}.parquet" for i in np.flatnonzero(expected)]
-    assert {i // 30 for i, why in zip(rows["container"].to_pylist(), rows["unreadable"].to_pylist(), strict=True) if why} == set(bad)
+    assert {
+        i // 30
+        for i, why in zip(
+            rows["container"].to_pylist(), rows["unreadable"].to_pylist(), strict=True
+        )
+        if why
+    } == set(bad)
     with pytest.raises(ss.StatisticsError):
         shards.judge(p, on_error="raise")
     elsewhere = ss.PruningPredicate("x > 100000", SCHEMA)  # settled by what is known of the shard
@@ -366,7 +456,11 @@ def test_without_the_level_above_all_shards_are_opened(damage, tmp_path):
     assert found.verdicts.tolist() == p.evaluate(stats).tolist()
 
 
-@pytest.mark.parametrize("damage", [d for d in DAMAGE.values() if d is not in_its_place], ids=[name for name in DAMAGE if name != "replaced by another"])
+@pytest.mark.parametrize(
+    "damage",
+    [d for d in DAMAGE.values() if d is not in_its_place],
+    ids=[name for name in DAMAGE if name != "replaced by another"],
+)
 def test_paths_that_cannot_be_read_are_never_lost(damage, tmp_path):
     stats = clustered(120)
     stats.save_shards(tmp_path, rows=30, about=about_of(120))
@@ -376,8 +470,14 @@ def test_paths_that_cannot_be_read_are_never_lost(damage, tmp_path):
     damage(files[1])
     with pytest.raises(ss.StatisticsError, match="save the shards again"):
         shards.table("f > 0")
-    untouched = next(i for i, f in enumerate(files) if f.exists() and not f.is_dir() and f.read_bytes() == before[i])
-    assert len(shards.table(f"x BETWEEN {300 * untouched + 100} AND {300 * untouched + 200}"))  # of another shard
+    untouched = next(
+        i
+        for i, f in enumerate(files)
+        if f.exists() and not f.is_dir() and f.read_bytes() == before[i]
+    )
+    assert len(
+        shards.table(f"x BETWEEN {300 * untouched + 100} AND {300 * untouched + 200}")
+    )  # of another shard
 
 
 def rewrite(folder, change):
@@ -394,10 +494,22 @@ HOSTILE = {
     "an absolute path": lambda m: m["shards"][0].__setitem__(0, "/etc/passwd"),
     "no name": lambda m: m["shards"][0].__setitem__(0, None),
     "twice": lambda m: m["shards"].__setitem__(1, m["shards"][0]),
-    "negative": lambda m: (m["shards"][0].__setitem__(1, -30), m.update(containers=m["containers"] - 60)),
-    "nothing": lambda m: (m["shards"][0].__setitem__(1, 0), m.update(containers=m["containers"] - 30)),
-    "true": lambda m: (m["shards"][0].__setitem__(1, True), m.update(containers=m["containers"] - 29)),
-    "huge": lambda m: (m["shards"][0].__setitem__(1, 1 << 80), m.update(containers=m["containers"] - 30 + (1 << 80))),
+    "negative": lambda m: (
+        m["shards"][0].__setitem__(1, -30),
+        m.update(containers=m["containers"] - 60),
+    ),
+    "nothing": lambda m: (
+        m["shards"][0].__setitem__(1, 0),
+        m.update(containers=m["containers"] - 30),
+    ),
+    "true": lambda m: (
+        m["shards"][0].__setitem__(1, True),
+        m.update(containers=m["containers"] - 29),
+    ),
+    "huge": lambda m: (
+        m["shards"][0].__setitem__(1, 1 << 80),
+        m.update(containers=m["containers"] - 30 + (1 << 80)),
+    ),
     "fewer": lambda m: m["shards"].pop(),
     "another sum": lambda m: m.update(containers=119),
     "a text": lambda m: m.update(containers="120"),
@@ -444,14 +556,23 @@ def test_every_other_byte_of_a_manifest_is_noticed(tmp_path):
     path, p, r = tmp_path / manifest.NAME, ss.PruningPredicate("x = 45", SCHEMA), random.Random(5)
     good, expected = path.read_bytes(), p.evaluate(stats).tolist()
     for at in (*range(0, len(good), 3), len(good)):
-        path.write_bytes(good[:at] + bytes([good[at] ^ r.randint(1, 255)]) + good[at + 1 :] if at < len(good) else good[:-30])
+        path.write_bytes(
+            good[:at] + bytes([good[at] ^ r.randint(1, 255)]) + good[at + 1 :]
+            if at < len(good)
+            else good[:-30]
+        )
         with contextlib.suppress(ss.StatisticsError):
             assert ss.Shards.open(tmp_path).evaluate(p).tolist() == expected
     path.write_bytes(good.replace(b'"skipstone shards": 1', b'"skipstone shards": 2'))
-    with pytest.raises(ss.StatisticsError, match="has format version 2, and this Skipstone reads version 1"):
+    with pytest.raises(
+        ss.StatisticsError, match="has format version 2, and this Skipstone reads version 1"
+    ):
         ss.Shards.open(tmp_path)
 
 
 def test_no_shards_are_there(tmp_path):
-    with pytest.raises(ss.StatisticsError, match=r"shards\.json: cannot be read .*name a folder that save_shards or write_shards wrote"):
+    with pytest.raises(
+        ss.StatisticsError,
+        match=r"shards\.json: cannot be read .*name a folder that save_shards or write_shards wrote",
+    ):
         ss.Shards.open(tmp_path)

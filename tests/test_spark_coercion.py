@@ -35,8 +35,24 @@ def utc(*parts: int) -> dt.datetime:
     return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[arg-type, misc]
 
 
-WALLS = [(2024, 1, 1), (2023, 12, 31, 23), (2024, 1, 1, 5), (2024, 7, 1), (2024, 6, 30, 20), (2024, 6, 30, 22), (2024, 7, 1, 4)]
-WALLS += [(2024, 1, 1, 1), (2024, 7, 1, 2), (2024, 1, 1, 12, 30, 15, 123456), (2024, 3, 31, 2, 30), (2024, 3, 10, 2, 30), (9999, 12, 30), (1960, 5, 5)]
+WALLS = [
+    (2024, 1, 1),
+    (2023, 12, 31, 23),
+    (2024, 1, 1, 5),
+    (2024, 7, 1),
+    (2024, 6, 30, 20),
+    (2024, 6, 30, 22),
+    (2024, 7, 1, 4),
+]
+WALLS += [
+    (2024, 1, 1, 1),
+    (2024, 7, 1, 2),
+    (2024, 1, 1, 12, 30, 15, 123456),
+    (2024, 3, 31, 2, 30),
+    (2024, 3, 10, 2, 30),
+    (9999, 12, 30),
+    (1960, 5, 5),
+]
 
 DAYS = [(2024, 1, 1), (2024, 7, 1), (2023, 12, 31), (2024, 1, 2), (1969, 12, 31), (9999, 12, 31)]
 
@@ -60,16 +76,27 @@ COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
 }  # fmt: skip
 ROWS = max(len(values) for *_, values in COLUMNS.values()) + 1
 SCHEMA = pa.schema([(name, t) for name, (_, t, _) in COLUMNS.items()])
-BATCH = pa.record_batch([pa.array(v + [None] * (ROWS - len(v)), t) for _, t, v in COLUMNS.values()], SCHEMA)
+BATCH = pa.record_batch(
+    [pa.array(v + [None] * (ROWS - len(v)), t) for _, t, v in COLUMNS.values()], SCHEMA
+)
 
 
 def one_row_each() -> Statistics:
     """The rows as containers of one row."""
     columns = {}
     for name, array in zip(SCHEMA.names, BATCH.columns, strict=True):
-        nan = pc.is_nan(array).fill_null(False) if pa.types.is_floating(array.type) else pa.array([False] * ROWS)
+        nan = (
+            pc.is_nan(array).fill_null(False)
+            if pa.types.is_floating(array.type)
+            else pa.array([False] * ROWS)
+        )
         bound = pc.if_else(nan, None, array) if pa.types.is_floating(array.type) else array
-        columns[name] = {"min": bound, "max": bound, "null_count": array.is_null().cast(pa.int64()), "nan_count": nan.cast(pa.int64())}
+        columns[name] = {
+            "min": bound,
+            "max": bound,
+            "null_count": array.is_null().cast(pa.int64()),
+            "nan_count": nan.cast(pa.int64()),
+        }
     return Statistics.from_dict(columns, SCHEMA, row_count=[1] * ROWS)
 
 
@@ -81,14 +108,18 @@ SETTINGS = [(True, "UTC"), (False, "UTC"), (True, "Europe/Berlin"), (False, "Ame
 def cases(name: str) -> list[str]:
     """The cases below a heading of the file."""
     text = (Path(__file__).parent / "data" / "spark_cases.sql").read_text(encoding="utf-8")
-    return re.split(r"\n-- \w+: .*", text)[re.findall(r"\n-- (\w+): ", text).index(name) + 1].split("\n")[1:-1]
+    return re.split(r"\n-- \w+: .*", text)[re.findall(r"\n-- (\w+): ", text).index(name) + 1].split(
+        "\n"
+    )[1:-1]
 
 
 @pytest.fixture(params=SETTINGS, ids=lambda s: f"{'ansi' if s[0] else 'legacy'}-{s[1]}")
 def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:
     ansi, zone = request.param
     table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
-    spark.createDataFrame(table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int").createOrReplaceTempView("rows")
+    spark.createDataFrame(
+        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
+    ).createOrReplaceTempView("rows")
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     spark.conf.set("spark.sql.session.timeZone", zone)
     # PySpark logs every query that raises; here some are meant to.
@@ -122,10 +153,17 @@ class Judge:
     def sparks(self, texts: Iterable[str]) -> list[list[bool | None]]:
         """Spark's outcomes per row, one list for each expression; all in one query."""
         selected = ", ".join(f"({text}) AS c{i}" for i, text in enumerate(texts))
-        return [c.to_pylist() for c in self.spark.sql(f"SELECT {selected} FROM rows ORDER BY row").toArrow().columns]
+        return [
+            c.to_pylist()
+            for c in self.spark.sql(f"SELECT {selected} FROM rows ORDER BY row").toArrow().columns
+        ]
 
     def disagreements(self, texts: list[str]) -> list[tuple[str, Any, Any]]:
-        return [(t, theirs, ours) for t, theirs in zip(texts, self.sparks(texts), strict=True) if (ours := self.ours(t)) != theirs]
+        return [
+            (t, theirs, ours)
+            for t, theirs in zip(texts, self.sparks(texts), strict=True)
+            if (ours := self.ours(t)) != theirs
+        ]
 
 
 def test_what_is_understood_is_what_spark_answers(judge: Judge) -> None:
@@ -141,7 +179,9 @@ def test_every_literal_against_every_column(judge: Judge) -> None:
     judged = [t for t in texts if judge.ours(t) is not None]
     assert len(texts) == 1980
     assert len(judged) >= 820
-    assert [d for i in range(0, len(judged), 400) for d in judge.disagreements(judged[i : i + 400])] == []
+    assert [
+        d for i in range(0, len(judged), 400) for d in judge.disagreements(judged[i : i + 400])
+    ] == []
 
 
 def test_verdicts_over_single_rows_hold(judge: Judge) -> None:
@@ -150,7 +190,8 @@ def test_verdicts_over_single_rows_hold(judge: Judge) -> None:
         (text, row)
         for text, outcomes in zip(texts, judge.sparks(texts), strict=True)
         for row, (verdict, outcome) in enumerate(zip(judge.verdicts(text), outcomes, strict=True))
-        if verdict in (Verdict.NEVER, Verdict.ALWAYS) and (verdict == Verdict.ALWAYS) != (outcome is True)
+        if verdict in (Verdict.NEVER, Verdict.ALWAYS)
+        and (verdict == Verdict.ALWAYS) != (outcome is True)
     ]
     assert wrong == []
 
@@ -163,7 +204,9 @@ def test_what_is_declined_is_known(judge: Judge) -> None:
 
 def test_what_may_raise_is_declined(judge: Judge) -> None:
     texts = cases("raising")
-    assert [t for t in texts if judge.ours(t) is not None or set(judge.verdicts(t)) != {Verdict.MAYBE}] == []
+    assert [
+        t for t in texts if judge.ours(t) is not None or set(judge.verdicts(t)) != {Verdict.MAYBE}
+    ] == []
     if judge.ansi and judge.zone == "UTC":
         for text in texts:
             with pytest.raises(Exception, match=r"CAST_INVALID_INPUT|OVERFLOW|INVALID_FORMAT"):

@@ -150,15 +150,29 @@ def test_unknown_forms_cost_their_own_branch(make, F):
 def test_early_timestamps_are_not_guessed(F):
     """Java's Timestamp changes its calendar; what is understood is the moment that was meant."""
     p = ss.PruningPredicate(F.col("t") == dt.datetime(1500, 1, 1, tzinfo=dt.UTC), SCHEMA)
-    stats = ss.Statistics.from_dict({"t": {"min": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC)], "max": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC)]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {
+            "t": {
+                "min": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC)],
+                "max": [dt.datetime(1500, 1, 1, tzinfo=dt.UTC)],
+            }
+        },
+        SCHEMA,
+    )
     assert p.prune(stats).tolist() == [True]
 
 
 def test_long_chains_and_lists(F):
     c = F.col
     many = functools.reduce(operator.or_, [c("x") == k for k in range(400)])
-    assert ss.PruningPredicate(many, SCHEMA).node == ss.PruningPredicate(" OR ".join(f"x = {k}" for k in range(400)), SCHEMA).node
-    assert ss.PruningPredicate(c("x").isin(list(range(1000))), SCHEMA).node == ss.PruningPredicate(ss.col("x").isin(range(1000)), SCHEMA).node
+    assert (
+        ss.PruningPredicate(many, SCHEMA).node
+        == ss.PruningPredicate(" OR ".join(f"x = {k}" for k in range(400)), SCHEMA).node
+    )
+    assert (
+        ss.PruningPredicate(c("x").isin(list(range(1000))), SCHEMA).node
+        == ss.PruningPredicate(ss.col("x").isin(range(1000)), SCHEMA).node
+    )
 
 
 def test_columns_of_a_data_frame(spark):
@@ -172,8 +186,21 @@ def test_columns_of_a_data_frame(spark):
         ss.PruningPredicate(df["s"] == "a", pa.schema([("x", pa.int64())]))
 
 
-ROWS = [(None, None, None, None), (1, "a", 0.5, DAY), (5, "a_b", NAN, dt.date(1970, 1, 1)), (-7, "it's", -0.0, dt.date(1500, 1, 1)), (2**40, "", 1e300, DAY)]
-JUDGED = [s for s in SAME if all(w not in s[0] for w in ("i ", "m ", "t ", "t)", "AS INT", "n ", "y =", "g ", "b", "a.", "odd"))]
+ROWS = [
+    (None, None, None, None),
+    (1, "a", 0.5, DAY),
+    (5, "a_b", NAN, dt.date(1970, 1, 1)),
+    (-7, "it's", -0.0, dt.date(1500, 1, 1)),
+    (2**40, "", 1e300, DAY),
+]
+JUDGED = [
+    s
+    for s in SAME
+    if all(
+        w not in s[0]
+        for w in ("i ", "m ", "t ", "t)", "AS INT", "n ", "y =", "g ", "b", "a.", "odd")
+    )
+]
 
 
 @pytest.mark.parametrize("sql, make", JUDGED, ids=[s[0] for s in JUDGED])
@@ -187,9 +214,18 @@ def test_no_row_that_spark_keeps_is_lost(sql, make, spark):
         given = {}
         for name, v in zip(names, row, strict=True):
             nan = v is not None and v != v
-            given[name] = {"null_count": [int(v is None)], "row_count": [1], "min": [None if nan else v], "max": [None if nan else v]}
+            given[name] = {
+                "null_count": [int(v is None)],
+                "row_count": [1],
+                "min": [None if nan else v],
+                "max": [None if nan else v],
+            }
             given[name] |= {"nan_count": [int(nan)]} if name == "f" else {}
-        verdict = ss.PruningPredicate(make(F, F.col), SCHEMA).evaluate(ss.Statistics.from_dict(given, SCHEMA, row_count=[1])).tolist()
+        verdict = (
+            ss.PruningPredicate(make(F, F.col), SCHEMA)
+            .evaluate(ss.Statistics.from_dict(given, SCHEMA, row_count=[1]))
+            .tolist()
+        )
         assert verdict == [2 if tuple(map(str, row)) in matching else 0], row
 
 

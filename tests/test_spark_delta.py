@@ -18,11 +18,25 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 DDL = "x BIGINT, i TINYINT, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE, m DECIMAL(12,2), w DECIMAL(38,10), s STRING, g DOUBLE, st STRUCT<v: INT, `o'd d`: STRING>"
 PARTS = "p DATE, q INT, r STRING, u TIMESTAMP, h DECIMAL(5,2), k BOOLEAN, z DOUBLE"
-TIMES = ["1850-06-01T12:00:00.000Z", "2020-09-13T12:26:40.123Z", "2024-01-05T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "+10000-01-01T00:00:00.000Z"]
+TIMES = [
+    "1850-06-01T12:00:00.000Z",
+    "2020-09-13T12:26:40.123Z",
+    "2024-01-05T00:00:00.000Z",
+    "9999-12-31T23:59:59.999Z",
+    "+10000-01-01T00:00:00.000Z",
+]
 
 
 def bounds(low: dict[str, Any], high: dict[str, Any] | None = None, **more: Any) -> str:
-    return json.dumps({"numRecords": 10, "minValues": low, "maxValues": low if high is None else high, "nullCount": dict.fromkeys(low, 0)} | more)
+    return json.dumps(
+        {
+            "numRecords": 10,
+            "minValues": low,
+            "maxValues": low if high is None else high,
+            "nullCount": dict.fromkeys(low, 0),
+        }
+        | more
+    )
 
 
 STATS = [
@@ -37,12 +51,36 @@ STATS = [
     bounds({"x": 5}, nullCount={"x": 10, "st": {"v": 10}}), bounds({"x": 5}, tightBounds=False),
 ]  # fmt: skip
 VALUES = [
-    {"p": "2024-02-01", "q": "7", "r": "a b", "u": "2024-01-01 00:30:00", "h": "1.50", "k": "true", "z": "NaN"},
-    {"p": " 2024-02-02 ", "q": "+8", "r": " ", "u": "2024-01-01T00:30:00.000000Z", "h": "1e2", "k": "false", "z": "Infinity"},
+    {
+        "p": "2024-02-01",
+        "q": "7",
+        "r": "a b",
+        "u": "2024-01-01 00:30:00",
+        "h": "1.50",
+        "k": "true",
+        "z": "NaN",
+    },
+    {
+        "p": " 2024-02-02 ",
+        "q": "+8",
+        "r": " ",
+        "u": "2024-01-01T00:30:00.000000Z",
+        "h": "1e2",
+        "k": "false",
+        "z": "Infinity",
+    },
     {"p": "", "q": "", "r": "", "u": "", "h": "", "k": "", "z": ""},
     dict.fromkeys("pqruhkz"),
     {"p": "now", "q": "0x10", "r": "x", "u": "12:30", "h": "many", "k": "maybe", "z": "-nan"},
-    {"p": "2024-02-03", "q": "99999999999", "r": "é", "u": "9999-12-31 23:59:59", "h": "1234.5", "k": "f", "z": "1.5"},
+    {
+        "p": "2024-02-03",
+        "q": "99999999999",
+        "r": "é",
+        "u": "9999-12-31 23:59:59",
+        "h": "1234.5",
+        "k": "f",
+        "z": "1.5",
+    },
 ]
 WHERE = [
     "x = 5", "x > 6", "x IS NULL", "x <> 5", "x = 12", "i = 5", "i < -50", "i > 100", "m BETWEEN 2 AND 4", "m = 100", "s LIKE 's3%'", "s > 'c'",
@@ -58,10 +96,18 @@ WHERE = [
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: Any) -> Log:
-    log = Log(tmp_path_factory.mktemp("delta") / "t", delta_schema(f"{DDL}, {PARTS}"), list("pqruhkz"), features=("timestampNtz",))
+    log = Log(
+        tmp_path_factory.mktemp("delta") / "t",
+        delta_schema(f"{DDL}, {PARTS}"),
+        list("pqruhkz"),
+        features=("timestampNtz",),
+    )
     log.engine = "another"  # whose maxima leave NaN out
     whole = pa.table({"x": pa.array([1], pa.int64())})
-    log.add(*(Written(whole, VALUES[i % len(VALUES)], stats=text) for i, text in enumerate(STATS)), *(Written(whole, v, stats=None) for v in VALUES))
+    log.add(
+        *(Written(whole, VALUES[i % len(VALUES)], stats=text) for i, text in enumerate(STATS)),
+        *(Written(whole, v, stats=None) for v in VALUES),
+    )
     return log
 
 
@@ -77,11 +123,21 @@ def adds(log: Log) -> pa.Table:
     actions = [a["add"] for a in map(json.loads, texts.splitlines()) if "add" in a]
     kind = pa.map_(pa.string(), pa.string())
     values = pa.array([list(a["partitionValues"].items()) for a in actions], kind)
-    return pa.table({"path": [a["path"] for a in actions], "stats": pa.array([a.get("stats") for a in actions], pa.string()), "partitionValues": values})
+    return pa.table(
+        {
+            "path": [a["path"] for a in actions],
+            "stats": pa.array([a.get("stats") for a in actions], pa.string()),
+            "partitionValues": values,
+        }
+    )
 
 
 # Of values that are none of their column's type our own reader keeps more.
-MISTYPED = {*BAD, bounds({"d": "2024", "t": "now"}), bounds({"x": "5", "i": 1.5, "s": "q", "g": "NaN"})}
+MISTYPED = {
+    *BAD,
+    bounds({"d": "2024", "t": "now"}),
+    bounds({"x": "5", "i": 1.5, "s": "q", "g": "NaN"}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +147,20 @@ def parsed(spark: Any, adds: pa.Table) -> Any:
     counts = "x BIGINT, st STRUCT<v: BIGINT>"
     partitions = f"from_json(to_json(partitionValues), '{', '.join(f'{c} STRING' for c in 'pqruhkz')}') AS partitionValues"
     struct = f"numRecords BIGINT, minValues STRUCT<{leaf}>, maxValues STRUCT<{leaf}>, nullCount STRUCT<{counts}>, tightBounds BOOLEAN"
-    return spark.createDataFrame(adds).selectExpr("path", partitions, f"from_json(stats, '{struct}') AS stats_parsed")
+    return spark.createDataFrame(adds).selectExpr(
+        "path", partitions, f"from_json(stats, '{struct}') AS stats_parsed"
+    )
 
 
 def judged_by(df: Any, table: Any) -> tuple[ss.Statistics, list[int]]:
     """What `delta_statistics` says, and where each file of the table is in it."""
-    told = df.select("path", *(c.alias(name) for name, c in delta_statistics(df, table.schema).items())).toArrow()
+    told = df.select(
+        "path", *(c.alias(name) for name, c in delta_statistics(df, table.schema).items())
+    ).toArrow()
     at = {path: i for i, path in enumerate(told["path"].to_pylist())}
-    return ss.Statistics.from_arrow(told, table.schema), [at[path.rpartition("/")[2]] for path in table.all_files]
+    return ss.Statistics.from_arrow(told, table.schema), [
+        at[path.rpartition("/")[2]] for path in table.all_files
+    ]
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -111,8 +173,14 @@ def test_json_says_what_our_reader_says(spark: Any, table: Any, adds: pa.Table, 
     texts = adds["stats"].to_pylist()
     for where in WHERE:
         found = ss.PruningPredicate(where, table.schema).evaluate(stats)[at]
-        for i, got, expected in zip(at, found.tolist(), table.plan(where, footers=0).verdicts.tolist(), strict=True):
-            assert got == expected or (got == 1 and texts[i] in MISTYPED), (where, texts[i], adds["partitionValues"][i])
+        for i, got, expected in zip(
+            at, found.tolist(), table.plan(where, footers=0).verdicts.tolist(), strict=True
+        ):
+            assert got == expected or (got == 1 and texts[i] in MISTYPED), (
+                where,
+                texts[i],
+                adds["partitionValues"][i],
+            )
 
 
 def test_structs_lose_nothing_that_json_has(table: Any, parsed: Any) -> None:
@@ -125,16 +193,24 @@ def test_structs_lose_nothing_that_json_has(table: Any, parsed: Any) -> None:
 
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
-def test_it_is_what_with_verdict_takes(request: Any, table: Any, adds: pa.Table, session: str) -> None:
+def test_it_is_what_with_verdict_takes(
+    request: Any, table: Any, adds: pa.Table, session: str
+) -> None:
     df = request.getfixturevalue(session).createDataFrame(adds)
     columns = delta_statistics(df, table.schema)
     for strategy, where in (("native", "x = 3 AND q = 7"), ("auto", "abs(x) = 3 OR r = 'a b'")):
-        judged = with_verdict(df, ss.PruningPredicate(where, table.schema), columns, strategy=strategy)
+        judged = with_verdict(
+            df, ss.PruningPredicate(where, table.schema), columns, strategy=strategy
+        )
         assert judged.columns == [*df.columns, "verdict"]
         found = dict(judged.select("path", "verdict").collect())
-        assert [found[path.rpartition("/")[2]] for path in table.all_files] == table.plan(where, footers=0).verdicts.tolist()
+        assert [found[path.rpartition("/")[2]] for path in table.all_files] == table.plan(
+            where, footers=0
+        ).verdicts.tolist()
 
 
 def test_a_frame_without_any_is_an_error(spark: Any, table: Any) -> None:
-    with pytest.raises(ss.StatisticsError, match="has columns id; expected stats, stats_parsed or partitionValues"):
+    with pytest.raises(
+        ss.StatisticsError, match="has columns id; expected stats, stats_parsed or partitionValues"
+    ):
         delta_statistics(spark.range(3), table.schema)

@@ -24,14 +24,27 @@ def jars():
         return told
     fitting = FITTING.get(".".join(pyspark.__version__.split(".")[:2]), ())
     if not fitting:
-        known = "; ".join(f"Spark {spark}: {', '.join(versions)}" for spark, versions in FITTING.items())
-        pytest.skip(f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); name jars in SKIPSTONE_DELTA_JARS")
-    home = Path(os.environ.get("SKIPSTONE_MAVEN") or Path.home() / ".m2" / "repository") / "io" / "delta"
+        known = "; ".join(
+            f"Spark {spark}: {', '.join(versions)}" for spark, versions in FITTING.items()
+        )
+        pytest.skip(
+            f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); name jars in SKIPSTONE_DELTA_JARS"
+        )
+    home = (
+        Path(os.environ.get("SKIPSTONE_MAVEN") or Path.home() / ".m2" / "repository")
+        / "io"
+        / "delta"
+    )
     for version in fitting:
-        found = [home / name / version / f"{name}-{version}.jar" for name in ("delta-spark_2.13", "delta-storage")]
+        found = [
+            home / name / version / f"{name}-{version}.jar"
+            for name in ("delta-spark_2.13", "delta-storage")
+        ]
         if all(map(Path.exists, found)):
             return ",".join(map(str, found))
-    pytest.skip(f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, are not in the local Maven repository")
+    pytest.skip(
+        f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, are not in the local Maven repository"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +53,15 @@ def answers(tmp_path_factory):
     command = [sys.executable, "-m", "tests.judge_delta", jars(), str(folder)]
     root = Path(__file__).parent.parent
     paths = os.pathsep.join([str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=580, check=False)
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=580,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout[done.stdout.index("[{") :])
 
@@ -51,6 +72,12 @@ def test_rows_are_those_of_delta(answers):
 
 
 def test_no_question_reads_more_files(answers):
-    more = [a for a in answers if a["by Skipstone"] > a["by Delta"] or a["scan"] != a["by Skipstone"]]
+    more = [
+        a for a in answers if a["by Skipstone"] > a["by Delta"] or a["scan"] != a["by Skipstone"]
+    ]
     assert not more
-    assert sum(a["by Skipstone"] for a in answers) < sum(a["by Delta"] for a in answers) < sum(a["files"] for a in answers)
+    assert (
+        sum(a["by Skipstone"] for a in answers)
+        < sum(a["by Delta"] for a in answers)
+        < sum(a["files"] for a in answers)
+    )

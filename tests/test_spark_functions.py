@@ -19,7 +19,13 @@ from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 from skipstone.ir.values import to_array
 from tests.test_spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
 
-EXPRESSIONS = [line for line in (Path(__file__).parent / "data" / "spark_functions.sql").read_text(encoding="utf-8").splitlines() if line[:2] != "--"]
+EXPRESSIONS = [
+    line
+    for line in (Path(__file__).parent / "data" / "spark_functions.sql")
+    .read_text(encoding="utf-8")
+    .splitlines()
+    if line[:2] != "--"
+]
 LEAVES = leaves_of(SCHEMA)
 # What nothing is known of on some rows, although Spark answers: text of other numbers than plain ones, clocks before 1900.
 LOST_AT_MOST = 0.08
@@ -41,21 +47,33 @@ def key(value):
 
 
 def as_spark_has_it(dtype):
-    return DType(Kind.TIMESTAMP, unit="us", zoned=dtype.zoned) if dtype.kind is Kind.TIMESTAMP else dtype
+    return (
+        DType(Kind.TIMESTAMP, unit="us", zoned=dtype.zoned)
+        if dtype.kind is Kind.TIMESTAMP
+        else dtype
+    )
 
 
-@pytest.mark.parametrize("ansi, zone", SETTINGS, ids=[f"{'ansi' if a else 'legacy'}-{z}" for a, z in SETTINGS])
+@pytest.mark.parametrize(
+    "ansi, zone", SETTINGS, ids=[f"{'ansi' if a else 'legacy'}-{z}" for a, z in SETTINGS]
+)
 def test_functions_are_sparks(ansi, zone, spark):
     session = Session(zone, ansi)
     mine = {text: found for text in EXPRESSIONS if (found := ours(text, session)) is not None}
     not_understood = sorted(set(EXPRESSIONS) - set(mine))
     table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
-    spark.createDataFrame(table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int").createOrReplaceTempView("rows")
+    spark.createDataFrame(
+        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
+    ).createOrReplaceTempView("rows")
     spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
     spark.conf.set("spark.sql.session.timeZone", zone)
     logging.disable(logging.CRITICAL)
     try:
-        wrong = [w for i in range(0, len(mine), 60) for w in disagreements(spark, dict(list(mine.items())[i : i + 60]))]
+        wrong = [
+            w
+            for i in range(0, len(mine), 60)
+            for w in disagreements(spark, dict(list(mine.items())[i : i + 60]))
+        ]
     finally:
         logging.disable(logging.NOTSET)
         spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -85,12 +103,16 @@ def disagreements(spark, mine):
     answers = spark.sql(f"SELECT {', '.join(selected)} FROM rows ORDER BY row").toArrow()
     for (text, (array, lost, dtype)), column in zip(mine.items(), answers.columns, strict=True):
         theirs = from_arrow(column.type)
-        if theirs != as_spark_has_it(dtype) and not (dtype.kind is Kind.INT and text.startswith("compare")):
+        if theirs != as_spark_has_it(dtype) and not (
+            dtype.kind is Kind.INT and text.startswith("compare")
+        ):
             yield text, "type", str(theirs), str(dtype)
             continue
         if pa.types.is_temporal(column.type):  # beyond Python's years
             whole = pa.int64() if pa.types.is_timestamp(column.type) else pa.int32()
             column, array = column.cast(whole), array.cast(whole)
-        for row, (a, b, gone) in enumerate(zip(column.to_pylist(), array.to_pylist(), lost, strict=True)):
+        for row, (a, b, gone) in enumerate(
+            zip(column.to_pylist(), array.to_pylist(), lost, strict=True)
+        ):
             if not gone and key(a) != key(b):
                 yield text, [v[row].as_py() for v in BATCH.columns], a, b

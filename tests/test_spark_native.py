@@ -42,10 +42,14 @@ def stats(table: pa.Table) -> ss.Statistics:
     return ss.Statistics.from_arrow(table, SCHEMA)
 
 
-def natively(df: Any, predicates: list[ss.PruningPredicate], *, known: bool = True, answer: str = "verdict") -> list[list[Any]]:
+def natively(
+    df: Any, predicates: list[ss.PruningPredicate], *, known: bool = True, answer: str = "verdict"
+) -> list[list[Any]]:
     """What native expressions answer, one list for each predicate."""
     columns = [to_column(p, df=df if known else None, answer=answer) for p in predicates]
-    found = df.select("at", *(c.alias(f"p{i}") for i, c in enumerate(columns))).toArrow().sort_by("at")
+    found = (
+        df.select("at", *(c.alias(f"p{i}") for i, c in enumerate(columns))).toArrow().sort_by("at")
+    )
     return [found.column(i).to_pylist() for i in range(1, len(columns) + 1)]
 
 
@@ -57,18 +61,32 @@ def bound(texts: list[str]) -> list[ss.PruningPredicate]:
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
 @pytest.mark.parametrize("answer", ["verdict", "keep"])
-def test_it_equals_evaluate(request: Any, table: pa.Table, stats: ss.Statistics, session: str, answer: str) -> None:
+def test_it_equals_evaluate(
+    request: Any, table: pa.Table, stats: ss.Statistics, session: str, answer: str
+) -> None:
     texts = PREDICATES + LISTS if session == "spark" else (PREDICATES + LISTS)[::3]
     predicates = bound(texts if answer == "verdict" else texts[::4])
-    for p, found in zip(predicates, natively(frame(request.getfixturevalue(session), table), predicates, answer=answer), strict=True):
+    for p, found in zip(
+        predicates,
+        natively(frame(request.getfixturevalue(session), table), predicates, answer=answer),
+        strict=True,
+    ):
         assert found == (p.prune(stats) if answer == "keep" else p.evaluate(stats)).tolist(), p
 
 
-def test_it_equals_evaluate_where_types_are_only_assumed_in_any_session(spark: Any, table: pa.Table, stats: ss.Statistics) -> None:
-    odd = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "America/New_York", "spark.sql.parser.escapedStringLiterals": "true"}
+def test_it_equals_evaluate_where_types_are_only_assumed_in_any_session(
+    spark: Any, table: pa.Table, stats: ss.Statistics
+) -> None:
+    odd = {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.parser.escapedStringLiterals": "true",
+    }
     predicates = bound((PREDICATES + LISTS)[1::3])
     lacking = {c for p in predicates for c in keep_udf(p).columns} - set(table.column_names)
-    df = frame(spark, table).selectExpr("*", *(f"CAST(NULL AS BIGINT) AS `{c}`" for c in sorted(lacking)))
+    df = frame(spark, table).selectExpr(
+        "*", *(f"CAST(NULL AS BIGINT) AS `{c}`" for c in sorted(lacking))
+    )
     for key, value in odd.items():
         spark.conf.set(key, value)
     try:
@@ -84,7 +102,9 @@ def test_it_equals_evaluate_where_types_are_only_assumed_in_any_session(spark: A
 @pytest.mark.parametrize("seed", range(40 if LONG else 1))
 def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, seed: int) -> None:
     r = random.Random(seed)
-    predicates = bound([random_predicate(r, FIELDS, depth=r.choice((0, 1, 2, 2, 3))).sql for _ in range(40)])
+    predicates = bound(
+        [random_predicate(r, FIELDS, depth=r.choice((0, 1, 2, 2, 3))).sql for _ in range(40)]
+    )
     assert len(predicates) > 20
     for p, found in zip(predicates, natively(frame(spark, table), predicates), strict=True):
         assert found == p.evaluate(stats).tolist(), p
@@ -92,17 +112,40 @@ def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, se
 
 def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
     """Statistics of other types than their columns', all cases in one row for each strategy."""
-    split = [(sql.rsplit(" AS ", 1), text, verdict) for sql, text, verdict in ODD + MORE if ", " not in sql]
-    df = spark.sql("SELECT 0 AS at, " + ", ".join(f"{sql} AS c{i}" for i, ((sql, _), _, _) in enumerate(split)))
-    cases = [(ss.PruningPredicate(text, WIDE), {name.strip("`"): f"c{i}"}) for i, ((_, name), text, _) in enumerate(split)]
-    natively = df.select(*(to_column(p, where, df=df).alias(f"v{i}") for i, (p, where) in enumerate(cases))).collect()[0].asDict()
+    split = [
+        (sql.rsplit(" AS ", 1), text, verdict)
+        for sql, text, verdict in ODD + MORE
+        if ", " not in sql
+    ]
+    df = spark.sql(
+        "SELECT 0 AS at, " + ", ".join(f"{sql} AS c{i}" for i, ((sql, _), _, _) in enumerate(split))
+    )
+    cases = [
+        (ss.PruningPredicate(text, WIDE), {name.strip("`"): f"c{i}"})
+        for i, ((_, name), text, _) in enumerate(split)
+    ]
+    natively = (
+        df.select(
+            *(to_column(p, where, df=df).alias(f"v{i}") for i, (p, where) in enumerate(cases))
+        )
+        .collect()[0]
+        .asDict()
+    )
     for start, strategy in enumerate(STRATEGIES[1:]):
         judged = df
         for i, (p, where) in list(enumerate(cases))[:: 1 if LONG else 9][start:]:
-            judged = with_verdict(judged, p, where, strategy=strategy).withColumnRenamed("verdict", f"v{i}")
-        found = judged.select(*(c for c in judged.columns if c.startswith("v"))).collect()[0].asDict()
+            judged = with_verdict(judged, p, where, strategy=strategy).withColumnRenamed(
+                "verdict", f"v{i}"
+            )
+        found = (
+            judged.select(*(c for c in judged.columns if c.startswith("v"))).collect()[0].asDict()
+        )
         assert {k: natively[k] for k in found} == found, strategy
-    assert [(sql, name, text, natively[f"v{i}"]) for i, ((sql, name), text, verdict) in enumerate(split) if natively[f"v{i}"] != verdict] == []
+    assert [
+        (sql, name, text, natively[f"v{i}"])
+        for i, ((sql, name), text, verdict) in enumerate(split)
+        if natively[f"v{i}"] != verdict
+    ] == []
 
 
 WIDE = pa.schema([

@@ -58,10 +58,14 @@ def same(plain, files=None):
 
 def no_match_is_lost(df, wheres):
     """Every file with a row of a condition, as Spark judges rows without any filter, is left."""
-    truth = df.selectExpr("_metadata.file_name file", *(f"{w} AS c{i}" for i, w in enumerate(wheres))).collect()
+    truth = df.selectExpr(
+        "_metadata.file_name file", *(f"{w} AS c{i}" for i, w in enumerate(wheres))
+    ).collect()
     for i, where in enumerate(wheres):
         small = prune(df.where(where))
-        assert {row["file"] for row in truth if row[f"c{i}"]} <= {os.path.basename(unquote(p)) for p in small.inputFiles()}, (where, pruned(small))
+        assert {row["file"] for row in truth if row[f"c{i}"]} <= {
+            os.path.basename(unquote(p)) for p in small.inputFiles()
+        }, (where, pruned(small))
 
 
 # What is given.
@@ -89,9 +93,13 @@ def test_pruned_frames_go_on(spark, folder):
     assert rows_of(again) == rows_of(df.where("i < 50 AND i > 30"))
     smaller = prune(again)
     assert rows_of(smaller) == rows_of(again) and pruned(smaller).kept == 3
-    assert rows_of(small.join(df.where("i > 40"), "id")) == rows_of(df.where("i < 50").join(df.where("i > 40"), "id"))
+    assert rows_of(small.join(df.where("i > 40"), "id")) == rows_of(
+        df.where("i < 50").join(df.where("i > 40"), "id")
+    )
     assert rows_of(small.where(df.i == 3)) == rows_of(df.where("i = 3"))
-    both = prune(df.where("i = 5")).union(prune(df.where("i = 75")))  # scans of other files of one table are not one scan
+    both = prune(df.where("i = 5")).union(
+        prune(df.where("i = 75"))
+    )  # scans of other files of one table are not one scan
     assert both.count() == 2
     assert "2 of 12 files, where i IS NOT NULL AND i = 5" in str(pruned(prune(df.where("i = 5"))))
 
@@ -100,11 +108,18 @@ def test_what_is_left_alone(spark, folder, tmp_path, setting):
     df = spark.read.parquet(folder)
     cached = df.where("i < 60").cache()
     cached.count()
-    assert prune(cached.where("i = 42")).count() == 1 and pruned(prune(cached.where("i = 42"))) == ()
-    assert same(cached.where("i = 42").union(df.where("i = 3")))[0].why.startswith("Spark does not read these files in all places")
+    assert (
+        prune(cached.where("i = 42")).count() == 1 and pruned(prune(cached.where("i = 42"))) == ()
+    )
+    assert same(cached.where("i = 42").union(df.where("i = 3")))[0].why.startswith(
+        "Spark does not read these files in all places"
+    )
     cached.unpersist()
     df.limit(1).select("i", "s").write.csv(str(tmp_path / "csv"), header=True)
-    assert "CSVFileFormat" in same(spark.read.csv(str(tmp_path / "csv"), header=True).where("i = 5"))[0].why
+    assert (
+        "CSVFileFormat"
+        in same(spark.read.csv(str(tmp_path / "csv"), header=True).where("i = 5"))[0].why
+    )
     stream = spark.readStream.schema(df.schema).parquet(folder).where("i = 5")
     assert prune(stream) is stream and pruned(stream)[0].why == "it is streaming"
     assert pruned(prune(spark.range(5).where("id = 3"))) == ()
@@ -117,7 +132,10 @@ def test_what_is_left_alone(spark, folder, tmp_path, setting):
 
 def test_long_conditions(spark, folder):
     df = spark.read.parquet(folder)
-    for where, kept in ((" OR ".join(f"i = {k} AND l > 0" for k in range(300, 400)), 1), (f"i IN ({', '.join(map(str, range(20, 1000)))})", 9)):
+    for where, kept in (
+        (" OR ".join(f"i = {k} AND l > 0" for k in range(300, 400)), 1),
+        (f"i IN ({', '.join(map(str, range(20, 1000)))})", 9),
+    ):
         small = prune(df.where(where))
         assert pruned(small).kept == kept and small.count() == df.where(where).count()
     deep = "i" + " + 1" * 60 + " > 0"
@@ -127,7 +145,9 @@ def test_long_conditions(spark, folder):
 def test_many_threads(spark, folder):
     df = spark.read.parquet(folder)
     with ThreadPoolExecutor(4) as pool:
-        kept = list(pool.map(lambda k: pruned(prune(df.where(f"i = {k}"))).kept, [5, 42, 61, 9] * 5))
+        kept = list(
+            pool.map(lambda k: pruned(prune(df.where(f"i = {k}"))).kept, [5, 42, 61, 9] * 5)
+        )
     assert kept == [2, 2, 2, 1] * 5
 
 
@@ -154,7 +174,12 @@ def test_ways_of_naming_files(spark, tmp_path):
         ({}, names, "x = 21", (1, 6)),
         ({}, [f"{tmp_path}/day=[12]"], "x = 21", (1, 4)),
         ({"recursiveFileLookup": "true"}, [str(tmp_path)], "x = 21", (2, 7)),
-        ({"recursiveFileLookup": "true", "pathGlobFilter": "f*"}, [str(tmp_path)], "x = 21", (1, 6)),
+        (
+            {"recursiveFileLookup": "true", "pathGlobFilter": "f*"},
+            [str(tmp_path)],
+            "x = 21",
+            (1, 6),
+        ),
         ({"basePath": str(tmp_path)}, names, "x = 21 AND day = 2", (1, 2)),
         ({"basePath": str(tmp_path)}, names, "x = 21 AND day = 1", (0, 2)),
         ({"modifiedBefore": "2022-01-01T00:00:00"}, names, "x < 15", (1, 5)),
@@ -167,10 +192,17 @@ def test_ways_of_naming_files(spark, tmp_path):
 
 def test_partition_values_are_sparks(spark, tmp_path, setting):
     setting("spark.sql.session.timeZone", "America/New_York")
-    for k, folder in enumerate(["t=2024-11-03 01%3A30%3A00", "t=2024-11-03 00%3A30%3A00", "t=__HIVE_DEFAULT_PARTITION__"]):
+    for k, folder in enumerate(
+        ["t=2024-11-03 01%3A30%3A00", "t=2024-11-03 00%3A30%3A00", "t=__HIVE_DEFAULT_PARTITION__"]
+    ):
         write(str(tmp_path / "a" / folder / "x.parquet"), x=[k, k + 10])
     df = spark.read.parquet(str(tmp_path / "a"))
-    wheres = ["x = 0 AND t > TIMESTAMP '2024-11-03 01:00:00'", "x = 2 AND t IS NULL", "x = 11 AND t < TIMESTAMP '2024-11-03 01:30:00'", "x <> 0 OR hour(t) = 1"]
+    wheres = [
+        "x = 0 AND t > TIMESTAMP '2024-11-03 01:00:00'",
+        "x = 2 AND t IS NULL",
+        "x = 11 AND t < TIMESTAMP '2024-11-03 01:30:00'",
+        "x <> 0 OR hour(t) = 1",
+    ]
     no_match_is_lost(df, wheres)
     for k, folder in enumerate(["d=1.50", "d=2", "d=-0.0"]):
         write(str(tmp_path / "b" / folder / "x.parquet"), x=[k, k + 10])
@@ -200,8 +232,18 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
 
 def test_types_of_the_readers_own(spark, tmp_path):
     """A type that Spark was given is the one to bind by; what does not fit the files' is unknown."""
-    write(str(tmp_path / "1.parquet"), i=pa.array([1, 2], pa.int32()), d=[dt.date(2024, 1, 1)] * 2, f=pa.array([0.1, 0.2], pa.float32()))
-    write(str(tmp_path / "2.parquet"), i=pa.array([3, 4], pa.int32()), d=[dt.date(2024, 6, 1)] * 2, f=pa.array([0.3, 0.4], pa.float32()))
+    write(
+        str(tmp_path / "1.parquet"),
+        i=pa.array([1, 2], pa.int32()),
+        d=[dt.date(2024, 1, 1)] * 2,
+        f=pa.array([0.1, 0.2], pa.float32()),
+    )
+    write(
+        str(tmp_path / "2.parquet"),
+        i=pa.array([3, 4], pa.int32()),
+        d=[dt.date(2024, 6, 1)] * 2,
+        f=pa.array([0.3, 0.4], pa.float32()),
+    )
     df = spark.read.schema("i double, d timestamp_ntz, f double").parquet(str(tmp_path))
     same(df.where("i > 2.5"))
     same(df.where("d >= TIMESTAMP_NTZ '2024-06-01 00:00:00'"))
@@ -222,35 +264,82 @@ def test_types_of_other_writers(spark, tmp_path):
     for k, values in enumerate(([1, 2], [40, 100], [101, None])):
         columns = {}
         for name, kind in WRITERS.items():
-            given = texts[k] if name in textual else [t.encode() for t in texts[k]] if name == "fixed" else values
-            plain = pa.array(given, pa.string() if name in textual else pa.binary() if name == "fixed" else pa.int64())
-            columns[name] = pa.array(given, kind) if name == "fixed" else plain.cast(pa.decimal128(19)).cast(kind) if name == "m4" else plain.cast(kind)
-        pq.write_table(pa.table(columns), str(tmp_path / f"{k}.parquet"), store_decimal_as_integer=True)
+            given = (
+                texts[k]
+                if name in textual
+                else [t.encode() for t in texts[k]]
+                if name == "fixed"
+                else values
+            )
+            plain = pa.array(
+                given,
+                pa.string() if name in textual else pa.binary() if name == "fixed" else pa.int64(),
+            )
+            columns[name] = (
+                pa.array(given, kind)
+                if name == "fixed"
+                else plain.cast(pa.decimal128(19)).cast(kind)
+                if name == "m4"
+                else plain.cast(kind)
+            )
+        pq.write_table(
+            pa.table(columns), str(tmp_path / f"{k}.parquet"), store_decimal_as_integer=True
+        )
         os.utime(tmp_path / f"{k}.parquet", (1_600_000_000, 1_600_000_000))
     df = spark.read.parquet(str(tmp_path))
-    wheres = [f"{c} {op} 100" for c in ("u8", "u16", "u32", "u64", "i8", "i16", "m4") for op in ("=", ">", "<")]
-    wheres += [f"{c} {op} TIMESTAMP '1970-01-01 00:00:00.1'" for c in ("ms", "nms") for op in ("=", ">", "<")]
-    wheres += [f"{c} {op} 'dd'" for c in ("big", "dict", "view") for op in ("=", ">", "<")] + ["fixed = CAST('dd' AS BINARY)", "u64 IS NULL"]
+    wheres = [
+        f"{c} {op} 100"
+        for c in ("u8", "u16", "u32", "u64", "i8", "i16", "m4")
+        for op in ("=", ">", "<")
+    ]
+    wheres += [
+        f"{c} {op} TIMESTAMP '1970-01-01 00:00:00.1'"
+        for c in ("ms", "nms")
+        for op in ("=", ">", "<")
+    ]
+    wheres += [f"{c} {op} 'dd'" for c in ("big", "dict", "view") for op in ("=", ">", "<")] + [
+        "fixed = CAST('dd' AS BINARY)",
+        "u64 IS NULL",
+    ]
     no_match_is_lost(df, wheres)
-    assert [pruned(prune(df.where(w))).kept for w in ("u8 = 100", "u32 = 100", "m4 = 100", "big = 'dd'", "i16 > 100")] == [1, 1, 1, 1, 1]
+    assert [
+        pruned(prune(df.where(w))).kept
+        for w in ("u8 = 100", "u32 = 100", "m4 = 100", "big = 'dd'", "i16 > 100")
+    ] == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
 def test_old_times(mode, kind, spark, tmp_path, setting):
-    times = [dt.datetime(1500, 1, 1), dt.datetime(1700, 1, 1), dt.datetime(2024, 1, 1), dt.datetime(3000, 1, 1)]
+    times = [
+        dt.datetime(1500, 1, 1),
+        dt.datetime(1700, 1, 1),
+        dt.datetime(2024, 1, 1),
+        dt.datetime(3000, 1, 1),
+    ]
     setting("spark.sql.parquet.datetimeRebaseModeInWrite", mode)
     setting("spark.sql.parquet.int96RebaseModeInWrite", mode)
     setting("spark.sql.parquet.outputTimestampType", kind)
-    spark.createDataFrame([(t, t.date()) for t in times], "t timestamp, d date").repartitionByRange(4, "t").write.parquet(str(tmp_path / "t"))
-    wheres = [f"{c} {op} {to} '{t}'" for t in times for op in ("=", ">", "<") for c, to in (("t", "TIMESTAMP"), ("d", "TIMESTAMP"), ("d", "DATE"))]
-    no_match_is_lost(spark.read.parquet(str(tmp_path / "t")), [w.replace(" 00:00:00", "") for w in wheres])
+    spark.createDataFrame([(t, t.date()) for t in times], "t timestamp, d date").repartitionByRange(
+        4, "t"
+    ).write.parquet(str(tmp_path / "t"))
+    wheres = [
+        f"{c} {op} {to} '{t}'"
+        for t in times
+        for op in ("=", ">", "<")
+        for c, to in (("t", "TIMESTAMP"), ("d", "TIMESTAMP"), ("d", "DATE"))
+    ]
+    no_match_is_lost(
+        spark.read.parquet(str(tmp_path / "t")), [w.replace(" 00:00:00", "") for w in wheres]
+    )
 
 
 def test_columns_with_a_default(spark, tmp_path):
     """A file that is older than a column reads as the column's default."""
     try:
-        spark.sql(f"CREATE TABLE grown (x INT) USING parquet LOCATION '{(tmp_path / 'g').as_uri()}'")
+        spark.sql(
+            f"CREATE TABLE grown (x INT) USING parquet LOCATION '{(tmp_path / 'g').as_uri()}'"
+        )
         spark.sql("INSERT INTO grown VALUES (1)")
         spark.sql("ALTER TABLE grown ADD COLUMN y INT DEFAULT 42")
         spark.sql("INSERT INTO grown VALUES (2, 7)")
@@ -269,7 +358,9 @@ def test_texts_that_compare_otherwise(spark, tmp_path):
     same(df.where("s = 'ABC'"))
     same(df.where("s > 'b' AND c = 'r'"), (1, 2))
     try:
-        spark.sql(f"CREATE TABLE chars (s CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{(tmp_path / 'k').as_uri()}'")
+        spark.sql(
+            f"CREATE TABLE chars (s CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{(tmp_path / 'k').as_uri()}'"
+        )
         spark.sql("INSERT INTO chars VALUES ('ab', 'ab')")
         spark.sql("INSERT INTO chars VALUES ('zz', 'zz')")
         same(spark.table("chars").where("s = 'ab'"))
@@ -316,7 +407,9 @@ def test_settings_of_another_time(spark, folder, setting):
 def test_files_that_come_later(spark, tmp_path):
     try:
         for name, layout in (("flat", ""), ("parted", "PARTITIONED BY (p)")):
-            spark.sql(f"CREATE TABLE {name} USING parquet {layout} LOCATION '{(tmp_path / name).as_uri()}' AS SELECT id x, id DIV 10 p FROM range(20)")
+            spark.sql(
+                f"CREATE TABLE {name} USING parquet {layout} LOCATION '{(tmp_path / name).as_uri()}' AS SELECT id x, id DIV 10 p FROM range(20)"
+            )
             small = prune(spark.table(name).where("x >= 15"))
             assert small.count() == 5
             spark.sql(f"INSERT INTO {name} SELECT id x, id DIV 10 p FROM range(30, 33)")
@@ -335,7 +428,9 @@ def test_files_that_change(spark, tmp_path):
     assert pruned(small).kept == 0 and small.count() == 0
     pq.write_table(pa.table({"x": [9, 8]}), path)
     assert small.count() == df.where("x = 9").count() == 1
-    assert pruned(prune(df.where("x = 9"))).kept == 1  # Spark's listing is old; the file is not as it says
+    assert (
+        pruned(prune(df.where("x = 9"))).kept == 1
+    )  # Spark's listing is old; the file is not as it says
     os.utime(path, ns=(time.time_ns(), time.time_ns()))
     fresh = spark.read.parquet(str(tmp_path / "t"))
     assert prune(fresh.where("x = 9")).count() == 1
@@ -346,9 +441,18 @@ def test_files_that_change(spark, tmp_path):
 def test_the_present_is_another_at_each_action(spark, tmp_path):
     now, day = dt.datetime.now(dt.UTC), dt.datetime.now(dt.UTC).date()
     for k in range(3):
-        write(str(tmp_path / f"{k}.parquet"), t=pa.array([now + dt.timedelta(seconds=1)], pa.timestamp("us", "UTC")), d=[day + dt.timedelta(days=k)])
+        write(
+            str(tmp_path / f"{k}.parquet"),
+            t=pa.array([now + dt.timedelta(seconds=1)], pa.timestamp("us", "UTC")),
+            d=[day + dt.timedelta(days=k)],
+        )
     df = spark.read.parquet(str(tmp_path))
-    moments = ["t < now()", "t < (SELECT current_timestamp())", "d < CAST('today' AS DATE)", "current_database() = 'x' AND d < DATE '2020-01-01'"]
+    moments = [
+        "t < now()",
+        "t < (SELECT current_timestamp())",
+        "d < CAST('today' AS DATE)",
+        "current_database() = 'x' AND d < DATE '2020-01-01'",
+    ]
     small = [prune(df.where(w)) for w in moments]
     assert all("another at each action" in str(pruned(s)) for s in small)
     time.sleep(max(0, 1.1 - (dt.datetime.now(dt.UTC) - now).total_seconds()))
@@ -356,11 +460,17 @@ def test_the_present_is_another_at_each_action(spark, tmp_path):
     today = prune(df.where("d = current_date()"))
     assert pruned(today).kept == 1 and today.count() == 1  # until the day ends
     left = door_of(spark).until(today._jdf.queryExecution().analyzed()) - time.time() * 1000
-    assert 0 < left <= 86_400_000 and door_of(spark).until(df._jdf.queryExecution().analyzed()) == 2**63 - 1
+    assert (
+        0 < left <= 86_400_000
+        and door_of(spark).until(df._jdf.queryExecution().analyzed()) == 2**63 - 1
+    )
     index = door_of(spark).listing(spark_index(df))
     bits = bytes([0b111])
     terms = [door_of(spark).validity(at, door_of(spark).watches()) for at in (0, 2**63 - 1)]
-    assert [len(index.without(spark_index(df), bits, term).inputFiles()) for term in terms] == [3, 0]
+    assert [len(index.without(spark_index(df), bits, term).inputFiles()) for term in terms] == [
+        3,
+        0,
+    ]
 
 
 def spark_index(df):
@@ -391,7 +501,9 @@ def test_footers_are_read_once(spark, tmp_path):
     df = spark.read.parquet(str(tmp_path))
     assert pruned(prune(df.where("x = 3"))).kept == 1
     times = os.stat(tmp_path / "3.parquet")
-    (tmp_path / "3.parquet").write_bytes(b"x" * times.st_size)  # were they read again, it could not be judged
+    (tmp_path / "3.parquet").write_bytes(
+        b"x" * times.st_size
+    )  # were they read again, it could not be judged
     os.utime(tmp_path / "3.parquet", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert pruned(prune(df.where("x = 2"))).kept == 1
 
@@ -419,12 +531,21 @@ def test_connect(make, kept, connect, folder):
 def test_connect_resolves_again(connect, tmp_path):
     """What a DataFrame of Connect means is found at each action, under the settings and for the files of then."""
     for k in range(3):
-        write(str(tmp_path / f"{k} ä%.parquet"), x=[k * 10], t=pa.array([dt.datetime(2024, 1, 1, 9)], pa.timestamp("us", "UTC")))
+        write(
+            str(tmp_path / f"{k} ä%.parquet"),
+            x=[k * 10],
+            t=pa.array([dt.datetime(2024, 1, 1, 9)], pa.timestamp("us", "UTC")),
+        )
     df = connect.read.parquet(str(tmp_path))
     small, nine = prune(df.where("x = 77")), prune(df.where("t = '2024-01-01 18:00:00'"))
     assert (pruned(small).kept, pruned(nine).kept) == (0, 0) and small.count() == nine.count() == 0
-    pq.write_table(pa.table({"x": [77], "t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC"))}), tmp_path / "1 ä%.parquet")
-    connect.conf.set("spark.connect.session.planCache.enabled", "false")  # else Spark keeps its list of files for a while
+    pq.write_table(
+        pa.table({"x": [77], "t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us", "UTC"))}),
+        tmp_path / "1 ä%.parquet",
+    )
+    connect.conf.set(
+        "spark.connect.session.planCache.enabled", "false"
+    )  # else Spark keeps its list of files for a while
     connect.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         assert nine.count() == 2 and small.count() == 1
@@ -447,9 +568,14 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
     same(parted.where("p IS NULL OR x = 10"))
     same(parted.where("p = 1"))
     write(str(tmp_path / "hidden" / "1.parquet"), _metadata=[1, 2])
-    assert "hides" in same(connect.read.parquet(str(tmp_path / "hidden")).where("`_metadata` = 3"))[0].why
+    assert (
+        "hides"
+        in same(connect.read.parquet(str(tmp_path / "hidden")).where("`_metadata` = 3"))[0].why
+    )
     try:
-        spark.sql(f"CREATE TABLE remote USING parquet LOCATION '{(tmp_path / 'r').as_uri()}' AS SELECT id x FROM range(20)")
+        spark.sql(
+            f"CREATE TABLE remote USING parquet LOCATION '{(tmp_path / 'r').as_uri()}' AS SELECT id x FROM range(20)"
+        )
         same(connect.table("remote").where("x = 3"), (1, 2))
         df.createOrReplaceTempView("remote_view")
         assert "a view" in same(connect.table("remote_view").where("i = 3"))[0].why

@@ -150,7 +150,10 @@ def matching(frame):
     """Condition -> names of the files that hold a row of it, by one query without filters."""
     from pyspark.sql import functions as F
 
-    rows = frame.select(F.col("_metadata.file_name").alias("file"), *(F.expr(w).alias(f"c{k}") for k, (w, _) in enumerate(WHERE)))
+    rows = frame.select(
+        F.col("_metadata.file_name").alias("file"),
+        *(F.expr(w).alias(f"c{k}") for k, (w, _) in enumerate(WHERE)),
+    )
     found = rows.collect()
     return {w: {row["file"] for row in found if row[f"c{k}"]} for k, (w, _) in enumerate(WHERE)}
 

@@ -70,18 +70,26 @@ def lake(spark, tmp_path_factory):
     root = tmp_path_factory.mktemp("lake of #1 %41 ü")
     spark.read.parquet(write_files(str(root / "t"))).createOrReplaceTempView("t")
     spark.sql("CREATE OR REPLACE TEMP VIEW small AS SELECT i, b, s FROM t WHERE i < 15")
-    spark.sql("SELECT id * 7 k, 'k' || (id * 7) label FROM range(10)").coalesce(1).write.parquet(str(root / "dim"))
+    spark.sql("SELECT id * 7 k, 'k' || (id * 7) label FROM range(10)").coalesce(1).write.parquet(
+        str(root / "dim")
+    )
     spark.read.parquet(str(root / "dim")).createOrReplaceTempView("dim")
     values = "id x, CAST(id DIV 200 AS INT) p, CASE id DIV 100 % 3 WHEN 0 THEN 'a b' WHEN 1 THEN 'c/d=%' END q"
-    spark.sql(f"CREATE TABLE pt USING parquet PARTITIONED BY (p, q) LOCATION '{(root / 'pt').as_uri()}' AS SELECT {values} FROM range(600) WHERE id % 50 < 40")
+    spark.sql(
+        f"CREATE TABLE pt USING parquet PARTITIONED BY (p, q) LOCATION '{(root / 'pt').as_uri()}' AS SELECT {values} FROM range(600) WHERE id % 50 < 40"
+    )
     spark.sql("INSERT INTO pt SELECT id x, 1 p, 'a b' q FROM range(900, 910)")
-    spark.sql(f"CREATE TABLE bt USING parquet CLUSTERED BY (x) SORTED BY (x) INTO 3 BUCKETS LOCATION '{(root / 'bt').as_uri()}' AS SELECT id x FROM range(40)")
+    spark.sql(
+        f"CREATE TABLE bt USING parquet CLUSTERED BY (x) SORTED BY (x) INTO 3 BUCKETS LOCATION '{(root / 'bt').as_uri()}' AS SELECT id x FROM range(40)"
+    )
     spark.sql("INSERT INTO bt SELECT id x FROM range(100, 140)")
     days = "id x, DATE '2024-01-01' + CAST(id DIV 50 AS INT) day, CAST(id DIV 100 + 7 AS INT) code"
     for start in (0, 100):
         frame = spark.sql(f"SELECT {days} FROM range({start}, {start + 100})")
         for half in ("x % 50 < 25", "x % 50 >= 25"):
-            frame.where(half).coalesce(1).write.mode("append").partitionBy("day", "code").parquet(str(root / "pathpt"))
+            frame.where(half).coalesce(1).write.mode("append").partitionBy("day", "code").parquet(
+                str(root / "pathpt")
+            )
     spark.read.parquet(str(root / "pathpt")).createOrReplaceTempView("pathpt")
     yield root
     for table in ("pt", "bt"):

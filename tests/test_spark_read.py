@@ -56,12 +56,17 @@ def parquet(tmp_path_factory):
                 "d": pa.array([decimal.Decimal(k) / 4 for k in n], pa.decimal128(20, 2)),
                 "t": pa.array([k * 86_400_000_000 for k in n], pa.timestamp("us", "UTC")),
                 "w": pa.array([k * 86_400_000_000 for k in n], pa.timestamp("us")),
-                "st": [{"f": NAN if k == 25 else float(k), "v": [k, None]} if k % 7 else None for k in n],
+                "st": [
+                    {"f": NAN if k == 25 else float(k), "v": [k, None]} if k % 7 else None
+                    for k in n
+                ],
                 "m": pa.array([[("k", k)] for k in n], pa.map_(pa.string(), pa.int64())),
                 "late": [k % 3 for k in n],
             }
         )
-        pq.write_table(table.drop_columns(["late"]) if i == 1 else table, folder / f"part {i}%20[x].parquet")
+        pq.write_table(
+            table.drop_columns(["late"]) if i == 1 else table, folder / f"part {i}%20[x].parquet"
+        )
     return folder
 
 
@@ -80,7 +85,10 @@ PARQUET = [
     ("late IS NULL", 1),
     ("x % 10 = 3 AND NOT (x < 20)", 2),
     ("st IS NULL AND x > 30", 1),
-    ("aggregate(st.v, 0L, (a, b) -> a + coalesce(b, 0)) = 11", 4),  # a form that only Spark understands
+    (
+        "aggregate(st.v, 0L, (a, b) -> a + coalesce(b, 0)) = 11",
+        4,
+    ),  # a form that only Spark understands
 ]
 
 
@@ -88,8 +96,13 @@ PARQUET = [
 def answers(spark, parquet):
     """Condition -> its rows, as Spark judges all rows by all conditions in one query, where nothing can be skipped."""
     whole = ss.scan_parquet(parquet).plan().to_spark(spark, how="python")
-    judged = whole.selectExpr("*", *(f"{where or 'true'} AS c{i}" for i, (where, _) in enumerate(PARQUET))).toArrow()
-    return {where: rows_of(judged.filter(judged[f"c{i}"]).select(whole.columns)) for i, (where, _) in enumerate(PARQUET)}
+    judged = whole.selectExpr(
+        "*", *(f"{where or 'true'} AS c{i}" for i, (where, _) in enumerate(PARQUET))
+    ).toArrow()
+    return {
+        where: rows_of(judged.filter(judged[f"c{i}"]).select(whole.columns))
+        for i, (where, _) in enumerate(PARQUET)
+    }
 
 
 @pytest.mark.parametrize("how", ["native", "python"])
@@ -105,8 +118,12 @@ def test_parquet(spark, parquet, answers, how):
 
 
 def test_both_kinds_of_sessions(any_session, parquet):
-    assert read(any_session, parquet, "x IN (3, 38) AND f > 30", columns=["late", "x"]).collect() == [(2, 38)]
-    assert read(any_session, parquet, "x IN (3, 38)", columns=["x"], how="python", order_by="x DESC").collect() == [(38,), (3,)]
+    assert read(
+        any_session, parquet, "x IN (3, 38) AND f > 30", columns=["late", "x"]
+    ).collect() == [(2, 38)]
+    assert read(
+        any_session, parquet, "x IN (3, 38)", columns=["x"], how="python", order_by="x DESC"
+    ).collect() == [(38,), (3,)]
     assert read(any_session, parquet, "x > 99").collect() == []
 
 
@@ -115,18 +132,30 @@ def test_conditions_of_all_makes(spark, parquet):
 
     table = ss.scan_parquet(parquet)
     long = list(range(0, 100, 3))
-    for where in (F.col("x").isin(long), ss.col("x").isin(long), [("x", "in", long)], f"x IN ({', '.join(map(str, long))})"):
+    for where in (
+        F.col("x").isin(long),
+        ss.col("x").isin(long),
+        [("x", "in", long)],
+        f"x IN ({', '.join(map(str, long))})",
+    ):
         df = read(spark, table, where, columns=["x"])
         assert sorted(r.x for r in df.collect()) == [x for x in range(40) if x % 3 == 0], where
-    at = ss.PruningPredicate("t >= TIMESTAMP '1970-01-03 00:00:00'", table.schema, timezone="Asia/Tokyo")
-    assert sorted(r.x for r in read(spark, table, at, columns=["x"]).collect()) == list(range(2, 40))  # its own zone's third of January began before
+    at = ss.PruningPredicate(
+        "t >= TIMESTAMP '1970-01-03 00:00:00'", table.schema, timezone="Asia/Tokyo"
+    )
+    assert sorted(r.x for r in read(spark, table, at, columns=["x"]).collect()) == list(
+        range(2, 40)
+    )  # its own zone's third of January began before
     with pytest.raises(ss.UnsupportedForm, match="as SQL text or as a Column"):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
 
 
 def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
     """They are given to Spark all the same, which reads the condition as it was written."""
-    for where in ("(x = 5 OR true) AND late = 1", "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1"):
+    for where in (
+        "(x = 5 OR true) AND late = 1",
+        "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1",
+    ):
         found = read(any_session, str(parquet), where, columns=["late"])
         assert found.columns == ["late"] and found.count() == 9
 
@@ -154,7 +183,15 @@ def test_text_that_a_session_reads_otherwise(key, value, where, any_session, par
 
 def test_order_and_limit(spark, parquet):
     for how in ("native", "python"):
-        df = read(spark, parquet, "x > 3", columns=["x"], order_by="f DESC NULLS LAST, x", limit=3, how=how)
+        df = read(
+            spark,
+            parquet,
+            "x > 3",
+            columns=["x"],
+            order_by="f DESC NULLS LAST, x",
+            limit=3,
+            how=how,
+        )
         assert [r.x for r in df.collect()] == [15, 39, 38]
         assert read(spark, parquet, "x >= 10", limit=7, how=how).count() == 7
         assert read(spark, parquet, limit=0, how=how).count() == 0
@@ -173,18 +210,35 @@ def test_files_are_looked_up_by_the_driver(spark, tmp_path):
 
 
 def test_types_that_change_between_files(spark, tmp_path):
-    pq.write_table(pa.table({"x": pa.array([1, 2], pa.int32()), "U": pa.array([1, 255], pa.uint8())}), tmp_path / "1.parquet")
-    pq.write_table(pa.table({"x": [2.5, 2**53], "u": pa.array([3, 4], pa.uint8())}), tmp_path / "2.parquet")
+    pq.write_table(
+        pa.table({"x": pa.array([1, 2], pa.int32()), "U": pa.array([1, 255], pa.uint8())}),
+        tmp_path / "1.parquet",
+    )
+    pq.write_table(
+        pa.table({"x": [2.5, 2**53], "u": pa.array([3, 4], pa.uint8())}), tmp_path / "2.parquet"
+    )
     table = ss.scan_parquet(tmp_path)
     for where in (None, "x > 1.5", "u > 200"):
         assert rows(read(spark, table, where)) == rows_of(table.plan(where).to_arrow())
-    with pytest.raises(ss.UnsupportedForm, match=r"column 'x', which is int32 in .* and double in the table"):
+    with pytest.raises(
+        ss.UnsupportedForm, match=r"column 'x', which is int32 in .* and double in the table"
+    ):
         read(spark, table, how="native")
-    assert sorted(r.U for r in read(spark, table, columns=["U"], how="native").collect()) == [1, 3, 4, 255]
+    assert sorted(r.U for r in read(spark, table, columns=["U"], how="native").collect()) == [
+        1,
+        3,
+        4,
+        255,
+    ]
 
 
 def test_int96_and_dictionaries(spark, tmp_path):
-    table = pa.table({"t": pa.array([0, 86_400_000_001], pa.timestamp("us")), "s": pa.array(["a", "b"]).dictionary_encode()})
+    table = pa.table(
+        {
+            "t": pa.array([0, 86_400_000_001], pa.timestamp("us")),
+            "s": pa.array(["a", "b"]).dictionary_encode(),
+        }
+    )
     pq.write_table(table, tmp_path / "1.parquet", use_deprecated_int96_timestamps=True)
     theirs = spark.read.parquet(str(tmp_path)).where("t > TIMESTAMP '1970-01-02'")
     for how in ("native", "python"):
@@ -193,8 +247,12 @@ def test_int96_and_dictionaries(spark, tmp_path):
 
 
 def test_int96_beyond_what_arrow_reads(spark, tmp_path):
-    df = spark.sql("SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), (9223372036800000000), (0) AS d(t)").coalesce(1)
-    df.write.option("spark.sql.parquet.outputTimestampType", "INT96").mode("overwrite").parquet(str(tmp_path / "t"))
+    df = spark.sql(
+        "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), (9223372036800000000), (0) AS d(t)"
+    ).coalesce(1)
+    df.write.option("spark.sql.parquet.outputTimestampType", "INT96").mode("overwrite").parquet(
+        str(tmp_path / "t")
+    )
     where = "t > TIMESTAMP '2020-01-01'"
     assert read(spark, tmp_path / "t", where, how="native").count() == 2
     with pytest.raises(ss.SourceError, match="INT96 column 't'"):
@@ -202,7 +260,9 @@ def test_int96_beyond_what_arrow_reads(spark, tmp_path):
 
 
 def test_what_spark_has_no_type_for(spark, tmp_path):
-    pq.write_table(pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet")
+    pq.write_table(
+        pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet"
+    )
     with pytest.raises(ss.UnsupportedForm, match=r"no type for the column 't', time64.*some of x"):
         read(spark, tmp_path)
     assert read(spark, tmp_path, columns=["x"]).collect() == [(1,)]
@@ -217,11 +277,21 @@ def hive(tmp_path_factory, spark):
     columns = """id x, CAST(id AS DOUBLE) f, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b,
                  IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q %', 'r')) c, TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t,
                  CAST(id % 2 + 0.25 AS DECIMAL(5,2)) d"""
-    spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy("a", "b", "c", "t", "d").parquet(str(path))
+    spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy(
+        "a", "b", "c", "t", "d"
+    ).parquet(str(path))
     return path
 
 
-HIVE = ["a = 2", "a IS NULL AND x > 20", "b > DATE '2024-01-01'", "c = 'p/q %' OR x < 3", "c IS NULL", "t >= TIMESTAMP '2024-01-01 06:00:00'", "d = 1.25"]
+HIVE = [
+    "a = 2",
+    "a IS NULL AND x > 20",
+    "b > DATE '2024-01-01'",
+    "c = 'p/q %' OR x < 3",
+    "c IS NULL",
+    "t >= TIMESTAMP '2024-01-01 06:00:00'",
+    "d = 1.25",
+]
 
 
 def test_folders(spark, hive):
@@ -268,10 +338,28 @@ def delta_log(folder, **options):
     dead = "deletionVectors" in options.get("features", ())
     for i in range(6):
         data = [
-            {"x": 10 * i + k, "s": f"t{k}é", "f": NAN if k == 3 else float(k), "n": {"v": k, "f": NAN} if k % 4 else None, "d": f"{k}.25"} for k in range(10)
+            {
+                "x": 10 * i + k,
+                "s": f"t{k}é",
+                "f": NAN if k == 3 else float(k),
+                "n": {"v": k, "f": NAN} if k % 4 else None,
+                "d": f"{k}.25",
+            }
+            for k in range(10)
         ]
-        values = {"p": None if i == 2 else f"2024-02-0{i + 1}", "q": "" if i == 3 else f"2024-01-01 0{i}:00:00.000001", "k": str(i % 2)}
-        log.add(Written(data, values, dead=[0, 5] if dead and i in (1, 4) else None, path=f"odd name %[{i}].parquet" if i == 5 else None))
+        values = {
+            "p": None if i == 2 else f"2024-02-0{i + 1}",
+            "q": "" if i == 3 else f"2024-01-01 0{i}:00:00.000001",
+            "k": str(i % 2),
+        }
+        log.add(
+            Written(
+                data,
+                values,
+                dead=[0, 5] if dead and i in (1, 4) else None,
+                path=f"odd name %[{i}].parquet" if i == 5 else None,
+            )
+        )
     return log
 
 
@@ -300,7 +388,9 @@ def test_delta(spark, tmp_path, options, how, zone, asked):
         assert schema.names == table.schema.names
         for where in asked:
             df = read(spark, table, where, how=how)
-            assert rows(df) == rows_of(table.plan(where, timezone=zone).unpruned().to_arrow()), where
+            assert rows(df) == rows_of(table.plan(where, timezone=zone).unpruned().to_arrow()), (
+                where
+            )
             assert df.schema == schema
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -339,7 +429,14 @@ def test_many_partitions(spark, tmp_path):
 
 def test_files_that_spark_does_not_list(spark, tmp_path):
     log = Log(tmp_path / "[t] {u}", delta_schema("x INT"))
-    log.add(*(Written([{"x": i}], path=name) for i, name in enumerate(["_hidden.parquet", ".dot.parquet", "a:b.parquet", "_k=1/p*?.parquet"])))
+    log.add(
+        *(
+            Written([{"x": i}], path=name)
+            for i, name in enumerate(
+                ["_hidden.parquet", ".dot.parquet", "a:b.parquet", "_k=1/p*?.parquet"]
+            )
+        )
+    )
     assert sorted(read(spark, log.folder, "x >= 0").collect()) == [(0,), (1,), (2,), (3,)]
     assert read(spark, log.folder, "x = 3", how="native").collect() == [(3,)]
     for x, said in enumerate(["begins with '_'", "begins with '_'", "a colon"]):
@@ -353,12 +450,16 @@ def test_partition_values_of_every_type(spark, tmp_path):
         "e DATE": "9999-12-31", "c DECIMAL(38,10)": "1234567890123456789012345678.0123456789", "s STRING": "a 'b' \\ % é", "t TIMESTAMP": "1500-01-01 00:00:00",
         "n TIMESTAMP_NTZ": "9999-12-31 23:59:59.999999", "y BINARY": "abc",
     }  # fmt: skip
-    log = Log(tmp_path / "t", delta_schema("x INT, " + ", ".join(kinds)), [k.split()[0] for k in kinds])
+    log = Log(
+        tmp_path / "t", delta_schema("x INT, " + ", ".join(kinds)), [k.split()[0] for k in kinds]
+    )
     values = {k.split()[0]: v for k, v in kinds.items()}
     log.add(Written([{"x": 1}], values), Written([{"x": 2}], dict.fromkeys(values)))
     table = ss.scan_delta(log.folder)
     native, ours = (read(spark, table, how=how).toArrow() for how in ("native", "python"))
-    assert native.schema == ours.schema and rows_of(native) == rows_of(ours) == rows_of(table.plan().to_arrow())
+    assert native.schema == ours.schema and rows_of(native) == rows_of(ours) == rows_of(
+        table.plan().to_arrow()
+    )
 
 
 def test_char_is_padded(spark, tmp_path):
@@ -382,19 +483,34 @@ def test_a_plan_in_another_zone_is_refused(spark, tmp_path):
 
 @pytest.fixture
 def iceberg(tmp_path):
-    schema = Schema(NestedField(1, "x", LongType()), NestedField(2, "p", StringType()), NestedField(3, "t", TimestamptzType()))
-    source = make(tmp_path, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p")))
+    schema = Schema(
+        NestedField(1, "x", LongType()),
+        NestedField(2, "p", StringType()),
+        NestedField(3, "t", TimestamptzType()),
+    )
+    source = make(
+        tmp_path, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
+    )
     arrow = pa.schema([("x", pa.int64()), ("p", pa.string()), ("t", pa.timestamp("us", "UTC"))])
     for k, p in enumerate("aba"):
         at = [dt.datetime(2024, 1, k + 1, h, tzinfo=dt.UTC) for h in range(10)]
-        source = append(source, pa.table([list(range(k * 10, k * 10 + 10)), [p] * 10, at], schema=arrow))
+        source = append(
+            source, pa.table([list(range(k * 10, k * 10 + 10)), [p] * 10, at], schema=arrow)
+        )
     return source
 
 
 def test_iceberg(any_session, iceberg):
     table = ss.scan_iceberg(iceberg)
-    for where, how in [(None, "native"), ("p = 'a' AND x % 2 = 0", "python"), ("t >= TIMESTAMP '2024-01-03'", "native"), ("x > 99", "python")]:
-        assert rows(read(any_session, iceberg, where, how=how)) == rows_of(table.plan(where).to_arrow()), where
+    for where, how in [
+        (None, "native"),
+        ("p = 'a' AND x % 2 = 0", "python"),
+        ("t >= TIMESTAMP '2024-01-03'", "native"),
+        ("x > 99", "python"),
+    ]:
+        assert rows(read(any_session, iceberg, where, how=how)) == rows_of(
+            table.plan(where).to_arrow()
+        ), where
 
 
 def test_iceberg_deletes_and_evolution(spark, iceberg):
@@ -403,18 +519,39 @@ def test_iceberg_deletes_and_evolution(spark, iceberg):
     with pytest.raises(ss.UnsupportedForm, match="1 of 3 files right: deletes"):
         read(spark, source, how="native")
     df = read(spark, source, "x < 15")
-    assert files_opened(df) == 1 and sorted(r.x for r in df.collect()) == [x for x in range(15) if x != 3]
+    assert files_opened(df) == 1 and sorted(r.x for r in df.collect()) == [
+        x for x in range(15) if x != 3
+    ]
     with source.update_schema() as change:
         change.rename_column("x", "y")
     with pytest.raises(ss.UnsupportedForm, match="schema evolution"):
         read(spark, source, how="native")
-    assert sorted(r.y for r in read(spark, source, "y < 5", columns=["y"]).collect()) == [0, 1, 2, 4]
+    assert sorted(r.y for r in read(spark, source, "y < 5", columns=["y"]).collect()) == [
+        0,
+        1,
+        2,
+        4,
+    ]
 
 
 # Calendars.
 
-EARLY = ("0001-01-01", "0004-02-29", "0999-12-31", "1000-02-28", "1582-10-04", "1582-10-15", "1899-12-31", "1900-01-01", "2024-01-01")
-TIMES = "spark.sql.parquet.outputTimestampType", "spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite"
+EARLY = (
+    "0001-01-01",
+    "0004-02-29",
+    "0999-12-31",
+    "1000-02-28",
+    "1582-10-04",
+    "1582-10-15",
+    "1899-12-31",
+    "1900-01-01",
+    "2024-01-01",
+)
+TIMES = (
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.int96RebaseModeInWrite",
+)
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
@@ -423,8 +560,13 @@ def test_days_and_times_of_the_old_calendar(spark, tmp_path, kind, mode):
     for key, setting in zip(TIMES, (kind, mode, mode), strict=True):
         spark.conf.set(key, setting)
     try:
-        values = ", ".join(f"(DATE '{d}', TIMESTAMP '{d} 12:34:56.789', TIMESTAMP_NTZ '{d} 01:02:03')" for d in EARLY)
-        spark.sql(f"SELECT * FROM VALUES {values}, (NULL, NULL, NULL) AS v(d, t, n)").coalesce(1).write.parquet(str(tmp_path / "t"))
+        values = ", ".join(
+            f"(DATE '{d}', TIMESTAMP '{d} 12:34:56.789', TIMESTAMP_NTZ '{d} 01:02:03')"
+            for d in EARLY
+        )
+        spark.sql(f"SELECT * FROM VALUES {values}, (NULL, NULL, NULL) AS v(d, t, n)").coalesce(
+            1
+        ).write.parquet(str(tmp_path / "t"))
     finally:
         for key in TIMES:
             spark.conf.unset(key)
@@ -435,7 +577,11 @@ def test_days_and_times_of_the_old_calendar(spark, tmp_path, kind, mode):
 
 
 def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
-    for key, setting in ((TIMES[0], "TIMESTAMP_MICROS"), (TIMES[1], "LEGACY"), ("spark.sql.session.timeZone", "America/New_York")):
+    for key, setting in (
+        (TIMES[0], "TIMESTAMP_MICROS"),
+        (TIMES[1], "LEGACY"),
+        ("spark.sql.session.timeZone", "America/New_York"),
+    ):
         spark.conf.set(key, setting)
     try:
         spark.sql(

@@ -95,9 +95,16 @@ def lake(spark, tmp_path_factory):
     spark.read.parquet(write_files(str(root / "fact"))).createOrReplaceTempView("fact")
     keys = np.arange(100, dtype=np.int32)
     texts = [f"{chr(97 + k // 10)}{k % 10:02} text" for k in range(100)]
-    pq.write_table(pa.table({"k": keys, "q": keys % 7, "lab": [f"x{k}" for k in range(100)], "t": texts}), root / "d.parquet")
+    pq.write_table(
+        pa.table({"k": keys, "q": keys % 7, "lab": [f"x{k}" for k in range(100)], "t": texts}),
+        root / "d.parquet",
+    )
     pq.write_table(pa.table({"i": keys, "lab": [f"x{k}" for k in range(100)]}), root / "u.parquet")
-    odd = {"k": pa.array([5, None, None, 7], pa.int32()), "x": [float("nan"), None, -0.0, 0.5], "v": [1, 1, 2, 3]}
+    odd = {
+        "k": pa.array([5, None, None, 7], pa.int32()),
+        "x": [float("nan"), None, -0.0, 0.5],
+        "v": [1, 1, 2, 3],
+    }
     pq.write_table(pa.table(odd), root / "nulls.parquet")
     for name, file in (("d", "d"), ("e", "d"), ("u", "u"), ("nulls", "nulls")):
         spark.read.parquet(str(root / f"{file}.parquet")).createOrReplaceTempView(name)
@@ -128,10 +135,16 @@ def test_queries(sql, files, spark, lake):
 def test_frames(spark, lake):
     from pyspark.sql import functions as F
 
-    fact, d, nulls = spark.table("fact"), spark.table("d").where("lab = 'x42'"), spark.table("nulls")
+    fact, d, nulls = (
+        spark.table("fact"),
+        spark.table("d").where("lab = 'x42'"),
+        spark.table("nulls"),
+    )
     few = fact.select("id", "i", "g").where("id >= 0")
     assert same(few.join(d, few.i == d.k))[1] == (1, 2)
-    assert same(few.alias("a").join(d.alias("b"), F.col("a.i") == F.col("b.k"), "left_semi"))[1] == (1, 2)
+    assert same(few.alias("a").join(d.alias("b"), F.col("a.i") == F.col("b.k"), "left_semi"))[
+        1
+    ] == (1, 2)
     assert same(d.join(few.groupBy("i").count(), d.k == F.col("i"), "left"))[1] == (1, 2)
     assert same(few.join(F.broadcast(nulls.where("v = 1")), few.i.eqNullSafe(nulls.k)))[1] == (1, 4)
     made = spark.createDataFrame(pa.table({"i": pa.array([5, 42, None], pa.int32())}))
@@ -144,7 +157,11 @@ def test_frames(spark, lake):
 def test_switches(spark, lake, monkeypatch):
     plain = spark.sql("SELECT id FROM fact JOIN d ON i = k WHERE lab = 'x42'")
     found = pruned(prune(plain))[0]
-    assert (found.kept, found.files, found.rows) == (2, 12, 1) and "inner join, 1 distinct keys" in str(found)
+    assert (found.kept, found.files, found.rows) == (
+        2,
+        12,
+        1,
+    ) and "inner join, 1 distinct keys" in str(found)
     assert pruned(prune(plain, joins=False))[0].kept == 11
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "0")
     assert pruned(prune(plain))[0].kept == 11
@@ -155,7 +172,10 @@ def test_switches(spark, lake, monkeypatch):
 
 def test_connect(connect, spark, lake):
     """A client is not shown a plan, so joins are left alone."""
-    fact, d = connect.read.parquet(str(lake / "fact")), connect.read.parquet(str(lake / "d.parquet"))
+    fact, d = (
+        connect.read.parquet(str(lake / "fact")),
+        connect.read.parquet(str(lake / "d.parquet")),
+    )
     joined = fact.select("id", "i").join(d.where("lab = 'x42'"), fact.i == d.k)
     assert rows_of(prune(joined)) == rows_of(joined)
 
@@ -167,21 +187,34 @@ def test_what_is_left_alone(spark, lake):
     found, opened = same(spark.table("fact").join(d, spark.table("fact").i == d.k).select("id"))
     assert opened == (11,) and "may have other rows" in str(found)
     d.unpersist()
-    unsteady = spark.sql("SELECT id FROM fact JOIN (SELECT k FROM d WHERE lab = 'x42' AND rand(5) < 0.9) ON i = k")
+    unsteady = spark.sql(
+        "SELECT id FROM fact JOIN (SELECT k FROM d WHERE lab = 'x42' AND rand(5) < 0.9) ON i = k"
+    )
     assert "may have other rows" in str(pruned(prune(unsteady)))
-    broken = spark.sql("SELECT id FROM fact JOIN (SELECT 1 DIV (k - 5) AS z FROM d WHERE k < 9) ON i = z")  # an error, if it is computed
+    broken = spark.sql(
+        "SELECT id FROM fact JOIN (SELECT 1 DIV (k - 5) AS z FROM d WHERE k < 9) ON i = z"
+    )  # an error, if it is computed
     assert "cannot be collected" in str(pruned(prune(broken)))
-    large = spark.sql("SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE a.id % 2 = 0 AND b.id % 3 = 0")
+    large = spark.sql(
+        "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE a.id % 2 = 0 AND b.id % 3 = 0"
+    )
     assert "too large beside it" in str(pruned(prune(large)))
 
 
 def test_texts_that_compare_otherwise(spark, lake, tmp_path):
     """CHAR is padded where it is read; of texts that a collation takes for one, DISTINCT gives any."""
     try:
-        for name, kind, values in (("chars", "CHAR(5)", "('ab'), ('zz')"), ("texts", "STRING COLLATE UTF8_LCASE", "('ab'), ('AB'), ('zz')")):
-            spark.sql(f"CREATE TABLE {name} (s {kind}) USING parquet LOCATION '{(tmp_path / name).as_uri()}'")
+        for name, kind, values in (
+            ("chars", "CHAR(5)", "('ab'), ('zz')"),
+            ("texts", "STRING COLLATE UTF8_LCASE", "('ab'), ('AB'), ('zz')"),
+        ):
+            spark.sql(
+                f"CREATE TABLE {name} (s {kind}) USING parquet LOCATION '{(tmp_path / name).as_uri()}'"
+            )
             spark.sql(f"INSERT INTO {name} VALUES {values}")
-        spark.sql("SELECT 'AB' s UNION ALL SELECT 'ab   '").coalesce(1).write.parquet(str(tmp_path / "keys"))
+        spark.sql("SELECT 'AB' s UNION ALL SELECT 'ab   '").coalesce(1).write.parquet(
+            str(tmp_path / "keys")
+        )
         spark.read.parquet(str(tmp_path / "keys")).createOrReplaceTempView("keys")
         for join in (
             "chars JOIN keys ON chars.s = keys.s",
@@ -205,13 +238,32 @@ def test_texts_that_compare_otherwise(spark, lake, tmp_path):
 def test_a_dimension_that_grows(spark, lake, tmp_path):
     """Files are left out while the files that the keys came from are as they were."""
     try:
-        spark.sql(f"CREATE TABLE grown USING parquet LOCATION '{(tmp_path / 'g').as_uri()}' AS SELECT 5 AS k, 'a' AS v")
+        spark.sql(
+            f"CREATE TABLE grown USING parquet LOCATION '{(tmp_path / 'g').as_uri()}' AS SELECT 5 AS k, 'a' AS v"
+        )
         fact, grown = spark.table("fact").select("id", "i"), spark.table("grown").where("v = 'a'")
-        small, by_hand = prune(fact.join(grown, fact.i == grown.k)), prune_join(fact, grown, {"i": "k"})
-        again = prune(small.where("id >= 0").join(spark.table("d").where("q >= 0"), small.i == spark.table("d").k))
-        assert [pruned(df)[0].kept for df in (small, by_hand)] == [2, 2] and (small.count(), by_hand.count(), again.count()) == (1, 1, 1)
+        small, by_hand = (
+            prune(fact.join(grown, fact.i == grown.k)),
+            prune_join(fact, grown, {"i": "k"}),
+        )
+        again = prune(
+            small.where("id >= 0").join(
+                spark.table("d").where("q >= 0"), small.i == spark.table("d").k
+            )
+        )
+        assert [pruned(df)[0].kept for df in (small, by_hand)] == [2, 2] and (
+            small.count(),
+            by_hand.count(),
+            again.count(),
+        ) == (1, 1, 1)
         spark.sql("INSERT INTO grown VALUES (42, 'a')")
-        assert small.count() == by_hand.count() == again.count() == 2 == fact.join(grown, fact.i == grown.k).count()
+        assert (
+            small.count()
+            == by_hand.count()
+            == again.count()
+            == 2
+            == fact.join(grown, fact.i == grown.k).count()
+        )
     finally:
         spark.sql("DROP TABLE IF EXISTS grown")
 
@@ -224,7 +276,11 @@ def test_a_dimension_that_is_replaced(spark, lake, tmp_path):
     assert pruned(small)[0].kept == 2 and small.count() == 1
     pq.write_table(pa.table({"k": pa.array([42], pa.int32()), "v": [1]}), path)
     os.utime(path, (1_700_000_000, 1_700_000_000))
-    assert [row["id"] for row in small.collect()] == [row["id"] for row in fact.join(dim, fact.i == dim.k).collect()] == [42]
+    assert (
+        [row["id"] for row in small.collect()]
+        == [row["id"] for row in fact.join(dim, fact.i == dim.k).collect()]
+        == [42]
+    )
 
 
 # The document's query.
@@ -237,12 +293,23 @@ def returns(spark, tmp_path_factory):
     os.makedirs(f"{folder}/clustered")
     for i in range(12):
         days = np.sort(r.integers(30 * i, 30 * i + 30, 60)).astype(np.int32) + first
-        pq.write_table(pa.table({"sr_returned_date_sk": days, "sr_customer_sk": r.integers(0, 9, 60)}), f"{folder}/clustered/{i}.parquet")
+        pq.write_table(
+            pa.table({"sr_returned_date_sk": days, "sr_customer_sk": r.integers(0, 9, 60)}),
+            f"{folder}/clustered/{i}.parquet",
+        )
         os.makedirs(f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}")
-        pq.write_table(pa.table({"sr_customer_sk": r.integers(0, 9, 60)}), f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}/0.parquet")
+        pq.write_table(
+            pa.table({"sr_customer_sk": r.integers(0, 9, 60)}),
+            f"{folder}/hive/sr_returned_date_sk={first + 30 * i + 1}/0.parquet",
+        )
     days = [dt.date(2000, 1, 1) + dt.timedelta(days=i) for i in range(360)]
     keys = np.arange(360, dtype=np.int64) + first
-    pq.write_table(pa.table({"d_date_sk": keys, "d_moy": [d.month for d in days], "d_year": [d.year for d in days]}), f"{folder}/date_dim.parquet")
+    pq.write_table(
+        pa.table(
+            {"d_date_sk": keys, "d_moy": [d.month for d in days], "d_year": [d.year for d in days]}
+        ),
+        f"{folder}/date_dim.parquet",
+    )
     for name in ("clustered", "hive", "date_dim.parquet"):
         spark.read.parquet(f"{folder}/{name}").createOrReplaceTempView(name.split(".")[0])
     yield
@@ -274,12 +341,25 @@ def test_nested_joins(spark, tmp_path):
     for day in range(20):
         mine = [(item, date, price) for item, date, price in rows if date == day]
         os.makedirs(tmp_path / "store", exist_ok=True)
-        pq.write_table(pa.table({n: [m[c] for m in mine] for c, n in enumerate(("item", "date", "price"))}), tmp_path / f"store/{day}.parquet")
+        pq.write_table(
+            pa.table({n: [m[c] for m in mine] for c, n in enumerate(("item", "date", "price"))}),
+            tmp_path / f"store/{day}.parquet",
+        )
     store = spark.read.parquet(str(tmp_path / "store"))
-    dates = spark.sql(f"SELECT * FROM VALUES {', '.join(f'({i}, {i})' for i in range(20))} AS dates(sk, year)")
+    dates = spark.sql(
+        f"SELECT * FROM VALUES {', '.join(f'({i}, {i})' for i in range(20))} AS dates(sk, year)"
+    )
     items = spark.sql("SELECT id AS item FROM range(30, 50)")
-    bought = store.join(dates.where("year IN (2, 4, 6, 8) OR year >= 10"), store.date == dates.sk).select("item").distinct()
-    outer = store.join(dates.where("year IN (1, 3, 5, 7)"), store.date == dates.sk).join(items, "item").join(bought, "item")
+    bought = (
+        store.join(dates.where("year IN (2, 4, 6, 8) OR year >= 10"), store.date == dates.sk)
+        .select("item")
+        .distinct()
+    )
+    outer = (
+        store.join(dates.where("year IN (1, 3, 5, 7)"), store.date == dates.sk)
+        .join(items, "item")
+        .join(bought, "item")
+    )
     small = prune(outer.selectExpr("sum(price)"))
     assert small.collect()[0][0] == 28080
     assert sorted(scan.kept for scan in pruned(small)) == [4, 14], pruned(small)
@@ -300,13 +380,29 @@ def _random(r, depth):
     if not depth:
         return RELATIONS[r.integers(len(RELATIONS))]
     left, right = _random(r, depth - 1), _random(r, r.integers(depth))
-    how = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")[r.integers(7)]
-    on = ("a.z = b.z", "a.z <=> b.z", "a.x = b.z", "a.z = b.z AND a.x = b.x", "a.z = b.z AND a.x > b.x")[r.integers(5)]
-    columns = "a.x, a.z" if how in ("SEMI JOIN", "ANTI JOIN") else ("a.x, b.z", "b.x, a.z", "a.x, a.z")[r.integers(3)]
+    how = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")[
+        r.integers(7)
+    ]
+    on = (
+        "a.z = b.z",
+        "a.z <=> b.z",
+        "a.x = b.z",
+        "a.z = b.z AND a.x = b.x",
+        "a.z = b.z AND a.x > b.x",
+    )[r.integers(5)]
+    columns = (
+        "a.x, a.z"
+        if how in ("SEMI JOIN", "ANTI JOIN")
+        else ("a.x, b.z", "b.x, a.z", "a.x, a.z")[r.integers(3)]
+    )
     where = ("", "", " WHERE a.x < 50", " WHERE a.z IS NOT NULL")[r.integers(4)]
     return f"(SELECT {columns} FROM {left} a {how} {right} b ON {on}{where})"
 
 
 @pytest.mark.parametrize("seed", range(300 if LONG else 3))
 def test_random(seed, spark, lake):
-    same(spark.sql(f"SELECT x, z, count(*) n FROM {_random(np.random.default_rng(seed), 1 + seed % 3)} GROUP BY x, z"))
+    same(
+        spark.sql(
+            f"SELECT x, z, count(*) n FROM {_random(np.random.default_rng(seed), 1 + seed % 3)} GROUP BY x, z"
+        )
+    )

@@ -13,23 +13,52 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 @pytest.fixture
 def log(tmp_path):
     """Four files of ten rows, x from 0, two to a partition; one has deleted rows."""
-    log = Log(tmp_path / "a `table`", delta_schema("x BIGINT, p STRING"), ["p"], features=("deletionVectors",))
-    log.add(*(Written([{"x": 10 * i + k} for k in range(10)], {"p": f"q{i % 2}"}, dead=[0, 1] if i == 2 else None) for i in range(4)))
+    log = Log(
+        tmp_path / "a `table`",
+        delta_schema("x BIGINT, p STRING"),
+        ["p"],
+        features=("deletionVectors",),
+    )
+    log.add(
+        *(
+            Written(
+                [{"x": 10 * i + k} for k in range(10)],
+                {"p": f"q{i % 2}"},
+                dead=[0, 1] if i == 2 else None,
+            )
+            for i in range(4)
+        )
+    )
     return log
 
 
 def test_the_state_is_cached_by_its_name(spark, log):
     table = ss.scan_delta(log.folder)
     df = with_stats(spark, log.folder)
-    assert "In-memory table `Delta Table State with Stats #1 - " in df._jdf.queryExecution().executedPlan().toString() and df.count() == 4
-    assert [i.name() for i in spark._jsc.sc().getRDDStorageInfo() if f"#1 - {log.folder}".replace("`", "``") in i.name()]
+    assert (
+        "In-memory table `Delta Table State with Stats #1 - "
+        in df._jdf.queryExecution().executedPlan().toString()
+        and df.count() == 4
+    )
+    assert [
+        i.name()
+        for i in spark._jsc.sc().getRDDStorageInfo()
+        if f"#1 - {log.folder}".replace("`", "``") in i.name()
+    ]
     assert sorted(df.where("`x.max` > 15").select("`x.min`").collect()) == [(10,), (20,), (30,)]
-    found = {r["path"]: r["verdict"] for r in with_verdict(df, "x = 25 OR p = 'q1'", schema=table.schema).collect()}
-    assert [found[path] for path in table.all_files] == table.plan("x = 25 OR p = 'q1'").verdicts.tolist()
+    found = {
+        r["path"]: r["verdict"]
+        for r in with_verdict(df, "x = 25 OR p = 'q1'", schema=table.schema).collect()
+    }
+    assert [found[path] for path in table.all_files] == table.plan(
+        "x = 25 OR p = 'q1'"
+    ).verdicts.tolist()
     name = f"`{table.name.replace('`', '``')}`"
     assert spark.catalog.isCached(name) and with_stats(spark, table).count() == 4
     log.add(Written([{"x": 99}], {"p": None}))
-    assert with_stats(spark, log.folder).count() == 5 and spark.catalog.isCached(name)  # another version is another view
+    assert with_stats(spark, log.folder).count() == 5 and spark.catalog.isCached(
+        name
+    )  # another version is another view
     spark.catalog.dropTempView(table.name)
 
 
@@ -53,10 +82,19 @@ def test_files_for_scan(spark, log):
         (None, 15, "limit", (4, 4, 2)),
     ]:
         scan = files_for_scan(spark, table, filters, limit=limit)
-        assert (scan.skipping, (scan.total.files, scan.partition.files, scan.scanned.files)) == (kind, counts), filters
+        assert (scan.skipping, (scan.total.files, scan.partition.files, scan.scanned.files)) == (
+            kind,
+            counts,
+        ), filters
         assert len(scan.files) == counts[2] and set(scan.files["stats"].to_pylist()) == {None}
-    scan = files_for_scan(spark, table, ["p = 'q0' AND x >= 20", "rand() < 2"], keep_num_records=True)
-    assert (scan.partition_filters, scan.data_filters, scan.unused_filters) == (("p = 'q0'",), ("x >= 20", "rand() < 2"), ("rand() < 2",))
+    scan = files_for_scan(
+        spark, table, ["p = 'q0' AND x >= 20", "rand() < 2"], keep_num_records=True
+    )
+    assert (scan.partition_filters, scan.data_filters, scan.unused_filters) == (
+        ("p = 'q0'",),
+        ("x >= 20", "rand() < 2"),
+        ("rand() < 2",),
+    )
     assert scan.version == 1 and scan.files["stats"].to_pylist() == ['{"numRecords":10}']
     assert (scan.scanned.rows, scan.scanned.logical_rows, scan.total.logical_rows) == (10, 8, 38)
     assert [r.path for r in scan.frame.collect()] == scan.files["path"].to_pylist()

@@ -11,9 +11,30 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 
 def test_a_delta_table(tmp_path, spark):
-    log = Log(tmp_path / "t", delta_schema("x BIGINT, t TIMESTAMP, d DECIMAL(12,2), s STRING, p DATE, n STRUCT<v: INT>"), ["p"], features=("deletionVectors",))
-    rows = [{"x": i, "t": f"2024-01-0{i % 9 + 1}T00:00:00.123Z", "d": f"{i}.25", "s": f"s{i}", "n": {"v": i} if i % 7 else None} for i in range(40)]
-    log.add(*(Written(rows[i : i + 8], {"p": f"2024-02-{i // 8 + 1:02}"}, dead=[0] if i == 8 else None) for i in range(0, 32, 8)))
+    log = Log(
+        tmp_path / "t",
+        delta_schema("x BIGINT, t TIMESTAMP, d DECIMAL(12,2), s STRING, p DATE, n STRUCT<v: INT>"),
+        ["p"],
+        features=("deletionVectors",),
+    )
+    rows = [
+        {
+            "x": i,
+            "t": f"2024-01-0{i % 9 + 1}T00:00:00.123Z",
+            "d": f"{i}.25",
+            "s": f"s{i}",
+            "n": {"v": i} if i % 7 else None,
+        }
+        for i in range(40)
+    ]
+    log.add(
+        *(
+            Written(
+                rows[i : i + 8], {"p": f"2024-02-{i // 8 + 1:02}"}, dead=[0] if i == 8 else None
+            )
+            for i in range(0, 32, 8)
+        )
+    )
     log.add(Written(rows[32:], {"p": None}, stats=None))
     table = ss.scan_delta(log.folder)
     frame = table.to_spark_stats(spark)
@@ -28,5 +49,12 @@ def test_a_delta_table(tmp_path, spark):
         "n.v >= 20",
         "n.v IS NULL",
     ):
-        found = {r["path"]: r["verdict"] for r in with_verdict(frame, where, schema=table.schema).select("path", "verdict").collect()}
-        assert [found[path] for path in table.all_files] == table.plan(where, footers=0).verdicts.tolist(), where
+        found = {
+            r["path"]: r["verdict"]
+            for r in with_verdict(frame, where, schema=table.schema)
+            .select("path", "verdict")
+            .collect()
+        }
+        assert [found[path] for path in table.all_files] == table.plan(
+            where, footers=0
+        ).verdicts.tolist(), where

@@ -56,10 +56,15 @@ PLACES[4] = (*PLACES[4][:3], 1)
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_places(spark: Any, strategy: str) -> None:
-    for sql, columns, text, verdict in PLACES if strategy == "native" else PLACES[STRATEGIES.index(strategy) :: 5]:
+    for sql, columns, text, verdict in (
+        PLACES if strategy == "native" else PLACES[STRATEGIES.index(strategy) :: 5]
+    ):
         df = spark.sql(f"SELECT {sql}")
         judged = with_verdict(df, ss.PruningPredicate(text, SCHEMA), columns, strategy=strategy)
-        assert (judged.columns, [f.dataType for f in judged.schema[:-1]]) == ([*df.columns, "verdict"], [f.dataType for f in df.schema])
+        assert (judged.columns, [f.dataType for f in judged.schema[:-1]]) == (
+            [*df.columns, "verdict"],
+            [f.dataType for f in df.schema],
+        )
         assert answers(judged) == [verdict], sql
 
 
@@ -73,9 +78,13 @@ def test_expressions_are_places_too(spark: Any, connect: Any) -> None:
         columns = {"x.min": F.col("lo") + 1, "x.max": F.col("st.hi") + 1}
         for strategy in STRATEGIES if session is connect else STRATEGIES[:2]:
             judged = with_verdict(df, predicate, columns, strategy=strategy)
-            assert (judged.columns, judged.collect()[0][-1]) == ([*df.columns, "verdict"], 0), strategy
+            assert (judged.columns, judged.collect()[0][-1]) == ([*df.columns, "verdict"], 0), (
+                strategy
+            )
         named = {"x.max": F.col("st").getField("hi")}
-        assert df.select(to_column(predicate, named), to_column(predicate, named, df=df, answer="keep")).collect()[0] == (0, False)
+        assert df.select(
+            to_column(predicate, named), to_column(predicate, named, df=df, answer="keep")
+        ).collect()[0] == (0, False)
         udf = verdict_udf(predicate, kind="arrow" if HAS_ARROW_UDF else "pandas")
         assert df.select(udf("lo", F.col("st.hi"), *[F.lit(None)] * 3)).collect()[0] == (0,)
 
@@ -83,7 +92,9 @@ def test_expressions_are_places_too(spark: Any, connect: Any) -> None:
 def test_two_columns_of_one_name(spark: Any) -> None:
     df = spark.sql("SELECT 1 AS k, 4L AS `x.max`").join(spark.sql("SELECT 2 AS k"))
     for strategy in STRATEGIES:
-        assert with_verdict(df, ss.PruningPredicate("x = 5", SCHEMA), strategy=strategy).collect()[0] == (1, 4, 2, 0)
+        assert with_verdict(df, ss.PruningPredicate("x = 5", SCHEMA), strategy=strategy).collect()[
+            0
+        ] == (1, 4, 2, 0)
 
 
 def test_case_matters_where_the_session_says_so(spark: Any) -> None:
@@ -96,14 +107,25 @@ def test_case_matters_where_the_session_says_so(spark: Any) -> None:
 
 
 def test_bloom_filters_go_to_a_kernel(spark: Any) -> None:
-    df = spark.createDataFrame([(bytearray(bloom([v.to_bytes(8, "little") for v in (1, 2, 3)])),), (None,), (bytearray(b"odd"),)], "`x.bloom` binary").coalesce(
-        1
-    )
+    df = spark.createDataFrame(
+        [
+            (bytearray(bloom([v.to_bytes(8, "little") for v in (1, 2, 3)])),),
+            (None,),
+            (bytearray(b"odd"),),
+        ],
+        "`x.bloom` binary",
+    ).coalesce(1)
     predicate = ss.PruningPredicate("x = 5000", SCHEMA)
-    with pytest.raises(ss.UnsupportedForm, match=r"bloom filters of x are probed by kernels\. Use with_verdict"):
+    with pytest.raises(
+        ss.UnsupportedForm, match=r"bloom filters of x are probed by kernels\. Use with_verdict"
+    ):
         to_column(predicate, df=df)
     for strategy in ("auto", *STRATEGIES[1:]):
-        assert [r[-1] for r in with_verdict(df, predicate, strategy=strategy).collect()] == [0, 1, 1]
+        assert [r[-1] for r in with_verdict(df, predicate, strategy=strategy).collect()] == [
+            0,
+            1,
+            1,
+        ]
 
 
 # Who judges.
@@ -128,7 +150,9 @@ def test_choices(text: str, version: tuple[int, int], strategy: Any, taken: str)
 
 def test_native_judges_where_the_plan_shows_no_python(spark: Any) -> None:
     df = spark.sql("SELECT 1L AS `x.min`, 4L AS `x.max`")
-    assert "Python" not in plan_of(with_verdict(df, "x = 5", schema=SCHEMA)) and "Python" in plan_of(with_verdict(df, LONG_LIST, schema=SCHEMA))
+    assert "Python" not in plan_of(
+        with_verdict(df, "x = 5", schema=SCHEMA)
+    ) and "Python" in plan_of(with_verdict(df, LONG_LIST, schema=SCHEMA))
 
 
 def expression(_: Any) -> Any:
@@ -156,12 +180,18 @@ def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], s
         act(spark.sql("SELECT 5L AS `x.max`"))
 
 
-@pytest.mark.parametrize(("version", "fails"), [("3.5.6", True), ("4.0.0", False), ("4.9.0.dev0", False), ("5.0.0", False)])
+@pytest.mark.parametrize(
+    ("version", "fails"),
+    [("3.5.6", True), ("4.0.0", False), ("4.9.0.dev0", False), ("5.0.0", False)],
+)
 def test_an_old_pyspark_is_named(monkeypatch: Any, version: str, fails: bool) -> None:
     pyspark = pytest.importorskip("pyspark")
     monkeypatch.setattr(pyspark, "__version__", version)
     if fails:
-        with pytest.raises(ss.BackendMissing, match=r"needs pyspark 4.0 or newer, and 3.5.6 is installed: pip install"):
+        with pytest.raises(
+            ss.BackendMissing,
+            match=r"needs pyspark 4.0 or newer, and 3.5.6 is installed: pip install",
+        ):
             sessions.require_pyspark()
     else:
         sessions.require_pyspark()
@@ -202,8 +232,17 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
                 break
             time.sleep(0.02 if judged > 100_000 else 0)
         stats = [k.stats for k in cache._kernels.values()]
-        misses, hits = (sum(sum(getattr(s, w).values()) for s in stats) for w in ("cache_misses", "cache_hits"))
-        row = {"pid": os.getpid(), "judge": id(judge), "backends": judge.predicate.backends_text, "misses": misses, "hits": hits, "wrong": wrong}
+        misses, hits = (
+            sum(sum(getattr(s, w).values()) for s in stats) for w in ("cache_misses", "cache_hits")
+        )
+        row = {
+            "pid": os.getpid(),
+            "judge": id(judge),
+            "backends": judge.predicate.backends_text,
+            "misses": misses,
+            "hits": hits,
+            "wrong": wrong,
+        }
         yield pa.RecordBatch.from_pylist([row])
 
     environment = spark.sparkContext.environment
@@ -219,11 +258,20 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
     by_pid = {r.pid: {other.judge for other in rows if other.pid == r.pid} for r in rows}
     assert len(by_pid) == 2 and all(len(judges) == 1 for judges in by_pid.values())
     assert sorted((r.misses, r.hits) for r in runs[0]) == [(0, 1), (1, 0)]
-    assert len(list(tmp_path.rglob("skipstone_kernel_*.py"))) == 1 and cache.directory() not in tmp_path.parents
+    assert (
+        len(list(tmp_path.rglob("skipstone_kernel_*.py"))) == 1
+        and cache.directory() not in tmp_path.parents
+    )
 
 
 def test_by_name_in_sql(spark: Any) -> None:
-    spark.sql("SELECT 9007199254740993L AS lo, CAST(NULL AS BIGINT) AS hi UNION ALL SELECT NULL, 3L").coalesce(1).createOrReplaceTempView("files")
+    spark.sql(
+        "SELECT 9007199254740993L AS lo, CAST(NULL AS BIGINT) AS hi UNION ALL SELECT NULL, 3L"
+    ).coalesce(1).createOrReplaceTempView("files")
     for kind, expected in [("arrow", [False, True])] * HAS_ARROW_UDF + [("pandas", [False, True])]:
-        spark.udf.register("keep", keep_udf(ss.PruningPredicate("x <= 9007199254740991", SCHEMA), kind=kind))
-        assert [r[0] for r in spark.sql("SELECT keep(lo, hi, NULL, NULL, NULL) FROM files").collect()] == expected
+        spark.udf.register(
+            "keep", keep_udf(ss.PruningPredicate("x <= 9007199254740991", SCHEMA), kind=kind)
+        )
+        assert [
+            r[0] for r in spark.sql("SELECT keep(lo, hi, NULL, NULL, NULL) FROM files").collect()
+        ] == expected

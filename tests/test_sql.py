@@ -21,7 +21,26 @@ SCHEMA = pa.schema(
         ("f", pa.float64()),
         ("y1", pa.binary()),
         ("arr", pa.list_(pa.int64())),
-        ("a", pa.struct([("b", pa.struct([("c", pa.struct([("d", pa.struct([("e", pa.struct([("f", pa.int64())]))]))]))]))])),
+        (
+            "a",
+            pa.struct(
+                [
+                    (
+                        "b",
+                        pa.struct(
+                            [
+                                (
+                                    "c",
+                                    pa.struct(
+                                        [("d", pa.struct([("e", pa.struct([("f", pa.int64())]))]))]
+                                    ),
+                                )
+                            ]
+                        ),
+                    )
+                ]
+            ),
+        ),
     ]
 )
 
@@ -103,9 +122,17 @@ UNKNOWN = [
 def test_unknown_forms_are_kept(text):
     p = ss.PruningPredicate(text, SCHEMA)
     assert any(n.op is Op.UNKNOWN for n in p.node.walk())
-    stats = ss.Statistics.from_dict({"x": {"min": [7], "max": [7], "null_count": [0]}, "b": {"min": [True], "max": [True], "null_count": [0]}}, SCHEMA)
+    stats = ss.Statistics.from_dict(
+        {
+            "x": {"min": [7], "max": [7], "null_count": [0]},
+            "b": {"min": [True], "max": [True], "null_count": [0]},
+        },
+        SCHEMA,
+    )
     assert p.evaluate(stats).tolist() == [ss.Verdict.MAYBE]
-    assert ss.PruningPredicate(f"({text}) AND y = 1 AND y = 2", SCHEMA).evaluate(stats).tolist() == [ss.Verdict.NEVER]
+    assert ss.PruningPredicate(f"({text}) AND y = 1 AND y = 2", SCHEMA).evaluate(
+        stats
+    ).tolist() == [ss.Verdict.NEVER]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,13 @@ import pytest
 import skipstone as ss
 
 SCHEMA = pa.schema(
-    [("x", pa.int64()), ("s", pa.string()), ("a.b", pa.int64()), ("q`t", pa.int64()), ("a", pa.struct([("b", pa.int64()), ("c d", pa.int64())]))]
+    [
+        ("x", pa.int64()),
+        ("s", pa.string()),
+        ("a.b", pa.int64()),
+        ("q`t", pa.int64()),
+        ("a", pa.struct([("b", pa.int64()), ("c d", pa.int64())])),
+    ]
 )
 KEEP, DROP = True, False
 
@@ -49,7 +55,9 @@ def test_names(column, name):
 
     made = [
         ss.Statistics.from_dict({name: {"min": [0, 7], "max": [0, 7]}}, SCHEMA),
-        ss.Statistics.from_arrow(pa.table({f"{name}.min": [0, 7], f"{name}.max": [0, 7], "ignored": [1, 2]}), SCHEMA),
+        ss.Statistics.from_arrow(
+            pa.table({f"{name}.min": [0, 7], f"{name}.max": [0, 7], "ignored": [1, 2]}), SCHEMA
+        ),
         Provider(),
     ]
     for stats in made:
@@ -57,13 +65,19 @@ def test_names(column, name):
         for other in {c for c, _ in NAMES} - {column}:
             assert pruned(f"{other} = 7", stats) == [KEEP, KEEP]
             # Both are asked for, in both orders; neither answer stands in for the other.
-            assert pruned(f"{other} = 1 AND {column} = 7", stats) == pruned(f"{column} = 7 AND {other} = 1", stats) == [DROP, KEEP]
+            assert (
+                pruned(f"{other} = 1 AND {column} = 7", stats)
+                == pruned(f"{column} = 7 AND {other} = 1", stats)
+                == [DROP, KEEP]
+            )
 
 
 def test_a_column_that_only_the_predicate_knows():
     """Statistics made for an older schema: what they lack is unknown."""
     old = pa.schema([("x", pa.int32())])
-    stats = ss.Statistics.from_dict({"x": {"min": [1, 2**31 - 1], "max": [2, 2**31 - 1]}}, old, row_count=[5, 5])
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": [1, 2**31 - 1], "max": [2, 2**31 - 1]}}, old, row_count=[5, 5]
+    )
     new = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("st", pa.struct([("f", pa.int64())]))])
     assert pruned("x = 1 AND y = 1 AND st.f = 1", stats, new) == [KEEP, DROP]
     assert ss.PruningPredicate("st.f IS NULL OR x > 0", new).evaluate(stats).tolist() == [1, 1]
@@ -71,8 +85,12 @@ def test_a_column_that_only_the_predicate_knows():
 
 
 def test_from_arrow_of_struct_fields():
-    table = pa.table({"a.b.min": [0, 7], "a.b.max": [0, 7], "a.b.null_count": [0, 0], "row_count": [1, 0]})
-    assert ss.PruningPredicate("a.b = 7 OR a.b = 0", SCHEMA).evaluate(ss.Statistics.from_arrow(table, SCHEMA)).tolist() == [1, 0]  # the struct may be NULL
+    table = pa.table(
+        {"a.b.min": [0, 7], "a.b.max": [0, 7], "a.b.null_count": [0, 0], "row_count": [1, 0]}
+    )
+    assert ss.PruningPredicate("a.b = 7 OR a.b = 0", SCHEMA).evaluate(
+        ss.Statistics.from_arrow(table, SCHEMA)
+    ).tolist() == [1, 0]  # the struct may be NULL
 
 
 class Silent:
@@ -96,11 +114,19 @@ def test_providers_are_asked_only_for_what_is_needed():
     provider = Silent()
     assert pruned("x = 5 AND s > 'a'", provider) == [KEEP] * 3
     assert {a[1] for a in provider.asked} == {"x", "s"}
-    assert [a for a in provider.asked if a[0] == "contained"] == [("contained", "x", frozenset({5}))]
+    assert [a for a in provider.asked if a[0] == "contained"] == [
+        ("contained", "x", frozenset({5}))
+    ]
 
 
 @pytest.mark.parametrize(
-    "answer", [pa.chunked_array([[True], [None, False]]), pa.array([1, None, 0]), pa.array([True, None, False])], ids=lambda a: str(a.type)
+    "answer",
+    [
+        pa.chunked_array([[True], [None, False]]),
+        pa.array([1, None, 0]),
+        pa.array([True, None, False]),
+    ],
+    ids=lambda a: str(a.type),
 )
 def test_contained_may_come_in_other_layouts(answer):
     assert pruned("x = 5", Silent(contained=answer)) == [KEEP, KEEP, DROP]
@@ -109,23 +135,49 @@ def test_contained_may_come_in_other_layouts(answer):
 
 def test_contained_says_nothing_of_null():
     """Only these values, or NULL: a NULL row keeps ALWAYS away, and IS NULL alive."""
-    provider = Silent(contained=pa.array([True] * 3), null_counts=pa.array([0, 1, None]), row_counts=pa.array([2, 2, 2]))
+    provider = Silent(
+        contained=pa.array([True] * 3),
+        null_counts=pa.array([0, 1, None]),
+        row_counts=pa.array([2, 2, 2]),
+    )
     assert ss.PruningPredicate("x = 5", SCHEMA).evaluate(provider).tolist() == [2, 1, 1]
-    assert ss.PruningPredicate("x <> 5 OR x IS NULL", SCHEMA).evaluate(provider).tolist() == [0, 1, 1]
+    assert ss.PruningPredicate("x <> 5 OR x IS NULL", SCHEMA).evaluate(provider).tolist() == [
+        0,
+        1,
+        1,
+    ]
     assert ss.PruningPredicate("(x <> 5) IS NULL", SCHEMA).evaluate(provider).tolist() == [0, 1, 1]
 
 
 def test_no_containers(backend):
-    for stats in (ss.Statistics.from_dict({"x": {"min": [], "max": []}, "s": {"min": []}}, SCHEMA, row_count=[]), Silent(0)):
-        for predicate in ("x = 5 AND s LIKE 'a%'", "TRUE", "FALSE", "s IN ('a', 'b') OR x NOT IN (1, 2)"):
+    for stats in (
+        ss.Statistics.from_dict(
+            {"x": {"min": [], "max": []}, "s": {"min": []}}, SCHEMA, row_count=[]
+        ),
+        Silent(0),
+    ):
+        for predicate in (
+            "x = 5 AND s LIKE 'a%'",
+            "TRUE",
+            "FALSE",
+            "s IN ('a', 'b') OR x NOT IN (1, 2)",
+        ):
             p = ss.PruningPredicate(predicate, SCHEMA)
-            assert (p.evaluate(stats, backend).shape, p.prune(stats, backend).shape, p.survivors(stats, backend).shape) == ((0,),) * 3
+            assert (
+                p.evaluate(stats, backend).shape,
+                p.prune(stats, backend).shape,
+                p.survivors(stats, backend).shape,
+            ) == ((0,),) * 3
 
 
-@pytest.mark.parametrize("call, dtype", [("evaluate", np.uint8), ("prune", np.bool_), ("survivors", np.int64)])
+@pytest.mark.parametrize(
+    "call, dtype", [("evaluate", np.uint8), ("prune", np.bool_), ("survivors", np.int64)]
+)
 @pytest.mark.parametrize("predicate", ["x = 5", "TRUE", "FALSE", "x IS NULL", "x + 1 = 2"])
 def test_types_of_answers(call, dtype, predicate, backend):
-    stats = ss.Statistics.from_dict({"x": {"min": [5, 6], "null_count": [0, 1]}}, SCHEMA, row_count=[1, 0])
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": [5, 6], "null_count": [0, 1]}}, SCHEMA, row_count=[1, 0]
+    )
     assert getattr(ss.PruningPredicate(predicate, SCHEMA), call)(stats, backend).dtype == dtype
 
 
@@ -149,9 +201,13 @@ def test_mistakes_of_providers_and_tables():
         pruned("x = 5", Silent(min_values=pa.array([1, 2])))
     with pytest.raises(ss.StatisticsError, match=r"contained\('x'\) gave 2 values; expected 3"):
         pruned("x = 5", Silent(contained=pa.array([True, False])))
-    with pytest.raises(ss.StatisticsError, match=r"the table has columns min; expected names such as 'x.min'"):
+    with pytest.raises(
+        ss.StatisticsError, match=r"the table has columns min; expected names such as 'x.min'"
+    ):
         ss.Statistics.from_arrow(pa.table({"min": [1]}), SCHEMA)
     with pytest.raises(ss.SkipstoneError, match="backend 'gpu' is not known"):
-        ss.PruningPredicate("x = 1", SCHEMA).prune(ss.Statistics.from_dict({}, SCHEMA, row_count=[1]), "gpu")
+        ss.PruningPredicate("x = 1", SCHEMA).prune(
+            ss.Statistics.from_dict({}, SCHEMA, row_count=[1]), "gpu"
+        )
     with pytest.raises(ss.StatisticsError, match="no statistic is named 'mean'"):
         ss.Statistics.from_dict({"x": {"min": [1]}}, SCHEMA).get("x", "mean")

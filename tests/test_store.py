@@ -48,7 +48,11 @@ def equal(a, b):
     if a is None or b is None:
         return a is b
     a, b = plain(a), plain(b)
-    return a.equals(b) or (a.type == b.type and pa.types.is_floating(a.type) and a.view(f"int{a.type.bit_width}").equals(b.view(f"int{a.type.bit_width}")))
+    return a.equals(b) or (
+        a.type == b.type
+        and pa.types.is_floating(a.type)
+        and a.view(f"int{a.type.bit_width}").equals(b.view(f"int{a.type.bit_width}"))
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -81,10 +85,26 @@ def test_what_is_loaded_is_what_was_saved(seed, tmp_path, eager, small_blocks):
 
 
 def test_value_lists_blooms_and_names_with_dots(tmp_path):
-    schema = pa.schema([("a.b", pa.int64()), pa.field("s", pa.struct([("f", pa.string()), ("`q`", pa.int32())])), ("d", pa.dictionary(pa.int8(), pa.string()))])
+    schema = pa.schema(
+        [
+            ("a.b", pa.int64()),
+            pa.field("s", pa.struct([("f", pa.string()), ("`q`", pa.int32())])),
+            ("d", pa.dictionary(pa.int8(), pa.string())),
+        ]
+    )
     columns = {
-        "`a.b`": {"min": [1, 5], "max": [4, None], "min_exact": [True, None], "values": [[1, 4], None]},
-        "s.f": {"min": ["a", "b"], "max": ["c", None], "null_count": [0, 1], "values": [["a", "c"], ["b", "x"]]},
+        "`a.b`": {
+            "min": [1, 5],
+            "max": [4, None],
+            "min_exact": [True, None],
+            "values": [[1, 4], None],
+        },
+        "s.f": {
+            "min": ["a", "b"],
+            "max": ["c", None],
+            "null_count": [0, 1],
+            "values": [["a", "c"], ["b", "x"]],
+        },
         "s.```q```": {"null_count": [0, 0]},
         "d": {"min": pa.array(["u", "v"]).dictionary_encode(), "bloom": [bytes(32), b"\xff" * 32]},
     }
@@ -92,8 +112,20 @@ def test_value_lists_blooms_and_names_with_dots(tmp_path):
     loaded = back(stats, tmp_path / "x.stats")
     for name, given in columns.items():
         assert all(equal(stats.get(name, key), loaded.get(name, key)) for key in given)
-    for text in ("`a.b` = 2", "s.f IN ('a', 'c')", "s.f NOT IN ('a', 'c')", "d = 'u'", "s.`f` IS NULL", "s IS NULL", "s.```q``` IS NULL"):
-        for one in (loaded, pickle.loads(pickle.dumps(loaded)), back(loaded.index(2, "s.f"), tmp_path / "y.stats")):
+    for text in (
+        "`a.b` = 2",
+        "s.f IN ('a', 'c')",
+        "s.f NOT IN ('a', 'c')",
+        "d = 'u'",
+        "s.`f` IS NULL",
+        "s IS NULL",
+        "s.```q``` IS NULL",
+    ):
+        for one in (
+            loaded,
+            pickle.loads(pickle.dumps(loaded)),
+            back(loaded.index(2, "s.f"), tmp_path / "y.stats"),
+        ):
             same(ss.PruningPredicate(text, schema), stats, one)
 
 
@@ -104,7 +136,9 @@ def test_arrow_reads_a_section_as_statistics(tmp_path):
     name, at, length, _ = found.footer["sections"][1]
     part = pa.ipc.open_stream(pa.py_buffer(found.data).slice(at, length)).read_all()
     assert name == "x" and part.column_names == ["x.min", "x.max", "x.null_count"]
-    assert ss.Statistics.from_arrow(part, stats.schema).get("x", "max").equals(stats.get("x", "max"))
+    assert (
+        ss.Statistics.from_arrow(part, stats.schema).get("x", "max").equals(stats.get("x", "max"))
+    )
 
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.float64()), ("s", pa.string())])
@@ -117,7 +151,10 @@ def many(n, spread=10):
     columns = {
         "x": {"min": x, "max": x + 3 * spread, "null_count": r.integers(0, 2, n)},
         "y": {"min": y, "max": y + 1e-3},
-        "s": {"min": pa.array([f"{i // 3:08}" for i in range(n)]), "max": pa.array([f"{i // 3 + 1:08}" for i in range(n)])},
+        "s": {
+            "min": pa.array([f"{i // 3:08}" for i in range(n)]),
+            "max": pa.array([f"{i // 3 + 1:08}" for i in range(n)]),
+        },
     }
     return ss.Statistics.from_dict(columns, SCHEMA, row_count=r.integers(0, 9, n))
 
@@ -183,16 +220,25 @@ assert ss.PruningPredicate("x = 3000000", stats.schema).prune(ss.Statistics.load
 
 
 def answers(stats, predicates):
-    return [getattr(p, call)(stats, "numpy").tolist() for p in predicates for call in ("evaluate", "survivors")]
+    return [
+        getattr(p, call)(stats, "numpy").tolist()
+        for p in predicates
+        for call in ("evaluate", "survivors")
+    ]
 
 
 @pytest.mark.parametrize(("order_by", "step"), [(None, 4), ("s", 8)])
 def test_no_changed_byte_changes_an_answer(order_by, step, tmp_path, small_blocks, eager):
     schema = pa.schema([("x", pa.int64()), ("s", pa.string())])
     x, letters = np.arange(70) * 2**40, [chr(97 + i % 26) for i in range(70)]
-    columns = {"x": {"min": x, "max": x + 9, "null_count": [i % 3 for i in range(70)]}, "s": {"min": letters, "max": letters}}
+    columns = {
+        "x": {"min": x, "max": x + 9, "null_count": [i % 3 for i in range(70)]},
+        "s": {"min": letters, "max": letters},
+    }
     stats = ss.Statistics.from_dict(columns, schema).index(7, order_by)
-    predicates = [ss.PruningPredicate("x < 20000000000000 AND s > 'd' OR s = 'b' AND x IS NULL", schema)]
+    predicates = [
+        ss.PruningPredicate("x < 20000000000000 AND s > 'd' OR s = 'b' AND x IS NULL", schema)
+    ]
     expected, path = answers(stats, predicates), tmp_path / "x.stats"
     stats.save(path)
     good, r, caught = path.read_bytes(), random.Random(3), 0
@@ -213,7 +259,9 @@ def test_every_truncation_is_noticed(tmp_path):
     good, path = (tmp_path / "x.stats").read_bytes(), tmp_path / "y.stats"
     for size in (*range(0, 200), *range(200, len(good), 7), *range(len(good) - 60, len(good))):
         path.write_bytes(good[:size])
-        with pytest.raises(ss.StatisticsError, match=r"y\.stats: .*(torn or truncated|holds no saved)"):
+        with pytest.raises(
+            ss.StatisticsError, match=r"y\.stats: .*(torn or truncated|holds no saved)"
+        ):
             ss.Statistics.load(path)
     for extra in (b"x", good):
         path.write_bytes(good + extra)
@@ -235,10 +283,18 @@ def test_damage_is_noticed_where_it_is_read(tmp_path):
     assert near.survivors(loaded).tolist() == [999, 1000]
     for _ in range(2):
         for text in ("x = 200000000000", "x % 5 = 1 AND x BETWEEN 199990000000 AND 200000000000"):
-            with pytest.raises(ss.StatisticsError, match=r"x\.stats: x\.low is damaged: block \d+, bytes \d+ to \d+.*save the statistics again"):
+            with pytest.raises(
+                ss.StatisticsError,
+                match=r"x\.stats: x\.low is damaged: block \d+, bytes \d+ to \d+.*save the statistics again",
+            ):
                 ss.PruningPredicate(text, schema).prune(loaded)
     assert near.survivors(loaded).tolist() == [999, 1000]
-    for whole in (lambda: loaded.column(("x",), loaded.leaf(("x",)).dtype), lambda: pickle.dumps(loaded), lambda: loaded.save(tmp_path / "y"), loaded.index):
+    for whole in (
+        lambda: loaded.column(("x",), loaded.leaf(("x",)).dtype),
+        lambda: pickle.dumps(loaded),
+        lambda: loaded.save(tmp_path / "y"),
+        loaded.index,
+    ):
         with pytest.raises(ss.StatisticsError, match="damaged"):
             whole()
     assert not (tmp_path / "y").exists() and os.listdir(tmp_path) == ["x.stats"]
@@ -258,7 +314,10 @@ def test_damage_of_what_came_and_of_dictionaries(column, tmp_path, small_blocks)
         f.write(bytes([byte[0] ^ 1]))
     loaded = ss.Statistics.load(path)
     assert ss.PruningPredicate("x > 5", SCHEMA).prune(loaded).any()
-    for use in (lambda: ss.PruningPredicate("s = 'a'", SCHEMA).prune(loaded), lambda: loaded.get("y", "min")):
+    for use in (
+        lambda: ss.PruningPredicate("s = 'a'", SCHEMA).prune(loaded),
+        lambda: loaded.get("y", "min"),
+    ):
         if (column == "s") == ("prune" in use.__code__.co_names):
             with pytest.raises(ss.StatisticsError, match="section"):
                 use()
@@ -285,7 +344,9 @@ CHANGES = {
     "outside": lambda f: f["sections"][-1].__setitem__(2, 1 << 40),
     "swapped": lambda f: f["sections"].reverse(),
     "schema": lambda f: f.update(schema=base64.b64encode(b"nothing" * 9).decode()),
-    "other schema": lambda f: f.update(schema=base64.b64encode(pa.schema([("x", pa.int32())]).serialize().to_pybytes()).decode()),
+    "other schema": lambda f: f.update(
+        schema=base64.b64encode(pa.schema([("x", pa.int32())]).serialize().to_pybytes()).decode()
+    ),
     "lane": lambda f: f["packed"]["columns"][0].update(lane="float32"),
     "no lane": lambda f: f["packed"]["columns"][0].update(lane="object"),
     "key": lambda f: f["packed"]["columns"][0].pop("nans"),
@@ -337,13 +398,34 @@ def test_random_footers(tmp_path):
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in TEXTS[:4]]
 
     def change(node):
-        items = list(node.items() if isinstance(node, dict) else enumerate(node)) if isinstance(node, dict | list) else []
+        items = (
+            list(node.items() if isinstance(node, dict) else enumerate(node))
+            if isinstance(node, dict | list)
+            else []
+        )
         if items:
             key, value = r.choice(items)
             if isinstance(value, dict | list) and value and r.random() < 0.9:
                 change(value)
             else:
-                node[key] = r.choice((None, True, 0, 1, -1, 64, 2**63, 1e300, "", "int32", [], {}, ["keys", 0], [64, "uint64", 3]))
+                node[key] = r.choice(
+                    (
+                        None,
+                        True,
+                        0,
+                        1,
+                        -1,
+                        64,
+                        2**63,
+                        1e300,
+                        "",
+                        "int32",
+                        [],
+                        {},
+                        ["keys", 0],
+                        [64, "uint64", 3],
+                    )
+                )
 
     for _ in range(400):
         path.write_bytes(good)
@@ -355,7 +437,18 @@ def test_random_footers(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"PAR1" * 100, b"ARROW1\0\0" * 100, layout.MAGIC, layout.MAGIC * 100, os.urandom(5000)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        b"PAR1" * 100,
+        b"ARROW1\0\0" * 100,
+        layout.MAGIC,
+        layout.MAGIC * 100,
+        os.urandom(5000),
+    ],
+)
 def test_foreign_files(data, tmp_path):
     (tmp_path / "x.stats").write_bytes(data)
     with pytest.raises(ss.StatisticsError, match=r"x\.stats: "):
@@ -368,13 +461,19 @@ def test_what_is_no_file(tmp_path):
             ss.Statistics.load(path)
 
 
-@pytest.mark.parametrize(("version", "told"), [(2, "a newer Skipstone wrote it: update"), (0, "save the statistics again")])
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [(2, "a newer Skipstone wrote it: update"), (0, "save the statistics again")],
+)
 def test_versions(version, told, tmp_path, monkeypatch):
     path = tmp_path / "x.stats"
     monkeypatch.setattr(layout, "VERSION", version)
     many(10).save(path)
     monkeypatch.undo()
-    with pytest.raises(ss.StatisticsError, match=f"has format version {version}, and this Skipstone reads version 1; {told}"):
+    with pytest.raises(
+        ss.StatisticsError,
+        match=f"has format version {version}, and this Skipstone reads version 1; {told}",
+    ):
         ss.Statistics.load(path)
 
 
@@ -416,11 +515,17 @@ def test_who_has_the_old_file_open_keeps_it(tmp_path):
 
 def test_threads_share_what_is_loaded(tmp_path, small_blocks):
     flat = many(20_000)
-    predicates = [ss.PruningPredicate(f"x BETWEEN {i * 1000} AND {i * 1000 + 500} OR y < {i / 1000}", SCHEMA) for i in range(40)]
+    predicates = [
+        ss.PruningPredicate(f"x BETWEEN {i * 1000} AND {i * 1000 + 500} OR y < {i / 1000}", SCHEMA)
+        for i in range(40)
+    ]
     expected = [p.evaluate(flat, "numpy").tolist() for p in predicates]
     loaded = back(flat.index(64, "y"), tmp_path / "x.stats")
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda p: p.evaluate(loaded, "numpy").tolist(), predicates)) == expected
+        assert (
+            list(threads.map(lambda p: p.evaluate(loaded, "numpy").tolist(), predicates))
+            == expected
+        )
 
 
 def in_child(loaded, text, queue):
@@ -434,7 +539,9 @@ def test_a_forked_child_reads_on(tmp_path):
     expected = int(ss.PruningPredicate(TEXTS[1], SCHEMA).prune(loaded, "numpy").sum())
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=in_child, args=(ss.Statistics.load(tmp_path / "x.stats"), TEXTS[1], queue))
+    child = context.Process(
+        target=in_child, args=(ss.Statistics.load(tmp_path / "x.stats"), TEXTS[1], queue)
+    )
     child.start()
     try:
         assert queue.get(timeout=60) == expected
@@ -451,4 +558,7 @@ def test_the_sink_sums_blocks_however_they_come():
         sink.write(data[at : at + size])
         at += size
     sink.end_block()
-    assert sink.sums == [xxhash.xxh3_64_intdigest(data[i : i + guard.BLOCK]) for i in range(0, len(data), guard.BLOCK)]
+    assert sink.sums == [
+        xxhash.xxh3_64_intdigest(data[i : i + guard.BLOCK])
+        for i in range(0, len(data), guard.BLOCK)
+    ]

@@ -22,7 +22,9 @@ def summarise(root, age=1000, names=None):
         metadata.set_file_path(str(path.relative_to(root)))
         found.append(metadata)
     for name in names or ("_metadata", "_common_metadata"):
-        pq.write_metadata(found[0].schema.to_arrow_schema(), root / name, found if name == "_metadata" else None)
+        pq.write_metadata(
+            found[0].schema.to_arrow_schema(), root / name, found if name == "_metadata" else None
+        )
         os.utime(root / name, (OLD + age, OLD + age))
 
 
@@ -36,8 +38,12 @@ def test_no_footer_is_read(tmp_path, scan):
     table = scan(tmp_path)
     for where in ("x = 25", "year = 2021 AND x < 25", "x >= 55 OR month = 1"):
         plan = table.plan(where)
-        assert plan.row_groups == ss.scan_parquet(tmp_path, use_metadata=False).plan(where).row_groups
-        assert plan.to_arrow().equals(ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow())
+        assert (
+            plan.row_groups == ss.scan_parquet(tmp_path, use_metadata=False).plan(where).row_groups
+        )
+        assert plan.to_arrow().equals(
+            ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow()
+        )
     assert told(table) == (6, 0)
     assert scan(tmp_path, use_metadata=False).plan().table.work["footers"] >= 6
 
@@ -63,7 +69,11 @@ def test_files_that_it_does_not_fit_say_themselves(tmp_path, scan, change, known
     change(tmp_path / "year=2021" / "month=1" / "part.parquet")
     table = scan(tmp_path)
     for where in ("x >= 90000", "x < 30", "x BETWEEN 2200 AND 90005"):
-        assert table.plan(where).to_arrow().equals(ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow())
+        assert (
+            table.plan(where)
+            .to_arrow()
+            .equals(ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow())
+        )
     assert told(table) == (known, footers)
 
 
@@ -112,21 +122,33 @@ def test_it_does_not_say_who_wrote_a_file(tmp_path):
     days = pa.table({"d": [dt.date(1500, 1, 1), dt.date(1500, 1, 2)], "f": [1.0, np.nan]})
     with pq.ParquetWriter(tmp_path / "b.parquet", days.schema) as writer:
         writer.write_table(days)
-        writer.add_key_value_metadata({b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""})
+        writer.add_key_value_metadata(
+            {b"org.apache.spark.version": b"3.1.0", b"org.apache.spark.legacyDateTime": b""}
+        )
     os.utime(tmp_path / "b.parquet", (OLD, OLD))
     write(tmp_path / "a.parquet", days)
     summarise(tmp_path, names=["_metadata"])
     table = ss.scan_parquet(tmp_path)
     assert told(table) == (2, 0)
     assert table.plan("d = DATE '1500-01-09'").verdicts.tolist() == [1, 1]
-    assert ss.scan_parquet(tmp_path, use_metadata=False).plan("d = DATE '1500-01-09'").verdicts.tolist() == [0, 1]
+    assert ss.scan_parquet(tmp_path, use_metadata=False).plan(
+        "d = DATE '1500-01-09'"
+    ).verdicts.tolist() == [0, 1]
 
 
 def test_the_schema_of_a_hive_table(tmp_path):
     years(tmp_path)
-    pq.write_metadata(pa.schema([("x", pa.int64()), ("later", pa.string()), ("year", pa.int64())]), tmp_path / "_common_metadata")
+    pq.write_metadata(
+        pa.schema([("x", pa.int64()), ("later", pa.string()), ("year", pa.int64())]),
+        tmp_path / "_common_metadata",
+    )
     table = ss.scan_hive(tmp_path)
-    assert [f"{f.name} {f.type}" for f in table.schema] == ["x int64", "later string", "year int32", "month int32"]
+    assert [f"{f.name} {f.type}" for f in table.schema] == [
+        "x int64",
+        "later string",
+        "year int32",
+        "month int32",
+    ]
     assert told(table) == (0, 0)
     assert table.plan("later IS NULL AND x = 25").to_arrow()["later"].to_pylist() == [None]
 

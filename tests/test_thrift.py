@@ -7,19 +7,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skipstone.bindings.sources.thrift import MAX_EXACT, MIN_EXACT, STATISTICS, ThriftError, column_chunks, read_struct
+from skipstone.bindings.sources.thrift import (
+    MAX_EXACT,
+    MIN_EXACT,
+    STATISTICS,
+    ThriftError,
+    column_chunks,
+    read_struct,
+)
 
 
 @pytest.fixture(scope="module")
 def footer(tmp_path_factory):
     path = tmp_path_factory.mktemp("thrift") / "t.parquet"
-    pq.write_table(pa.table({"s": ["a", "b"], "x": [1.0, 2.0], "l": [[1], [2]]}), path, row_group_size=1)
+    pq.write_table(
+        pa.table({"s": ["a", "b"], "x": [1.0, 2.0], "l": [[1], [2]]}), path, row_group_size=1
+    )
     data = path.read_bytes()
     return data[-8 - struct.unpack("<I", data[-8:-4])[0] : -8]
 
 
 def test_reads_a_footer(footer):
-    assert [[[c[STATISTICS][f] for f in (MIN_EXACT, MAX_EXACT)] for c in group] for group in column_chunks(footer)] == [[[True, True]] * 3] * 2
+    assert [
+        [[c[STATISTICS][f] for f in (MIN_EXACT, MAX_EXACT)] for c in group]
+        for group in column_chunks(footer)
+    ] == [[[True, True]] * 3] * 2
     assert read_struct(footer)[3] == 2  # num_rows
 
 
@@ -38,7 +50,9 @@ def test_mutated_footers(footer):
     assert refused > 500
 
 
-@pytest.mark.parametrize("data", [b"", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1c" * 5000, b"\x16" + b"\xff" * 20])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1c" * 5000, b"\x16" + b"\xff" * 20]
+)
 def test_bombs(data):
     with pytest.raises(ThriftError):
         read_struct(data)

@@ -93,10 +93,14 @@ RESULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("transform, source, result", RESULTS, ids=[f"{t}-{s}" for t, s, _ in RESULTS])
+@pytest.mark.parametrize(
+    "transform, source, result", RESULTS, ids=[f"{t}-{s}" for t, s, _ in RESULTS]
+)
 def test_result_types(transform, source, result):
     assert T(transform).supports(source) == (result is not None)
-    assert T(transform).result_type(source) == (result or ty.DType(Kind.OTHER, name=f"partition by {transform}"))
+    assert T(transform).result_type(source) == (
+        result or ty.DType(Kind.OTHER, name=f"partition by {transform}")
+    )
 
 
 MOMENT = dt.datetime(2017, 11, 16, 22, 31, 8)
@@ -128,21 +132,25 @@ def test_hashes_of_the_specification(value, dtype, expected):
 
 def test_nanoseconds_hash_as_microseconds():
     micros = to_axis(MOMENT, ty.TIMESTAMP_NTZ)
-    assert apply("bucket[1000]", [micros * 1000 + 1, micros * 1000 + 999, micros * 1000 - 1], NANOS) == apply(
-        "bucket[1000]", [micros, micros, micros - 1], ty.TIMESTAMP_NTZ
-    )
+    assert apply(
+        "bucket[1000]", [micros * 1000 + 1, micros * 1000 + 999, micros * 1000 - 1], NANOS
+    ) == apply("bucket[1000]", [micros, micros, micros - 1], ty.TIMESTAMP_NTZ)
 
 
 def test_murmur_is_the_well_known_one():
     mmh3 = pytest.importorskip("mmh3")
     r = random.Random(0)
     longs = [0, -1, 2**63 - 1, -(2**63), *(r.randint(-(2**63), 2**63 - 1) for _ in range(500))]
-    assert hash_longs(np.array(longs)).tolist() == [mmh3.hash(v.to_bytes(8, "little", signed=True), signed=False) for v in longs]
+    assert hash_longs(np.array(longs)).tolist() == [
+        mmh3.hash(v.to_bytes(8, "little", signed=True), signed=False) for v in longs
+    ]
     texts = [b"", None, *(r.randbytes(r.randint(0, 40)) for _ in range(500)), None]
     array = pa.array(texts, pa.large_binary())
     for part in (array, array[3:99], array[1:2], array[:0], pa.nulls(2, pa.large_binary())):
         expected = [v and mmh3.hash(v, signed=False) for v in part.to_pylist()]
-        assert [h if v else v for h, v in zip(hash_bytes(part).tolist(), part.to_pylist(), strict=True)] == expected
+        assert [
+            h if v else v for h, v in zip(hash_bytes(part).tolist(), part.to_pylist(), strict=True)
+        ] == expected
 
 
 #     transform        source             values                                              partition values
@@ -175,21 +183,38 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("transform, dtype, values, expected", VALUES, ids=[f"{t}-{d}-{i}" for i, (t, d, _, _) in enumerate(VALUES)])
+@pytest.mark.parametrize(
+    "transform, dtype, values, expected",
+    VALUES,
+    ids=[f"{t}-{d}-{i}" for i, (t, d, _, _) in enumerate(VALUES)],
+)
 def test_values(transform, dtype, values, expected):
     assert apply(transform, values, dtype) == expected
 
 
 @pytest.mark.parametrize("name", ["year", "month"])
-@pytest.mark.parametrize("dtype, unit", [(ty.DATE, "D"), (ty.TIMESTAMP, "us"), (NANOS, "ns"), (MILLIS, "ms")])
+@pytest.mark.parametrize(
+    "dtype, unit", [(ty.DATE, "D"), (ty.TIMESTAMP, "us"), (NANOS, "ns"), (MILLIS, "ms")]
+)
 def test_calendar_is_numpys(name, dtype, unit):
     r = random.Random(1)
     values = np.array(
-        [dtype.lowest + 1, dtype.highest, *(r.randint(dtype.lowest // k, dtype.highest // k) for k in (1, 100, 10**6) for _ in range(500))], np.int64
+        [
+            dtype.lowest + 1,
+            dtype.highest,
+            *(
+                r.randint(dtype.lowest // k, dtype.highest // k)
+                for k in (1, 100, 10**6)
+                for _ in range(500)
+            ),
+        ],
+        np.int64,
     )
     if unit == "ms":
         values //= 10**6  # NumPy's own calendar overflows beyond, and its lowest value is NaT
-    expected = values.view(f"datetime64[{unit}]").astype(f"datetime64[{name[0].upper()}]").astype(np.int64)
+    expected = (
+        values.view(f"datetime64[{unit}]").astype(f"datetime64[{name[0].upper()}]").astype(np.int64)
+    )
     assert T(name).apply(values, dtype).tolist() == expected.tolist()
     assert [T(name).floor(int(v), dtype) for v in values[:50]] == expected[:50].tolist()
 
@@ -212,7 +237,20 @@ def iceberg_types():
 
 
 @pytest.mark.parametrize(
-    "text", ["identity", "bucket[16]", "bucket[2147483647]", "truncate[1]", "truncate[7]", "truncate[1000003]", "year", "month", "day", "hour", "void"]
+    "text",
+    [
+        "identity",
+        "bucket[16]",
+        "bucket[2147483647]",
+        "truncate[1]",
+        "truncate[7]",
+        "truncate[1000003]",
+        "year",
+        "month",
+        "day",
+        "hour",
+        "void",
+    ],
 )
 def test_values_are_pyicebergs(text):
     transforms = pytest.importorskip("pyiceberg.transforms")
@@ -228,9 +266,20 @@ def test_values_are_pyicebergs(text):
         if dtype.kind in (Kind.DATE, Kind.TIMESTAMP):
             # Its calendar is Python's, of the years 1 to 9999.
             unit = {"us": 86400 * 10**6, "ns": 86400 * 10**9}.get(dtype.unit, 1)
-            values = [v for v in values if -700_000 < v // unit < 2_900_000] + [-1, 0, 1, -unit, -unit - 1, unit * 59, unit * -2_000]
+            values = [v for v in values if -700_000 < v // unit < 2_900_000] + [
+                -1,
+                0,
+                1,
+                -unit,
+                -unit - 1,
+                unit * 59,
+                unit * -2_000,
+            ]
         wanted = [theirs.transform(iceberg)(python(v, dtype)) for v in values]
-        wanted = [w if w is None or ours.name not in ("identity", "truncate") else axis(w, dtype) for w in wanted]
+        wanted = [
+            w if w is None or ours.name not in ("identity", "truncate") else axis(w, dtype)
+            for w in wanted
+        ]
         if ours.name == "truncate" and dtype.kind is Kind.INT:
             # pyiceberg's integers have no end; Java's wrap around.
             wanted = [(w - dtype.lowest) % 2**dtype.bits + dtype.lowest for w in wanted]

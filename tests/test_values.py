@@ -9,9 +9,23 @@ import pytest
 
 import skipstone as ss
 
-SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("a", pa.struct([("b", pa.int32())]))])
-STATS = {"x": {"min": [0, 5], "max": [4, None], "null_count": [0, None]}, "s": {"min": ["a", "b"], "max": ["b", "c"]}}
-COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda v: pickle.loads(pickle.dumps(v))}
+SCHEMA = pa.schema(
+    [
+        ("x", pa.int64()),
+        ("s", pa.string()),
+        ("f", pa.float64()),
+        ("a", pa.struct([("b", pa.int32())])),
+    ]
+)
+STATS = {
+    "x": {"min": [0, 5], "max": [4, None], "null_count": [0, None]},
+    "s": {"min": ["a", "b"], "max": ["b", "c"]},
+}
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda v: pickle.loads(pickle.dumps(v)),
+}
 
 PREDICATES = [
     "x = 5 AND s LIKE 'ab%'",
@@ -31,7 +45,11 @@ def test_predicates(text, way):
     assert again == p
     assert hash(again) == hash(p)
     assert repr(again) == repr(p)
-    assert (again.rewritten, again.literal_guarantees, again.columns) == (p.rewritten, p.literal_guarantees, p.columns)
+    assert (again.rewritten, again.literal_guarantees, again.columns) == (
+        p.rewritten,
+        p.literal_guarantees,
+        p.columns,
+    )
     assert again.evaluate(stats).tolist() == p.evaluate(stats).tolist()
 
 
@@ -60,7 +78,11 @@ def test_small_values(way):
 
 def test_equality_is_by_meaning():
     same = ss.PruningPredicate("x > 4", SCHEMA)
-    assert same == ss.PruningPredicate(ss.col("x") > 4, SCHEMA) == ss.PruningPredicate(pc.field("x") > 4, SCHEMA)
+    assert (
+        same
+        == ss.PruningPredicate(ss.col("x") > 4, SCHEMA)
+        == ss.PruningPredicate(pc.field("x") > 4, SCHEMA)
+    )
     assert same == ss.PruningPredicate("4 < X", SCHEMA)
     assert same != ss.PruningPredicate("x > 5", SCHEMA)
     assert same != ss.PruningPredicate("x > 4", SCHEMA, ansi=False)
@@ -69,7 +91,10 @@ def test_equality_is_by_meaning():
 
 
 def test_repr():
-    assert repr(ss.PruningPredicate("NOT x = 5 AND s LIKE 'a_'", SCHEMA)) == "PruningPredicate(\"x <> 5 AND s LIKE 'a_'\")"
+    assert (
+        repr(ss.PruningPredicate("NOT x = 5 AND s LIKE 'a_'", SCHEMA))
+        == "PruningPredicate(\"x <> 5 AND s LIKE 'a_'\")"
+    )
     assert repr(ss.col("a.b").isin([1, None])) == "Expr(a.b IN (1, NULL))"
 
 
@@ -80,7 +105,10 @@ def test_properties():
     assert p.membership_columns == ("x", "s", "a.b")
     assert p.schema is SCHEMA
     assert not p.always_true
-    assert [ss.PruningPredicate(t, SCHEMA).always_true for t in ("TRUE", "hash(x) = 2", "x IS NULL", "FALSE", "x = 1 OR hash(x) = 2")] == [
+    assert [
+        ss.PruningPredicate(t, SCHEMA).always_true
+        for t in ("TRUE", "hash(x) = 2", "x IS NULL", "FALSE", "x = 1 OR hash(x) = 2")
+    ] == [
         True,
         True,
         False,

@@ -21,14 +21,24 @@ def compare(op, array, lane):
 
 
 def between(lane, first=0):
-    return Node(Op.PACK, (Node(Op.AND, (compare(Op.GE, first, lane), compare(Op.LT, first + 1, lane))),))
+    return Node(
+        Op.PACK, (Node(Op.AND, (compare(Op.GE, first, lane), compare(Op.LT, first + 1, lane))),)
+    )
 
 
 SHAPES = {
     "range": lambda lane: (between(lane),),
-    "two ranges": lambda lane: (Node(Op.PACK, (Node(Op.AND, tuple(t for i in (0, 2) for t in between(lane, i).args[0].args)),)),),
+    "two ranges": lambda lane: (
+        Node(
+            Op.PACK,
+            (Node(Op.AND, tuple(t for i in (0, 2) for t in between(lane, i).args[0].args)),),
+        ),
+    ),
     "or of two": lambda lane: (Node(Op.OR, (between(lane), between(lane, 2))),),
-    "three outcomes": lambda lane: (between(lane), Node(Op.PACK, (Node(Op.OR, (compare(Op.LT, 0, lane), compare(Op.GE, 1, lane))),))),
+    "three outcomes": lambda lane: (
+        between(lane),
+        Node(Op.PACK, (Node(Op.OR, (compare(Op.LT, 0, lane), compare(Op.GE, 1, lane))),)),
+    ),
 }
 
 
@@ -61,12 +71,19 @@ def test_compares_take_whole_vectors(name, lane, many):
     found = compares(text)
     register = "zmm" if WIDE else "mm"
     vectors = [c for c in found if register in c[1]]
-    tests = sum(n.op in (Op.LT, Op.LE, Op.GT, Op.GE) for n in {n for root in SHAPES[name](lane) for n in root.walk()})
+    tests = sum(
+        n.op in (Op.LT, Op.LE, Op.GT, Op.GE)
+        for n in {n for root in SHAPES[name](lane) for n in root.walk()}
+    )
     assert len(vectors) >= tests, found
     if WIDE:
-        assert all("%k" in operands for _, operands in vectors)  # into a mask register: a bit for each lane
+        assert all(
+            "%k" in operands for _, operands in vectors
+        )  # into a mask register: a bit for each lane
         # What is left compares counters, sizes and where arrays end, more on processors that LLVM unrolls for; lanes by
         # themselves would be 64 for each test, or a loop with one.
         scalars = [c for c in found if c not in vectors]
-        assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 64, scalars
+        assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 64, (
+            scalars
+        )
         assert not re.search(r"\bv(u?comis|pextr)", text)

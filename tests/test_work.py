@@ -39,14 +39,18 @@ def test_what_a_scan_counts(tmp_path):
     table = ss.scan_parquet(tmp_path)
     scanned = table.work
     assert scanned.counts == {"folders": 10, "files": 6, "footers": 6}
-    assert scanned.bytes == sum(p.stat().st_size for p in tmp_path.rglob("*.parquet"))  # small files come whole
+    assert scanned.bytes == sum(
+        p.stat().st_size for p in tmp_path.rglob("*.parquet")
+    )  # small files come whole
     assert set(scanned.seconds) == {"listing", "footers"}
     table.plan("x = 5")
     assert set((table.work - scanned).seconds) == {"planning"}
 
 
 def test_bloom_filters_are_counted(tmp_path):
-    pq.write_table(pa.table({"s": ["a", "c"]}), tmp_path / "a.parquet", bloom_filter_options={"s": True})
+    pq.write_table(
+        pa.table({"s": ["a", "c"]}), tmp_path / "a.parquet", bloom_filter_options={"s": True}
+    )
     table = ss.scan_parquet(tmp_path)
     before = table.work
     assert table.plan("s = 'b'").files == ()

@@ -54,13 +54,34 @@ def int96(nanoseconds: int) -> bytes:
 
 
 def says(**statistics: Any) -> Callable[[Path], None]:
-    fields = {"low": MIN, "high": MAX, "nulls": NULLS, "low_exact": MIN_EXACT, "high_exact": MAX_EXACT}
+    fields = {
+        "low": MIN,
+        "high": MAX,
+        "nulls": NULLS,
+        "low_exact": MIN_EXACT,
+        "high_exact": MAX_EXACT,
+    }
     return lambda path: restate(path, {fields[k]: v for k, v in statistics.items()})
 
 
 WITH_NAN = pa.array([1.0, 2.0, NAN])
-ABOVE = {"f > 2": 1, "f >= 100": 1, "NOT (f < 10)": 1, "isnan(f)": 1, "f = double('NaN')": 1, "f NOT IN (1, 2)": 1, "f BETWEEN 50 AND double('NaN')": 1}
-ABOVE |= {"NOT isnan(f)": 2, "f + 1 > 100": 1, "greatest(f, 0D) > 100": 1, "NOT (f <= 2 OR f IS NULL)": 1, "f <=> double('NaN')": 1, "f <= 2": 2}
+ABOVE = {
+    "f > 2": 1,
+    "f >= 100": 1,
+    "NOT (f < 10)": 1,
+    "isnan(f)": 1,
+    "f = double('NaN')": 1,
+    "f NOT IN (1, 2)": 1,
+    "f BETWEEN 50 AND double('NaN')": 1,
+}
+ABOVE |= {
+    "NOT isnan(f)": 2,
+    "f + 1 > 100": 1,
+    "greatest(f, 0D) > 100": 1,
+    "NOT (f <= 2 OR f IS NULL)": 1,
+    "f <=> double('NaN')": 1,
+    "f <= 2": 2,
+}
 
 NUMBERS = [
     # pyarrow leaves NaN out of bounds. DataFusion#15812, iceberg#9130, duckdb#25521, delta#7101: the NaN row is lost.

@@ -61,20 +61,34 @@ class ZoneMap:
         if self.told is None:
             return found
         told = lambda values: self.told(f.path, frozenset(to_python(v, f.dtype) for v in values), j)
-        return ColumnFacts(found.low, found.high, found.may_hold_values, found.may_hold_null, found.may_hold_nan, contained=told)
+        return ColumnFacts(
+            found.low,
+            found.high,
+            found.may_hold_values,
+            found.may_hold_null,
+            found.may_hold_nan,
+            contained=told,
+        )
 
     def statistics(self, schema: pa.Schema, dress=lambda array: array) -> ss.Statistics:
         """The same as `Statistics`; `dress` may change how an array is laid out."""
         columns = {}
         for f in self.fields:
             mine = [s[f.path] for s in self.stats]
-            columns[f.name] = {k: dress(array_of([getattr(s, a) for s in mine], f.arrow)) for k, a in (("min", "low"), ("max", "high"))}
-            columns[f.name] |= {k: dress(pa.array([getattr(s, k) for s in mine], pa.int64())) for k in COUNTS}
+            columns[f.name] = {
+                k: dress(array_of([getattr(s, a) for s in mine], f.arrow))
+                for k, a in (("min", "low"), ("max", "high"))
+            }
+            columns[f.name] |= {
+                k: dress(pa.array([getattr(s, k) for s in mine], pa.int64())) for k in COUNTS
+            }
         made = ss.Statistics.from_dict(columns, schema, row_count=pa.array(self.rows, pa.int64()))
         if self.told is not None:
             paths = {f.name: f.path for f in self.fields}
             n = len(self.stats)
-            made._contained = lambda name, values: pa.array([self.told(paths[name], values, j) for j in range(n)], pa.bool_())
+            made._contained = lambda name, values: pa.array(
+                [self.told(paths[name], values, j) for j in range(n)], pa.bool_()
+            )
         return made
 
 
@@ -92,7 +106,14 @@ class Facts(dict):
         real, low, high = bool(at(v.real)), plain(at(v.low)), plain(at(v.high))
         if not real:
             low, high = v.dtype.lowest, v.dtype.highest
-        found = ColumnFacts(low, None if at(v.above) else high, real, bool(at(v.nulls)), bool(at(v.nans)), may_be_lost=bool(at(v.lost)))
+        found = ColumnFacts(
+            low,
+            None if at(v.above) else high,
+            real,
+            bool(at(v.nulls)),
+            bool(at(v.nans)),
+            may_be_lost=bool(at(v.lost)),
+        )
         self[call] = found
         return found
 
@@ -112,14 +133,20 @@ def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
     if numbers:
         low, high = _manner(r, field, low, high)
     elif r.random() < 0.2:
-        low = high = point(r, field.dtype, 0, field.arrow)  # a dummy: nothing lies between it and itself either
+        low = high = point(
+            r, field.dtype, 0, field.arrow
+        )  # a dummy: nothing lies between it and itself either
     if field.dtype.kind is Kind.FLOAT and len(numbers) < len(there) and r.random() < 0.3:
         high = math.nan  # as Spark writes it
     nulls = len(values) - len(there)
     if len(field.path) > 1 and r.random() < 0.5:
-        nulls -= sum(row[field.path[:1]] is None for row in rows)  # Iceberg need not count the struct's own NULLs
+        nulls -= sum(
+            row[field.path[:1]] is None for row in rows
+        )  # Iceberg need not count the struct's own NULLs
     known = lambda n, share: n if r.random() < share else None
-    return Stat(low, high, known(nulls, 0.8), known(len(values), 0.8), known(len(there) - len(numbers), 0.5))
+    return Stat(
+        low, high, known(nulls, 0.8), known(len(values), 0.8), known(len(there) - len(numbers), 0.5)
+    )
 
 
 def _manner(r, field: Field, low, high):
@@ -133,7 +160,9 @@ def _manner(r, field: Field, low, high):
         if dtype.kind is Kind.FLOAT:
             return low - 1, high + 1
         if dtype.discrete or dtype.kind is Kind.DECIMAL:
-            return max(dtype.lowest, low - r.randint(0, 2)), min(dtype.highest, high + r.randint(0, 2))
+            return max(dtype.lowest, low - r.randint(0, 2)), min(
+                dtype.highest, high + r.randint(0, 2)
+            )
     return (low if manner < 0.85 else None), (high if manner < 0.8 or manner >= 0.95 else None)
 
 
@@ -150,10 +179,17 @@ def hostile(r, fields: tuple[Field, ...], containers: int) -> ZoneMap:
     """Anything at all: only that backends and the oracle agree can be asked of it."""
     wild = r.choice(WILD)
     bound = lambda f: (
-        None if r.random() < 0.2 else math.nan if f.dtype.kind is Kind.FLOAT and r.random() < 0.1 else point(r, f.dtype, r.randint(-6, 6), f.arrow, wild)
+        None
+        if r.random() < 0.2
+        else math.nan
+        if f.dtype.kind is Kind.FLOAT and r.random() < 0.1
+        else point(r, f.dtype, r.randint(-6, 6), f.arrow, wild)
     )
     count = lambda: r.choice((None, None, 0, 0, 1, 2, 3, -1, 5, 2**62))
-    stats = tuple({f.path: Stat(bound(f), bound(f), count(), count(), count()) for f in fields} for _ in range(containers))
+    stats = tuple(
+        {f.path: Stat(bound(f), bound(f), count(), count(), count()) for f in fields}
+        for _ in range(containers)
+    )
     return ZoneMap(fields, stats, tuple(count() for _ in range(containers)))
 
 
@@ -161,10 +197,17 @@ def _told(table: Table, salt: float):
     """What a dictionary or a bloom filter would say, for some columns and containers."""
 
     def told(path, values: frozenset, container: int) -> bool | None:
-        if zlib.crc32(repr((salt, path, container)).encode()) % 3 == 0 or not table.containers[container]:
+        if (
+            zlib.crc32(repr((salt, path, container)).encode()) % 3 == 0
+            or not table.containers[container]
+        ):
             return None
         dtype = next(f.dtype for f in table.fields if f.path == path)
-        there = {to_python(v, dtype) for row in table.containers[container] if (v := row[path]) is not None}
+        there = {
+            to_python(v, dtype)
+            for row in table.containers[container]
+            if (v := row[path]) is not None
+        }
         return True if there <= values else False if there.isdisjoint(values) else None
 
     return told

@@ -37,9 +37,16 @@ def files(options: Options) -> Report:
         for task in TASKS:
             if task.lake in lakes:
                 lost += compete(task, lakes[task.lake], options, report)
-    report.notes += [f"{name}: {lake.condition.sql}; {len(lake.some):,} of {lake.containers:,} hold a match" for name, lake in lakes.items()]
-    report.notes.append("kept: containers that are left to read, or found to match whole, or were read. Files are in the cache of the system.")
-    report.requirements.append(Requirement("Containers with a match that Skipstone dropped", lost, 0, at_most=True))
+    report.notes += [
+        f"{name}: {lake.condition.sql}; {len(lake.some):,} of {lake.containers:,} hold a match"
+        for name, lake in lakes.items()
+    ]
+    report.notes.append(
+        "kept: containers that are left to read, or found to match whole, or were read. Files are in the cache of the system."
+    )
+    report.requirements.append(
+        Requirement("Containers with a match that Skipstone dropped", lost, 0, at_most=True)
+    )
     return report
 
 
@@ -49,17 +56,29 @@ def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
     answers = {c.what: c.answer(c.run()) for c in taking_part}
     for engine, why in task.absent.items():
         report.leave_out(engine, why, task.name)
-    runs: dict[str, Callable[[], object]] = {YARDSTICK: yardstick, **{c.what: c.run for c in taking_part}}
+    runs: dict[str, Callable[[], object]] = {
+        YARDSTICK: yardstick,
+        **{c.what: c.run for c in taking_part},
+    }
     timings = interleave(runs, options.rounds or (15 if options.full else 7))
     own = timings[taking_part[0].what]
     for c in taking_part:
         t = timings[c.what]
-        report.time(f"{task.name}: {c.engine}, {c.what}", t, (YARDSTICK, timings[YARDSTICK]), own=own, engine=c.engine, group=task.name)
+        report.time(
+            f"{task.name}: {c.engine}, {c.what}",
+            t,
+            (YARDSTICK, timings[YARDSTICK]),
+            own=own,
+            engine=c.engine,
+            group=task.name,
+        )
         report.rows.append(_row(task, lake, c, answers[c.what], t, own))
     return sum(_lost(task, lake, answers[c.what]) for c in taking_part if c.engine == OWN)
 
 
-def _made(make: Callable[[Lake], Contestant], lake: Lake, task: Task, report: Report) -> Contestant | None:
+def _made(
+    make: Callable[[Lake], Contestant], lake: Lake, task: Task, report: Report
+) -> Contestant | None:
     try:
         return make(lake)
     except ImportError as e:
@@ -77,7 +96,9 @@ def _lost(task: Task, lake: Lake, answer: Answer) -> int:
     }[task.asks]
 
 
-def _row(task: Task, lake: Lake, c: Contestant, answer: Answer, t: Timing, own: Timing) -> dict[str, Any]:
+def _row(
+    task: Task, lake: Lake, c: Contestant, answer: Answer, t: Timing, own: Timing
+) -> dict[str, Any]:
     kept = answer.read if task.asks == "rows" else len(answer.containers)
     wrong = _lost(task, lake, answer)
     return {
@@ -85,6 +106,8 @@ def _row(task: Task, lake: Lake, c: Contestant, answer: Answer, t: Timing, own: 
         "ms": t.median * 1e3,
         "10 % to 90 %": f"{t.quantile(0.1) * 1e3:.2f} to {t.quantile(0.9) * 1e3:.2f}",
         "kept": "not said" if kept is None else f"{kept:,}",
-        "answer": f"{'wrong' if task.asks == 'whole' else 'loses rows'} ({wrong:,})" if wrong else "right",
+        "answer": f"{'wrong' if task.asks == 'whole' else 'loses rows'} ({wrong:,})"
+        if wrong
+        else "right",
         "times Skipstone": t.times(own),
     }

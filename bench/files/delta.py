@@ -24,13 +24,19 @@ def _actions(lake: Lake) -> pa.Table:
 
 def _statistics(actions: pa.Table) -> ss.Statistics:
     names = {"min": "min.{}", "max": "max.{}", "null_count": "null_count.{}"}
-    columns = {c: {key: actions[name.format(c)] for key, name in names.items()} for c in SCHEMA.names}
+    columns = {
+        c: {key: actions[name.format(c)] for key, name in names.items()} for c in SCHEMA.names
+    }
     columns["p"] = {"min": actions["partition.p"], "max": actions["partition.p"]}
     return ss.Statistics.from_dict(columns, DELTA_SCHEMA, row_count=actions["num_records"])
 
 
 def _kept(lake: Lake, actions: pa.Table, stats: ss.Statistics) -> list[str]:
-    paths: list[str] = actions["path"].take(ss.PruningPredicate(lake.condition.sql, DELTA_SCHEMA).survivors(stats)).to_pylist()
+    paths: list[str] = (
+        actions["path"]
+        .take(ss.PruningPredicate(lake.condition.sql, DELTA_SCHEMA).survivors(stats))
+        .to_pylist()
+    )
     return paths
 
 
@@ -41,13 +47,20 @@ def own_cold(lake: Lake) -> Contestant:
         actions = _actions(lake)
         return _kept(lake, actions, _statistics(actions))
 
-    return Contestant(OWN, "get_add_actions, Statistics, survivors", run, lambda found: by_file(lake, found))
+    return Contestant(
+        OWN, "get_add_actions, Statistics, survivors", run, lambda found: by_file(lake, found)
+    )
 
 
 def own_warm(lake: Lake) -> Contestant:
     actions = _actions(lake)
     stats = _statistics(actions)
-    return Contestant(OWN, "PruningPredicate(text).survivors(stats)", lambda: _kept(lake, actions, stats), lambda found: by_file(lake, found))
+    return Contestant(
+        OWN,
+        "PruningPredicate(text).survivors(stats)",
+        lambda: _kept(lake, actions, stats),
+        lambda found: by_file(lake, found),
+    )
 
 
 def uris_cold(lake: Lake) -> Contestant:
@@ -91,5 +104,11 @@ ABSENT: Final = {
 }
 TASKS: Final = (
     Task("Delta table to files", "may", "delta", (own_cold, uris_cold, fragments_cold), ABSENT),
-    Task("Delta log in memory to files", "may", "delta", (own_warm, uris_warm, fragments_warm), ABSENT),
+    Task(
+        "Delta log in memory to files",
+        "may",
+        "delta",
+        (own_warm, uris_warm, fragments_warm),
+        ABSENT,
+    ),
 )

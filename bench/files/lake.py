@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 ROWS: Final = 20  # in each container
-SCHEMA: Final = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("name", pa.string()), ("note", pa.int32())])
+SCHEMA: Final = pa.schema(
+    [("id", pa.int64()), ("amount", pa.float64()), ("name", pa.string()), ("note", pa.int32())]
+)
 PARTITIONS: Final = 20
 DELTA_SCHEMA: Final = SCHEMA.append(pa.field("p", pa.int32()))
 
@@ -98,8 +100,19 @@ def make_delta(folder: Path, files: int) -> Lake:
     for i, path in enumerate(paths):
         pq.write_table(table.slice(i * ROWS, ROWS), path)
         stats = json.dumps({"numRecords": ROWS, **_delta_stats(lake, i)})
-        actions.append(AddAction(str(path.relative_to(folder)), path.stat().st_size, {"p": str(numbers[i])}, 1_700_000_000_000, True, stats))
-    create_table_with_add_actions(str(folder), Schema.from_arrow(DELTA_SCHEMA), actions, partition_by=["p"])
+        actions.append(
+            AddAction(
+                str(path.relative_to(folder)),
+                path.stat().st_size,
+                {"p": str(numbers[i])},
+                1_700_000_000_000,
+                True,
+                stats,
+            )
+        )
+    create_table_with_add_actions(
+        str(folder), Schema.from_arrow(DELTA_SCHEMA), actions, partition_by=["p"]
+    )
     return lake
 
 
@@ -112,8 +125,15 @@ def _rows(containers: int) -> pa.Table:
         {
             "id": g * 1000 + r.integers(0, 1500, n),
             "amount": g * 7919 % 1000 / 10 + r.random(n) * 5,
-            "name": [f"{k:04d}-{v:03d}" for k, v in zip((g * 31 % 1000).tolist(), r.integers(0, 1000, n).tolist(), strict=True)],
-            "note": pa.array(r.integers(0, 100, n), pa.int32(), mask=(g % 50 == 0) | (r.random(n) < 0.1)),
+            "name": [
+                f"{k:04d}-{v:03d}"
+                for k, v in zip(
+                    (g * 31 % 1000).tolist(), r.integers(0, 1000, n).tolist(), strict=True
+                )
+            ],
+            "note": pa.array(
+                r.integers(0, 100, n), pa.int32(), mask=(g % 50 == 0) | (r.random(n) < 0.1)
+            ),
         },
         schema=SCHEMA,
     )
@@ -123,21 +143,44 @@ def _condition(containers: int, partition: str) -> Condition:
     f = pc.field
     low, high = containers * 400, containers * 600
     # Nothing above a float: where no NaN is counted one may be there, and Spark has it above all numbers.
-    arrow = (f("id") >= low) & (f("id") < high) & (f("amount") < 40.5) & (f("name") < "0300") & ~f("note").is_null()
+    arrow = (
+        (f("id") >= low)
+        & (f("id") < high)
+        & (f("amount") < 40.5)
+        & (f("name") < "0300")
+        & ~f("note").is_null()
+    )
     text = f"id >= {low} AND id < {high} AND amount < 40.5 AND name < '0300' AND note IS NOT NULL"
     return Condition(partition + text, (f("p") <= 9) & arrow if partition else arrow)
 
 
-def _lake(folder: Path, paths: tuple[Path, ...], groups: int, table: pa.Table, condition: Condition) -> Lake:
+def _lake(
+    folder: Path, paths: tuple[Path, ...], groups: int, table: pa.Table, condition: Condition
+) -> Lake:
     n = len(paths) * groups
     key = pa.array(np.repeat(np.arange(n), ROWS))
     names = table.column_names
-    measures = [(c, how) for c in names for how in ("min", "max")] + [(c, "count", pc.CountOptions(mode="only_null")) for c in names]
-    found = table.append_column("g", key).group_by("g").aggregate(measures).sort_by("g").combine_chunks()
-    bounds = {c: Bounds(found[f"{c}_min"].chunk(0), found[f"{c}_max"].chunk(0), found[f"{c}_count"].to_numpy()) for c in names}
+    measures = [(c, how) for c in names for how in ("min", "max")] + [
+        (c, "count", pc.CountOptions(mode="only_null")) for c in names
+    ]
+    found = (
+        table.append_column("g", key)
+        .group_by("g")
+        .aggregate(measures)
+        .sort_by("g")
+        .combine_chunks()
+    )
+    bounds = {
+        c: Bounds(
+            found[f"{c}_min"].chunk(0), found[f"{c}_max"].chunk(0), found[f"{c}_count"].to_numpy()
+        )
+        for c in names
+    }
     matching = table.append_column("g", key).filter(condition.arrow)["g"].to_numpy()
     counts = np.bincount(matching, minlength=n)
-    some, every = (frozenset(np.flatnonzero(mask).tolist()) for mask in (counts > 0, counts == ROWS))
+    some, every = (
+        frozenset(np.flatnonzero(mask).tolist()) for mask in (counts > 0, counts == ROWS)
+    )
     return Lake(folder, paths, groups, table, bounds, condition, some, every, len(matching))
 
 

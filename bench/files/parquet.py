@@ -21,7 +21,12 @@ def own_cold(lake: Lake) -> Contestant:
 
 def own_warm(lake: Lake) -> Contestant:
     table = ss.scan_parquet(lake.paths)
-    return Contestant(OWN, "table.plan(where=text)", lambda: table.plan(where=lake.condition.sql).row_groups, lambda found: by_row_group(lake, found))
+    return Contestant(
+        OWN,
+        "table.plan(where=text)",
+        lambda: table.plan(where=lake.condition.sql).row_groups,
+        lambda found: by_row_group(lake, found),
+    )
 
 
 def arrow_cold(lake: Lake) -> Contestant:
@@ -34,7 +39,10 @@ def arrow_cold(lake: Lake) -> Contestant:
 def arrow_warm(lake: Lake) -> Contestant:
     fragments = list(ds.dataset(lake.paths).get_fragments())
     return Contestant(
-        "pyarrow", "fragment.subset(filter)", lambda: [f.subset(lake.condition.arrow) for f in fragments], lambda found: _of_fragments(lake, found)
+        "pyarrow",
+        "fragment.subset(filter)",
+        lambda: [f.subset(lake.condition.arrow) for f in fragments],
+        lambda found: _of_fragments(lake, found),
     )
 
 
@@ -44,7 +52,10 @@ def _of_fragments(lake: Lake, fragments: list[Any]) -> Answer:
 
 # What keeps others from naming row groups.
 ABSENT: Final = {
-    **dict.fromkeys(("DuckDB", "Polars", "DataFusion"), "it names no row groups; it plans while it runs a query, which is a task of its own"),
+    **dict.fromkeys(
+        ("DuckDB", "Polars", "DataFusion"),
+        "it names no row groups; it plans while it runs a query, which is a task of its own",
+    ),
     "pyiceberg": "it plans from manifests, not from footers; see the task over the same statistics",
     "deltalake": "it plans from a Delta log, not from footers",
 }

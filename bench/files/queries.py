@@ -20,11 +20,19 @@ def own(lake: Lake) -> Contestant:
         return ss.scan_parquet(lake.paths).plan(where=lake.condition.sql).count()
 
     kept = len(ss.scan_parquet(lake.paths).plan(where=lake.condition.sql).kept)
-    return Contestant(OWN, "scan_parquet(paths).plan(where=text).count()", run, lambda rows: Answer(rows=rows, read=kept))
+    return Contestant(
+        OWN,
+        "scan_parquet(paths).plan(where=text).count()",
+        run,
+        lambda rows: Answer(rows=rows, read=kept),
+    )
 
 
 def arrow(lake: Lake) -> Contestant:
-    kept = sum(f.subset(lake.condition.arrow).num_row_groups for f in ds.dataset(lake.paths).get_fragments())
+    kept = sum(
+        f.subset(lake.condition.arrow).num_row_groups
+        for f in ds.dataset(lake.paths).get_fragments()
+    )
     return Contestant(
         "pyarrow",
         "dataset(paths).count_rows(filter)",
@@ -52,7 +60,12 @@ def duckdb(lake: Lake) -> Contestant:
         con.execute("SET enable_profiling = 'no_output'")
         con.execute(query).fetchall()
         read = int(json.loads(con.get_profiling_information())["query"]["total_row_groups_scanned"])
-    return Contestant("DuckDB", "connect, SELECT count(*) FROM read_parquet(paths)", run, lambda rows: Answer(rows=rows, read=read))
+    return Contestant(
+        "DuckDB",
+        "connect, SELECT count(*) FROM read_parquet(paths)",
+        run,
+        lambda rows: Answer(rows=rows, read=read),
+    )
 
 
 def polars(lake: Lake) -> Contestant:
@@ -82,11 +95,24 @@ def datafusion(lake: Lake) -> Contestant:
     # From 1,000 on the plan rounds: "2.50 K".
     matched = re.search(r"row_groups_pruned_bloom_filter=.*? total → (\d+) matched", plan)
     read = int(matched[1]) if matched else None
-    return Contestant("DataFusion", "register_parquet(folder), SELECT count(*)", run, lambda rows: Answer(rows=rows, read=read))
+    return Contestant(
+        "DataFusion",
+        "register_parquet(folder), SELECT count(*)",
+        run,
+        lambda rows: Answer(rows=rows, read=read),
+    )
 
 
 ABSENT: Final = {
     "pyiceberg": "it reads tables of a catalog, not files",
     "deltalake": "it reads Delta tables, not files",
 }
-TASKS: Final = (Task("paths to the number of matching rows", "rows", "parquet", (own, arrow, duckdb, polars, datafusion), ABSENT),)
+TASKS: Final = (
+    Task(
+        "paths to the number of matching rows",
+        "rows",
+        "parquet",
+        (own, arrow, duckdb, polars, datafusion),
+        ABSENT,
+    ),
+)

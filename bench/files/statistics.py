@@ -12,24 +12,39 @@ from bench.files.lake import ROWS, SCHEMA, Lake
 from bench.files.task import Contestant, Task, by_position
 from bench.report import OWN
 
-TYPES: Final = {pa.int64(): "LongType", pa.int32(): "IntegerType", pa.float64(): "DoubleType", pa.string(): "StringType"}
+TYPES: Final = {
+    pa.int64(): "LongType",
+    pa.int32(): "IntegerType",
+    pa.float64(): "DoubleType",
+    pa.string(): "StringType",
+}
 
 
 def statistics_of(lake: Lake) -> ss.Statistics:
     """The lake's bounds and counts; no value is NaN."""
-    columns = {c: {"min": b.low, "max": b.high, "null_count": b.nulls, "nan_count": np.zeros_like(b.nulls)} for c, b in lake.bounds.items()}
+    columns = {
+        c: {"min": b.low, "max": b.high, "null_count": b.nulls, "nan_count": np.zeros_like(b.nulls)}
+        for c, b in lake.bounds.items()
+    }
     return ss.Statistics.from_dict(columns, SCHEMA, row_count=np.full(lake.containers, ROWS))
 
 
 def own_may(lake: Lake) -> Contestant:
     stats = statistics_of(lake)
-    return Contestant(OWN, "PruningPredicate(text).survivors(stats)", lambda: ss.PruningPredicate(lake.condition.sql, SCHEMA).survivors(stats), by_position)
+    return Contestant(
+        OWN,
+        "PruningPredicate(text).survivors(stats)",
+        lambda: ss.PruningPredicate(lake.condition.sql, SCHEMA).survivors(stats),
+        by_position,
+    )
 
 
 def own_may_again(lake: Lake) -> Contestant:
     stats = statistics_of(lake)
     predicate = ss.PruningPredicate(lake.condition.sql, SCHEMA)
-    return Contestant(OWN, "predicate.survivors(stats)", lambda: predicate.survivors(stats), by_position)
+    return Contestant(
+        OWN, "predicate.survivors(stats)", lambda: predicate.survivors(stats), by_position
+    )
 
 
 def own_whole(lake: Lake) -> Contestant:
@@ -43,7 +58,9 @@ def own_whole(lake: Lake) -> Contestant:
 def iceberg_may(lake: Lake) -> Contestant:
     from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 
-    return _iceberg(lake, "inclusive metrics evaluator, a data file each", _InclusiveMetricsEvaluator)
+    return _iceberg(
+        lake, "inclusive metrics evaluator, a data file each", _InclusiveMetricsEvaluator
+    )
 
 
 def iceberg_whole(lake: Lake) -> Contestant:
@@ -58,7 +75,9 @@ def _iceberg(lake: Lake, what: str, evaluator: Any) -> Contestant:
     from pyiceberg.schema import Schema
 
     of = {i: getattr(types, TYPES[f.type])() for i, f in enumerate(SCHEMA, 1)}
-    schema = Schema(*(types.NestedField(i, c, of[i], required=False) for i, c in enumerate(SCHEMA.names, 1)))
+    schema = Schema(
+        *(types.NestedField(i, c, of[i], required=False) for i, c in enumerate(SCHEMA.names, 1))
+    )
     files, condition = _data_files(lake, of), parse(lake.condition.sql)
 
     def run() -> list[int]:
@@ -76,7 +95,10 @@ def _data_files(lake: Lake, types: dict[int, Any]) -> list[Any]:
     def ends(i: int, values: pa.Array) -> list[bytes | None]:
         return [None if v is None else to_bytes(types[i], v) for v in values.to_pylist()]
 
-    columns = [(i, ends(i, b.low), ends(i, b.high), b.nulls.tolist()) for i, b in enumerate(lake.bounds.values(), 1)]
+    columns = [
+        (i, ends(i, b.low), ends(i, b.high), b.nulls.tolist())
+        for i, b in enumerate(lake.bounds.values(), 1)
+    ]
     return [
         DataFile.from_args(
             file_path=str(g), record_count=ROWS, file_size_in_bytes=1000,
@@ -92,14 +114,32 @@ def _data_files(lake: Lake, types: dict[int, Any]) -> list[Any]:
 
 ABSENT: Final = {
     "pyarrow": "its fragments take statistics from footers alone; see the tasks before",
-    **dict.fromkeys(("DuckDB", "Polars"), "it takes no statistics from outside; what it makes of such bounds as columns is in `ranges`"),
+    **dict.fromkeys(
+        ("DuckDB", "Polars"),
+        "it takes no statistics from outside; what it makes of such bounds as columns is in `ranges`",
+    ),
     "DataFusion": "its Python package does not expose PruningPredicate; what it makes of such bounds as columns is in `ranges`",
     "deltalake": "it takes statistics from a Delta log alone; see the tasks over one",
 }
 WHOLE: Final = {
-    **dict.fromkeys(("pyarrow", "DuckDB", "Polars", "DataFusion", "deltalake"), "it does not tell which containers match whole"),
+    **dict.fromkeys(
+        ("pyarrow", "DuckDB", "Polars", "DataFusion", "deltalake"),
+        "it does not tell which containers match whole",
+    ),
 }
 TASKS: Final = (
-    Task("statistics in memory to containers", "may", "parquet", (own_may, own_may_again, iceberg_may), ABSENT),
-    Task("statistics in memory to containers that match whole", "whole", "parquet", (own_whole, iceberg_whole), WHOLE),
+    Task(
+        "statistics in memory to containers",
+        "may",
+        "parquet",
+        (own_may, own_may_again, iceberg_may),
+        ABSENT,
+    ),
+    Task(
+        "statistics in memory to containers that match whole",
+        "whole",
+        "parquet",
+        (own_whole, iceberg_whole),
+        WHOLE,
+    ),
 )

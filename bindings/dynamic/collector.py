@@ -16,7 +16,15 @@ from skipstone.bindings.dynamic.domain import ALL
 from skipstone.bindings.dynamic.keys import keyed
 from skipstone.bindings.dynamic.limits import RANGES, limits_of
 from skipstone.bindings.dynamic.rows import batches_of
-from skipstone.bindings.dynamic.state import State, bounded, distinct, empty, row_bytes, union, union_all
+from skipstone.bindings.dynamic.state import (
+    State,
+    bounded,
+    distinct,
+    empty,
+    row_bytes,
+    union,
+    union_all,
+)
 from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import Incomparable, Session
 
@@ -79,7 +87,9 @@ class DynamicFilterCollector:
         names = tuple(columns)
         safe = names if null_safe is True else tuple(n for n in names if n in (null_safe or ()))
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)
-        self._fields = Fields(names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi))
+        self._fields = Fields(
+            names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi)
+        )
         self._state = empty(self._fields.dtypes, self._limits)
         self._waiting: list[State] = []
         self._bytes, self._known, self._rows = 0, 0, 0
@@ -114,7 +124,9 @@ class DynamicFilterCollector:
             part = self._part(rows)
             with self._lock:
                 if self._finished is not None:
-                    raise DynamicFilterError("rows were added after finish(); make another collector, or finish later")
+                    raise DynamicFilterError(
+                        "rows were added after finish(); make another collector, or finish later"
+                    )
                 self._rows += rows.num_rows
                 self._waiting.append(part)
                 self._bytes += 64 if part.rows is None else row_bytes(part.rows, part.dtypes)
@@ -131,7 +143,9 @@ class DynamicFilterCollector:
                 )
             with self._lock:
                 if self._finished is not None:
-                    raise DynamicFilterError("a filter was merged after finish(); make another collector, or finish later")
+                    raise DynamicFilterError(
+                        "a filter was merged after finish(); make another collector, or finish later"
+                    )
                 self._rows += 0 if isinstance(other, DynamicFilterData) else other._rows
                 self._state = union(self._state, state)
 
@@ -140,7 +154,9 @@ class DynamicFilterCollector:
         with self._lock:
             if self._finished is None:
                 self._settle()
-                self._finished = DynamicFilterData(self._fields, self._state, self._rows, time.perf_counter() - self._started)
+                self._finished = DynamicFilterData(
+                    self._fields, self._state, self._rows, time.perf_counter() - self._started
+                )
             return self._finished
 
     def _settled(self) -> State:
@@ -162,9 +178,14 @@ class DynamicFilterCollector:
         if not fields.names or not rows.num_rows:
             return replace(first, seen=rows.num_rows > 0)
         try:
-            found = [keyed(rows.column(name), dtype, fields.session) for name, dtype in zip(fields.names, fields.dtypes, strict=True)]
+            found = [
+                keyed(rows.column(name), dtype, fields.session)
+                for name, dtype in zip(fields.names, fields.dtypes, strict=True)
+            ]
         except Incomparable as e:
-            return replace(first, rows=None, domains=(ALL,) * len(fields.names), seen=True, broken=str(e))
+            return replace(
+                first, rows=None, domains=(ALL,) * len(fields.names), seen=True, broken=str(e)
+            )
         dtypes = tuple(k.dtype for k in found)
         possible, blank = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
         nulls = np.zeros(rows.num_rows, np.bool_)
@@ -177,7 +198,18 @@ class DynamicFilterCollector:
         kept = possible & ~nulls
         table = pa.table({str(i): k.lanes for i, k in enumerate(found)})
         table = distinct(table if kept.all() else table.filter(pa.array(kept)))
-        return bounded(State(dtypes, self._limits, table, (), True, bool(nulls.any()), bool(blank.any()), not possible.all()))
+        return bounded(
+            State(
+                dtypes,
+                self._limits,
+                table,
+                (),
+                True,
+                bool(nulls.any()),
+                bool(blank.any()),
+                not possible.all(),
+            )
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

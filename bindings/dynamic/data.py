@@ -42,7 +42,12 @@ class Fields:
     @property
     def dtypes(self) -> tuple[DType, ...]:
         """What Spark takes the columns for that keys are compared with."""
-        return tuple(DType(Kind.OTHER, name="collated string") if collated(f) else in_spark(from_arrow(f.type)) for f in self.fields)
+        return tuple(
+            DType(Kind.OTHER, name="collated string")
+            if collated(f)
+            else in_spark(from_arrow(f.type))
+            for f in self.fields
+        )
 
 
 class DynamicFilterData:
@@ -56,7 +61,9 @@ class DynamicFilterData:
     Source: Flink FLIP-248, `DynamicFilteringData`.
     """
 
-    def __init__(self, fields: Fields, state: State, rows_seen: int = 0, seconds: float = 0.0) -> None:
+    def __init__(
+        self, fields: Fields, state: State, rows_seen: int = 0, seconds: float = 0.0
+    ) -> None:
         self._fields, self.state = fields, state
         self.fields = fields.names
         self.rows_seen, self.seconds = rows_seen, seconds
@@ -67,7 +74,9 @@ class DynamicFilterData:
     @property
     def filtering(self) -> bool:
         """Whether it can keep anything out: not where there are no key columns, the threshold was exceeded by too much, or keys cannot be compared."""
-        return bool(self.fields) and (self.state.rows is not None or any(d.kind != "all" for d in self.state.domains))
+        return bool(self.fields) and (
+            self.state.rows is not None or any(d.kind != "all" for d in self.state.domains)
+        )
 
     @property
     def exact(self) -> bool:
@@ -85,10 +94,15 @@ class DynamicFilterData:
 
         Source: Flink FLIP-248, `getRowType`.
         """
-        return pa.schema([pa.field(f.name, self._type(i)) for i, f in enumerate(self._fields.fields)])
+        return pa.schema(
+            [pa.field(f.name, self._type(i)) for i, f in enumerate(self._fields.fields)]
+        )
 
     def _type(self, i: int) -> pa.DataType:
-        if self.state.dtypes[i] == from_arrow(self._fields.fields[i].type) or not self.state.dtypes[i].ordered:
+        if (
+            self.state.dtypes[i] == from_arrow(self._fields.fields[i].type)
+            or not self.state.dtypes[i].ordered
+        ):
             return self._fields.fields[i].type
         return array_of(pa.nulls(0, pa.int64()), self.state.dtypes[i]).type
 
@@ -101,7 +115,10 @@ class DynamicFilterData:
         if not self.exact:
             return None
         rows = self.state.ordered()
-        columns = [_typed(rows.column(i).combine_chunks(), t, self._type(i)) for i, t in enumerate(self.state.dtypes)]
+        columns = [
+            _typed(rows.column(i).combine_chunks(), t, self._type(i))
+            for i, t in enumerate(self.state.dtypes)
+        ]
         return pa.table(columns, names=list(self.fields))
 
     @property
@@ -124,7 +141,9 @@ class DynamicFilterData:
         """The distinct rows, by rank."""
         rows = self.state.rows
         assert rows is not None
-        return Tuples.of([rows.column(i).combine_chunks() for i in range(rows.num_columns)], self.state.dtypes)
+        return Tuples.of(
+            [rows.column(i).combine_chunks() for i in range(rows.num_columns)], self.state.dtypes
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -167,16 +186,25 @@ class DynamicFilterData:
             return np.ones(_count(rows), np.bool_)
         columns = self._columns(rows)
         try:
-            found = [keyed(c, t, self.session) for c, t in zip(columns, self.state.dtypes, strict=True)]
+            found = [
+                keyed(c, t, self.session) for c, t in zip(columns, self.state.dtypes, strict=True)
+            ]
         except Incomparable:
             return np.ones(len(columns[0]), np.bool_)
         if any(k.dtype != t for k, t in zip(found, self.state.dtypes, strict=True)):
-            return np.ones(len(columns[0]), np.bool_)  # rows of a type that keys are not comparable in
+            return np.ones(
+                len(columns[0]), np.bool_
+            )  # rows of a type that keys are not comparable in
         lanes = [k.lanes for k in found]
         if self.state.rows is not None:
             out = self.tuples.member(lanes)
         else:
-            out = np.logical_and.reduce([within(lane, d, t) for lane, d, t in zip(lanes, self.domains, self.state.dtypes, strict=True)])
+            out = np.logical_and.reduce(
+                [
+                    within(lane, d, t)
+                    for lane, d, t in zip(lanes, self.domains, self.state.dtypes, strict=True)
+                ]
+            )
         for name, key in zip(self.fields, found, strict=True):
             if key.possible is not None:
                 out &= key.possible
@@ -186,14 +214,24 @@ class DynamicFilterData:
 
     def _columns(self, rows: Any) -> list[pa.ChunkedArray]:
         if isinstance(rows, list | tuple):
-            wrong = next((r for r in rows if not isinstance(r, list | tuple) or len(r) != len(self.fields)), None)
+            wrong = next(
+                (r for r in rows if not isinstance(r, list | tuple) or len(r) != len(self.fields)),
+                None,
+            )
             if wrong is not None:
-                raise DynamicFilterError(f"contains was asked of {wrong!r}; expected tuples of ({', '.join(self.fields)})")
+                raise DynamicFilterError(
+                    f"contains was asked of {wrong!r}; expected tuples of ({', '.join(self.fields)})"
+                )
             given = [[r[i] for r in rows] for i in range(len(self.fields))]
-            return [pa.chunked_array([_python(v, f.type)]) for v, f in zip(given, self._fields.fields, strict=True)]
+            return [
+                pa.chunked_array([_python(v, f.type)])
+                for v, f in zip(given, self._fields.fields, strict=True)
+            ]
         table = table_of(rows)
         if table.num_columns != len(self.fields):
-            raise DynamicFilterError(f"contains was asked of rows with the columns ({', '.join(table.column_names)}); expected ({', '.join(self.fields)})")
+            raise DynamicFilterError(
+                f"contains was asked of rows with the columns ({', '.join(table.column_names)}); expected ({', '.join(self.fields)})"
+            )
         return list(table.columns)
 
     def to_predicate(self, mapping: Mapping[str, str] | None = None) -> Expr:
@@ -227,8 +265,14 @@ class DynamicFilterData:
         state, rows, seconds = self.state, self.rows_seen, self.seconds
         for other in others:
             if other._fields != self._fields:
-                raise DynamicFilterError(f"a filter of {other} was merged into {self}; expected the same columns, types and settings")
-            state, rows, seconds = union(state, other.state), rows + other.rows_seen, max(seconds, other.seconds)
+                raise DynamicFilterError(
+                    f"a filter of {other} was merged into {self}; expected the same columns, types and settings"
+                )
+            state, rows, seconds = (
+                union(state, other.state),
+                rows + other.rows_seen,
+                max(seconds, other.seconds),
+            )
         return DynamicFilterData(self._fields, state, rows, seconds)
 
     def __eq__(self, other: object) -> bool:
@@ -274,7 +318,10 @@ def _typed(lanes: pa.Array, dtype: DType, to: pa.DataType) -> pa.Array:
     found = array_of(lanes, dtype)
     try:
         return found if found.type == to else found.cast(to)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a dictionary or a nested type: keys stay as they are compared
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowNotImplementedError,
+    ):  # a dictionary or a nested type: keys stay as they are compared
         return found
 
 
@@ -301,7 +348,16 @@ def _condition(column: Expr, d: Domain, dtype: DType) -> Expr | None:
     else:
         ends = list(zip(axis_of(d.firsts, dtype), axis_of(d.lasts, dtype), strict=True))
         ends = ends if len(ends) <= SHOWN else [(ends[0][0], ends[-1][1])]
-        parts = [Node(Op.AND, (Node(Op.GE, (column.node, literal(a, dtype))), Node(Op.LE, (column.node, literal(b, dtype))))) for a, b in ends]
+        parts = [
+            Node(
+                Op.AND,
+                (
+                    Node(Op.GE, (column.node, literal(a, dtype))),
+                    Node(Op.LE, (column.node, literal(b, dtype))),
+                ),
+            )
+            for a, b in ends
+        ]
         parts += [Node(Op.EQ, (column.node, literal(NAN_VALUE, dtype)))] if d.nan else []
         found = Expr(parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))) if parts else None
     if d.null:

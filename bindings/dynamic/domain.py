@@ -46,15 +46,21 @@ class Domain:
     @property
     def nbytes(self) -> int:
         """Bytes of the ends of ranges, or of the values."""
-        return int(self.firsts.nbytes if self.kind == "set" else self.firsts.nbytes + self.lasts.nbytes)
+        return int(
+            self.firsts.nbytes if self.kind == "set" else self.firsts.nbytes + self.lasts.nbytes
+        )
 
     def __str__(self) -> str:
-        more = "".join(f" and {name}" for name, there in (("NaN", self.nan), ("NULL", self.null)) if there)
+        more = "".join(
+            f" and {name}" for name, there in (("NaN", self.nan), ("NULL", self.null)) if there
+        )
         if self.kind == "all":
             return "all values"
         if self.kind == "set":
             return f"{len(self.firsts):,} values{more}"
-        return (f"{len(self.firsts):,} ranges" if len(self.firsts) > 1 else "least and greatest value") + more
+        return (
+            f"{len(self.firsts):,} ranges" if len(self.firsts) > 1 else "least and greatest value"
+        ) + more
 
 
 # Arrow imports pandas to make an array of a list.
@@ -69,12 +75,16 @@ def domain_of(lanes: pa.Array, dtype: DType, limits: Limits, share: int) -> Doma
     found = found.take(pc.sort_indices(found))
     nan = dtype.kind is Kind.FLOAT and len(found) > 0 and found[-1].as_py() == NAN
     values = found.slice(0, len(found) - nan)
-    return _fitted(Domain("set", values, values, nan, null, 0, widest_of(values, dtype)), dtype, limits, share)
+    return _fitted(
+        Domain("set", values, values, nan, null, 0, widest_of(values, dtype)), dtype, limits, share
+    )
 
 
 def widest_of(values: pa.Array, dtype: DType) -> int:
     """Bytes of the longest value."""
-    return width_of(dtype) or (int(pc.max(pc.binary_length(values)).as_py() or 0) if len(values) else 0)
+    return width_of(dtype) or (
+        int(pc.max(pc.binary_length(values)).as_py() or 0) if len(values) else 0
+    )
 
 
 def joined(a: Domain, b: Domain, dtype: DType, limits: Limits, share: int) -> Domain:
@@ -85,7 +95,15 @@ def joined(a: Domain, b: Domain, dtype: DType, limits: Limits, share: int) -> Do
     parts = (a.firsts, b.firsts) if kind == "set" else (a.firsts, a.lasts, b.firsts, b.lasts)
     points = pc.unique(pa.concat_arrays(parts))
     points = points.take(pc.sort_indices(points))
-    found = Domain(kind, points, points, a.nan or b.nan, a.null or b.null, max(a.level, b.level), max(a.widest, b.widest))
+    found = Domain(
+        kind,
+        points,
+        points,
+        a.nan or b.nan,
+        a.null or b.null,
+        max(a.level, b.level),
+        max(a.widest, b.widest),
+    )
     return _fitted(found, dtype, limits, share)
 
 
@@ -103,7 +121,15 @@ def _fitted(d: Domain, dtype: DType, limits: Limits, share: int) -> Domain:
         level = max(level, int(np.partition(apart, len(apart) - most)[len(apart) - most]))
     starts = np.flatnonzero(np.append(True, apart > level)[: len(points)])
     ends = np.append(starts[1:], len(points))[: len(starts)] - 1
-    return Domain("ranges", points.take(pa.array(starts)), points.take(pa.array(ends)), d.nan, d.null, level, d.widest)
+    return Domain(
+        "ranges",
+        points.take(pa.array(starts)),
+        points.take(pa.array(ends)),
+        d.nan,
+        d.null,
+        level,
+        d.widest,
+    )
 
 
 def nbytes_of(values: pa.Array, dtype: DType) -> int:
@@ -119,10 +145,15 @@ def _apart(points: pa.Array, dtype: DType) -> npt.NDArray[np.int64]:
         return np.array([SHORT - _shared(a, b) for a, b in pairwise(texts)], np.int64)
     bits = points.to_numpy(zero_copy_only=False).view(np.uint64) ^ np.uint64(1 << 63)
     different = bits[1:] ^ bits[:-1]
-    high, low = (different >> np.uint64(32)).astype(np.float64), (different & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    high, low = (
+        (different >> np.uint64(32)).astype(np.float64),
+        (different & np.uint64(0xFFFFFFFF)).astype(np.float64),
+    )
     return np.asarray(np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1]), np.int64)
 
 
 def _shared(a: bytes, b: bytes) -> int:
     """How many bytes two texts begin with alike."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )

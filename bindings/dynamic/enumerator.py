@@ -90,7 +90,13 @@ class SplitEnumerator:
     """
 
     def __init__(
-        self, plan: Plan, readers: Iterable[int] | None = None, *, min_desired_splits: int | None = None, hosts: Hosts | None = None, wait: float = 0.0
+        self,
+        plan: Plan,
+        readers: Iterable[int] | None = None,
+        *,
+        min_desired_splits: int | None = None,
+        hosts: Hosts | None = None,
+        wait: float = 0.0,
     ) -> None:
         self.plan = plan
         self.errors: list[BaseException] = []
@@ -131,12 +137,18 @@ class SplitEnumerator:
         """
         self._await()
         with self._lock:
-            if self._stopped or (reader is not None and self._readers is not None and reader not in self._readers):
+            if self._stopped or (
+                reader is not None and self._readers is not None and reader not in self._readers
+            ):
                 return None
             left = self._splits()
             if not left:
                 return None
-            at = 0 if hostname is None else next((i for i, s in enumerate(left) if hostname in s.hosts), 0)
+            at = (
+                0
+                if hostname is None
+                else next((i for i, s in enumerate(left) if hostname in s.hosts), 0)
+            )
             split = left[at]
             del left[at]
             self._handed[list(split.containers)] = True
@@ -150,7 +162,9 @@ class SplitEnumerator:
         """
         with self._lock:
             if not split.containers or not self._handed[list(split.containers)].all():
-                raise DynamicFilterError(f"{split.path}: row groups {list(split.row_groups)} were given back, and are not handed out")
+                raise DynamicFilterError(
+                    f"{split.path}: row groups {list(split.row_groups)} were given back, and are not handed out"
+                )
             self._handed[list(split.containers)] = False
             self._left = None
 
@@ -181,7 +195,12 @@ class SplitEnumerator:
 
     # Filters.
 
-    def on_filter(self, data: DynamicFilterData | DynamicFilteringEvent, builder: object = 0, filter: DynamicFilter | None = None) -> None:
+    def on_filter(
+        self,
+        data: DynamicFilterData | DynamicFilteringEvent,
+        builder: object = 0,
+        filter: DynamicFilter | None = None,
+    ) -> None:
         """Take a filter, or the part of one builder; what is left is planned by it.
 
         Args:
@@ -196,7 +215,9 @@ class SplitEnumerator:
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
         known = [f for f in self._filters if f is filter or (filter is None and _takes(f, data))]
         if len(known) > 1:
-            raise DynamicFilterError(f"{len(known)} filters of the plan may have the keys ({', '.join(data.fields)}); say which is meant: filter=")
+            raise DynamicFilterError(
+                f"{len(known)} filters of the plan may have the keys ({', '.join(data.fields)}); say which is meant: filter="
+            )
         if known:
             known[0].report(data, builder)
             return
@@ -207,7 +228,9 @@ class SplitEnumerator:
                 plan = self.plan.with_dynamic((*self._filters, added))
             except DynamicFilterError:
                 raise
-            except Exception as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
+            except (
+                Exception
+            ) as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
                 self.errors.append(e)
                 return
             if plan is not self.plan:
@@ -226,7 +249,9 @@ class SplitEnumerator:
                 return
             try:
                 self.plan = self.plan.replanned()
-            except Exception as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
+            except (
+                Exception
+            ) as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
                 self.errors.append(e)
             self._left = None
 
@@ -259,8 +284,12 @@ class SplitEnumerator:
             kept = self.plan.kept
             kept = kept[~self._handed[kept]]
             if self._top is not None:
-                best = best_first(self.plan.statistics, self.plan.order[0], kept[self._top.wanted()[kept]])
-                self._left = deque(split for c in best.tolist() for split in self._cut(np.array([c], np.int64)))
+                best = best_first(
+                    self.plan.statistics, self.plan.order[0], kept[self._top.wanted()[kept]]
+                )
+                self._left = deque(
+                    split for c in best.tolist() for split in self._cut(np.array([c], np.int64))
+                )
             else:
                 self._left = deque(self._cut(kept))
         return self._left
@@ -274,7 +303,11 @@ class SplitEnumerator:
             runs.append((path, groups, containers[at : at + max(1, len(groups))]))
             at += max(1, len(groups))
         if at != len(containers):  # a file that is there several times
-            runs = [(path, groups, np.array([c])) for c in containers.tolist() for path, groups in table.row_groups_of(np.array([c])).items()]
+            runs = [
+                (path, groups, np.array([c]))
+                for c in containers.tolist()
+                for path, groups in table.row_groups_of(np.array([c])).items()
+            ]
         parts = 1 if not self._min or not runs else -(-self._min // len(runs))
         rows = table.logical_rows()
         for path, groups, own in runs:
@@ -282,7 +315,14 @@ class SplitEnumerator:
             for part in np.array_split(np.arange(len(own)), min(parts, len(own))):
                 some = own[part]
                 count = None if (rows[some] < 0).any() else int(rows[some].sum())
-                yield Split(path, tuple(groups[i] for i in part) if groups else (), tuple(some.tolist()), count, hosts, self.plan)
+                yield Split(
+                    path,
+                    tuple(groups[i] for i in part) if groups else (),
+                    tuple(some.tolist()),
+                    count,
+                    hosts,
+                    self.plan,
+                )
 
     def __repr__(self) -> str:
         return f"SplitEnumerator({self.remaining} splits left, {int(self._handed.sum())} containers handed out)"

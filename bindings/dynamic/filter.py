@@ -54,7 +54,9 @@ class DynamicFilter:
         awaitable: bool = True,
     ) -> None:
         if op not in OPERATORS:
-            raise DynamicFilterError(f"the operator is {op!r}; expected one of {', '.join(OPERATORS)}")
+            raise DynamicFilterError(
+                f"the operator is {op!r}; expected one of {', '.join(OPERATORS)}"
+            )
         self.columns: Columns = dict(columns or {})
         self.how, self.side, self.op = kind_of(how), side, op
         self.needs = needs_of(how, side)
@@ -101,7 +103,9 @@ class DynamicFilter:
             if self.complete and self._data is None:
                 return False
             if self._builders is not None and len(self._parts) >= self._builders:
-                raise DynamicFilterError(f"builder {builder!r} reports, and all {self._builders} have; expected so many")
+                raise DynamicFilterError(
+                    f"builder {builder!r} reports, and all {self._builders} have; expected so many"
+                )
             self._parts[builder] = data
         self._settle()
         return True
@@ -110,9 +114,13 @@ class DynamicFilter:
         """Say how many builders there are."""
         with self._lock:
             if self._builders is not None and self._builders != builders:
-                raise DynamicFilterError(f"{builders} builders are expected, and {self._builders} were before")
+                raise DynamicFilterError(
+                    f"{builders} builders are expected, and {self._builders} were before"
+                )
             if len(self._parts) > builders:
-                raise DynamicFilterError(f"{builders} builders are expected, and {len(self._parts)} have reported")
+                raise DynamicFilterError(
+                    f"{builders} builders are expected, and {len(self._parts)} have reported"
+                )
             self._builders = builders
         self._settle()
 
@@ -173,7 +181,12 @@ class DynamicFilter:
 
         if self.needs is Needs.ALL:
             return True
-        return self.side == "left" and self._data is not None and self._data.exact and self.op in ("=", "<=>")
+        return (
+            self.side == "left"
+            and self._data is not None
+            and self._data.exact
+            and self.op in ("=", "<=>")
+        )
 
     def future(self) -> Future[DynamicFilterData | None]:
         """The keys when they are complete, None if they fail. Each caller has one of its own, and may cancel it."""

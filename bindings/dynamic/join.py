@@ -147,18 +147,40 @@ def join_explained(
         raise PredicateError(
             "NOT IN compares by =, and null_safe=True asks for <=>; expected one of them: write how='anti' with null_safe=True, or leave null_safe out"
         )
-    wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(fact, DynamicTable)
+    wanted = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(
+        fact, DynamicTable
+    )
     schema = fact.schema if isinstance(fact, DynamicTable) else table_of(fact).schema
-    filters = tuple(f for step in steps if wanted and (f := step.expect(schema, session)) is not None)
+    filters = tuple(
+        f for step in steps if wanted and (f := step.expect(schema, session)) is not None
+    )
 
     def prepare(step: _Step) -> None:
         step.prepare(schema, null_safe, threshold, max_values, session)
 
     keys = [name for step in steps for name in step.on]
-    names = None if columns_fact is None else list(dict.fromkeys([*columns_fact, *(resolved(k, schema.names, case_sensitive=case_sensitive) for k in keys)]))
+    names = (
+        None
+        if columns_fact is None
+        else list(
+            dict.fromkeys(
+                [
+                    *columns_fact,
+                    *(resolved(k, schema.names, case_sensitive=case_sensitive) for k in keys),
+                ]
+            )
+        )
+    )
 
     def planned() -> Plan:
-        return fact.plan(where_fact, columns=names, dynamic=filters or None, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)  # type: ignore[no-any-return]
+        return fact.plan(
+            where_fact,
+            columns=names,
+            dynamic=filters or None,
+            timezone=timezone,
+            ansi=ansi,
+            case_sensitive=case_sensitive,
+        )  # type: ignore[no-any-return]
 
     plan = None
     if wait is not None and isinstance(fact, DynamicTable):
@@ -170,8 +192,14 @@ def join_explained(
         out = _read(fact, where_fact, names, session) if plan is None else plan.to_arrow()
     for step in steps:
         out = _joined(out, step, null_safe, suffix, session)
-    extra = [] if names is None or columns_fact is None else [n for n in names if n not in columns_fact]
-    return Joined(out.drop_columns([n for n in extra if n in out.column_names]) if extra else out, plan, filters)
+    extra = (
+        [] if names is None or columns_fact is None else [n for n in names if n not in columns_fact]
+    )
+    return Joined(
+        out.drop_columns([n for n in extra if n in out.column_names]) if extra else out,
+        plan,
+        filters,
+    )
 
 
 @dataclass(slots=True)
@@ -186,14 +214,21 @@ class _Step:
 
     def keys(self, session: Session) -> list[str]:
         """The dimension's keys that are not among its columns."""
-        return [name for name in self.on.values() if self.columns is not None and name not in self.columns]
+        return [
+            name
+            for name in self.on.values()
+            if self.columns is not None and name not in self.columns
+        ]
 
     def expect(self, schema: pa.Schema, session: Session) -> DynamicFilter | None:
         """What the dimension's keys will say of the fact table; None: they need all of its rows, or are none of its own columns."""
         if needs_of(self.how, "left") is Needs.ALL:
             return None
         try:
-            names = [resolved(name, schema.names, case_sensitive=session.case_sensitive) for name in self.on]
+            names = [
+                resolved(name, schema.names, case_sensitive=session.case_sensitive)
+                for name in self.on
+            ]
         except PredicateError:
             return None  # a column of an earlier dimension
         if len(set(names)) < len(names):
@@ -201,9 +236,21 @@ class _Step:
         self.filter = DynamicFilter(columns={name: name for name in names}, how=self.how)
         return self.filter
 
-    def prepare(self, schema: pa.Schema, null_safe: bool, threshold: str | int | None, max_values: int | None, session: Session) -> None:
+    def prepare(
+        self,
+        schema: pa.Schema,
+        null_safe: bool,
+        threshold: str | int | None,
+        max_values: int | None,
+        session: Session,
+    ) -> None:
         """Read the dimension, and say what keys it has."""
-        self.rows = _read(self.dim, self.where, None if self.columns is None else [*self.columns, *self.keys(session)], session)
+        self.rows = _read(
+            self.dim,
+            self.where,
+            None if self.columns is None else [*self.columns, *self.keys(session)],
+            session,
+        )
         if self.filter is not None:
             names = list(self.filter.columns)
             collector = DynamicFilterCollector(
@@ -217,39 +264,68 @@ def _steps(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[_Step]
     if not isinstance(dim, list | tuple):
         return [_Step(dim, pairs_of(on), kind_of(how), where, columns)]
     n = len(dim)
-    ons = list(on) if isinstance(on, list | tuple) and len(on) == n else [on] * n if isinstance(on, str) else None
+    ons = (
+        list(on)
+        if isinstance(on, list | tuple) and len(on) == n
+        else [on] * n
+        if isinstance(on, str)
+        else None
+    )
     if ons is None:
         raise PredicateError(f"on is {on!r}; expected one entry for each of {n} dimensions")
     hows = [how] * n if isinstance(how, str) else list(how)
     wheres = list(where) if isinstance(where, list | tuple) else [where] * n
-    shown = list(columns) if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns) else [columns] * n
+    shown = (
+        list(columns)
+        if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns)
+        else [columns] * n
+    )
     if {len(hows), len(wheres), len(shown)} != {n}:
-        raise PredicateError(f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(shown)} entries; expected {n}, one for each dimension")
+        raise PredicateError(
+            f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(shown)} entries; expected {n}, one for each dimension"
+        )
     kinds = [kind_of(h) for h in hows]
     if any(k in ("right", "full") for k in kinds[:-1]):
-        raise PredicateError(f"the joins are {', '.join(kinds)}; expected 'right' and 'full' in the last place only")
-    return [_Step(d, pairs_of(o), k, w, c) for d, o, k, w, c in zip(dim, ons, kinds, wheres, shown, strict=True)]
+        raise PredicateError(
+            f"the joins are {', '.join(kinds)}; expected 'right' and 'full' in the last place only"
+        )
+    return [
+        _Step(d, pairs_of(o), k, w, c)
+        for d, o, k, w, c in zip(dim, ons, kinds, wheres, shown, strict=True)
+    ]
 
 
-def _read(table: Table, where: Source | None, columns: list[str] | None, session: Session) -> pa.Table:
+def _read(
+    table: Table, where: Source | None, columns: list[str] | None, session: Session
+) -> pa.Table:
     """The rows of a side that fulfil its condition."""
-    settings: dict[str, Any] = {"timezone": session.timezone, "ansi": session.ansi, "case_sensitive": session.case_sensitive}
+    settings: dict[str, Any] = {
+        "timezone": session.timezone,
+        "ansi": session.ansi,
+        "case_sensitive": session.case_sensitive,
+    }
     if isinstance(table, DynamicTable):
         return table.plan(where, columns=columns, **settings).to_arrow()  # type: ignore[attr-defined]
     rows = table_of(table)
     if where is not None:
         node = PruningPredicate(where, rows.schema, **settings).node
-        rows = pa.Table.from_batches([matching_rows(node, b) for b in rows.combine_chunks().to_batches()], rows.schema)
+        rows = pa.Table.from_batches(
+            [matching_rows(node, b) for b in rows.combine_chunks().to_batches()], rows.schema
+        )
     return rows if columns is None else chosen(rows, columns)
 
 
-def _beside(planned: Callable[[], Plan], dimensions: list[Callable[[], None]], wait: float) -> tuple[pa.Table, Plan]:
+def _beside(
+    planned: Callable[[], Plan], dimensions: list[Callable[[], None]], wait: float
+) -> tuple[pa.Table, Plan]:
     """Read the fact table while its dimensions are read, split by split; the rows in the table's order, and the plan in the end."""
     with ThreadPoolExecutor(max(len(dimensions), 1), "skipstone-dimension") as pool:
         jobs = [pool.submit(read) for read in dimensions]
         splits = planned().splits(wait=wait)
         for job in jobs:  # no split is of use to a join that fails
-            job.add_done_callback(lambda done: splits.stop() if done.exception() is not None else None)
+            job.add_done_callback(
+                lambda done: splits.stop() if done.exception() is not None else None
+            )
 
         def some() -> list[tuple[int, pa.Table]]:
             return [(split.containers[0], split.to_arrow()) for split in splits]
@@ -258,25 +334,47 @@ def _beside(planned: Callable[[], Plan], dimensions: list[Callable[[], None]], w
             parts = [readers.submit(some) for _ in range(threads())]
         for job in jobs:
             job.result()
-        found = [table for _, table in sorted((one for part in parts for one in part.result()), key=lambda one: one[0])]
+        found = [
+            table
+            for _, table in sorted(
+                (one for part in parts for one in part.result()), key=lambda one: one[0]
+            )
+        ]
     plan = splits.plan
     empty = pa.schema([plan.table.schema.field(name) for name in plan.columns]).empty_table()
     return pa.concat_tables([empty, *found]), plan
 
 
-def _joined(left: pa.Table, step: _Step, null_safe: bool, suffix: str, session: Session) -> pa.Table:
+def _joined(
+    left: pa.Table, step: _Step, null_safe: bool, suffix: str, session: Session
+) -> pa.Table:
     right = step.rows
     assert right is not None
-    own = [resolved(name, left.schema.names, case_sensitive=session.case_sensitive) for name in step.on]
-    others = [resolved(name, right.schema.names, case_sensitive=session.case_sensitive) for name in step.on.values()]
-    found = match([left.column(n) for n in own], [right.column(n) for n in others], step.how, [null_safe] * len(own), session)
+    own = [
+        resolved(name, left.schema.names, case_sensitive=session.case_sensitive) for name in step.on
+    ]
+    others = [
+        resolved(name, right.schema.names, case_sensitive=session.case_sensitive)
+        for name in step.on.values()
+    ]
+    found = match(
+        [left.column(n) for n in own],
+        [right.column(n) for n in others],
+        step.how,
+        [null_safe] * len(own),
+        session,
+    )
     if step.how in ("semi", "anti", "not in"):
         return left.take(pa.array(found.left))
     shared = {b: a for a, b in zip(own, others, strict=True) if a == b}
     first, second = taken(left, found.left), taken(right, found.right)
     out = {name: first.column(name) for name in first.column_names}
     for b, a in shared.items() if step.how in ("right", "full") else ():
-        out[a] = second.column(b) if step.how == "right" else _either(first.column(a), second.column(b), session)
+        out[a] = (
+            second.column(b)
+            if step.how == "right"
+            else _either(first.column(a), second.column(b), session)
+        )
     for name in second.column_names:
         if name in shared:
             continue
@@ -284,7 +382,9 @@ def _joined(left: pa.Table, step: _Step, null_safe: bool, suffix: str, session: 
             continue
         new = name + suffix if name in out else name
         if new in out:
-            raise PredicateError(f"the column {new!r} would be there twice; expected names that differ: choose columns_dim or another suffix")
+            raise PredicateError(
+                f"the column {new!r} would be there twice; expected names that differ: choose columns_dim or another suffix"
+            )
         out[new] = second.column(name)
     return pa.table(out)
 

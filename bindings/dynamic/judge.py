@@ -52,7 +52,11 @@ def evaluate(of: Compared, stats: Statistics) -> Verdicts:
         return np.full(n, Verdict.NEVER, np.uint8)
     if data.exact and len(of.terms) == 1:
         found = predicate_of(of, 0, stats.schema).evaluate(stats)
-        return found if of.terms[0].dtype is not None and of.terms[0].dtype.ordered else np.minimum(found, np.uint8(Verdict.MAYBE))
+        return (
+            found
+            if of.terms[0].dtype is not None and of.terms[0].dtype.ordered
+            else np.minimum(found, np.uint8(Verdict.MAYBE))
+        )
     some = np.ones(n, np.bool_)
     for i, (term, domain) in enumerate(zip(of.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
@@ -80,14 +84,18 @@ def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
     if len(of.terms) == 1 and of.terms[0].dtype is not None and of.terms[0].dtype.ordered:
         bound = Node(Op.NOT, (_leaf(of.terms[0], data.domains[0]),))
         return _over(bound, data, stats.schema).evaluate(stats)
-    return np.where(evaluate(of, stats) == Verdict.ALWAYS, Verdict.NEVER, Verdict.MAYBE).astype(np.uint8)
+    return np.where(evaluate(of, stats) == Verdict.ALWAYS, Verdict.NEVER, Verdict.MAYBE).astype(
+        np.uint8
+    )
 
 
 def evaluate_order(of: Compared, op: str, stats: Statistics) -> Verdicts:
     """Whether rows compare with any key as an inequality says: with the greatest, or the least."""
     data, n = of.data, stats.num_containers
     state = data.state
-    if not state.seen or (data.exact and state.rows is not None and not state.rows.num_rows and not state.dropped):
+    if not state.seen or (
+        data.exact and state.rows is not None and not state.rows.num_rows and not state.dropped
+    ):
         return np.full(n, Verdict.NEVER, np.uint8)
     domain, dtype = data.domains[0], state.dtypes[0]
     if state.dropped or state.broken or domain.kind == "all" or not dtype.ordered:
@@ -107,7 +115,9 @@ def extreme_of(domain: Domain, dtype: DType, *, greatest: bool) -> Any:
         return float("nan")
     if not len(domain.firsts):
         return None
-    return axis_of(domain.lasts.slice(len(domain.lasts) - 1) if greatest else domain.firsts.slice(0, 1), dtype)[0]
+    return axis_of(
+        domain.lasts.slice(len(domain.lasts) - 1) if greatest else domain.firsts.slice(0, 1), dtype
+    )[0]
 
 
 def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
@@ -182,7 +192,9 @@ class _Box:
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
         low, high = places_of(column, values, at)
         high = high - 1
-        real, nans, nulls, lost = (mask_of(p, n)[at] for p in (column.real, column.nans, column.nulls, column.lost))
+        real, nans, nulls, lost = (
+            mask_of(p, n)[at] for p in (column.real, column.nans, column.nulls, column.lost)
+        )
         single = real & ~nans & ~nulls & ~lost & (low == high)
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
@@ -198,7 +210,14 @@ def _by_tuples(of: Compared, stats: Statistics, at: Positions) -> Verdicts:
     boxes = []
     for term, values, numbers in zip(of.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
-        boxes.append(_Box.of(stats.column(_key(term), term.dtype), axis_of(values.slice(0, numbers), term.dtype), n, at))
+        boxes.append(
+            _Box.of(
+                stats.column(_key(term), term.dtype),
+                axis_of(values.slice(0, numbers), term.dtype),
+                n,
+                at,
+            )
+        )
     some: Mask = np.logical_or.reduce([b.lost for b in boxes])
     for group in tuples.groups:
         _look(group, boxes, some)

@@ -64,7 +64,12 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
 def keeps_values(source: DType, to: DType) -> bool:
     """Whether different values stay different in the type of the comparison, so that at most one of them equals a key."""
     match source.kind, to.kind:
-        case (Kind.INT, Kind.INT) | (Kind.INT, Kind.DECIMAL) | (Kind.DECIMAL, Kind.DECIMAL) | (Kind.FLOAT, Kind.FLOAT):
+        case (
+            (Kind.INT, Kind.INT)
+            | (Kind.INT, Kind.DECIMAL)
+            | (Kind.DECIMAL, Kind.DECIMAL)
+            | (Kind.FLOAT, Kind.FLOAT)
+        ):
             return True
         case Kind.INT, Kind.FLOAT:
             return source.bits < (32 if to.bits == 32 else 64)
@@ -85,7 +90,11 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     source = from_arrow(array.type)
     if source == to:
         return array
-    encoded = pa.nulls(len(array), pa.bool_()).dictionary_encode() if source.kind is Kind.NULL else array.dictionary_encode()
+    encoded = (
+        pa.nulls(len(array), pa.bool_()).dictionary_encode()
+        if source.kind is Kind.NULL
+        else array.dictionary_encode()
+    )
     if not len(encoded.dictionary):
         empty = Values(to, np.empty(1, lane_of(to)), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
         empty.data[0] = b"" if to.kind in (Kind.STRING, Kind.BINARY) else 0
@@ -95,7 +104,9 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
         raise Incomparable(f"the cast of keys from {source} to {to} is not understood")
     found = values_of(node, pa.record_batch({"key": encoded.dictionary}), {})
     if found.lost.any():
-        raise Incomparable(f"Spark raises an error where it casts some key from {source} to {to}, or what it gives is not known here")
+        raise Incomparable(
+            f"Spark raises an error where it casts some key from {source} to {to}, or what it gives is not known here"
+        )
     return to_array(found, len(encoded.dictionary)).take(encoded.indices)
 
 
@@ -103,7 +114,11 @@ def signed(array: pa.Array) -> pa.Array:
     """Unsigned integers as the wider ones that they are to Spark."""
     if not pa.types.is_unsigned_integer(array.type):
         return array
-    return array.cast({8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[array.type.bit_width])
+    return array.cast(
+        {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[
+            array.type.bit_width
+        ]
+    )
 
 
 def lanes_of(array: pa.Array) -> pa.Array:
@@ -116,14 +131,22 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.BINARY:
             return array.cast(pa.large_binary())
         case Kind.OTHER | Kind.NULL:
-            return pa.array([None if v is None else repr(_normal(v)).encode("utf-8", "surrogatepass") for v in array.to_pylist()], pa.large_binary())
+            return pa.array(
+                [
+                    None if v is None else repr(_normal(v)).encode("utf-8", "surrogatepass")
+                    for v in array.to_pylist()
+                ],
+                pa.large_binary(),
+            )
         case Kind.DECIMAL:
             words = unscaled(array.cast(pa.decimal128(38, dtype.scale)))
             if not dtype.coded:
                 return _with_nulls(np.ascontiguousarray(words[:, 0]).view(np.int64), array)
             flipped = np.empty((len(array), 2), ">u8")
             flipped[:, 0], flipped[:, 1] = words[:, 1] ^ np.uint64(1 << 63), words[:, 0]
-            keys = pa.Array.from_buffers(pa.binary(16), len(array), [None, pa.py_buffer(flipped.tobytes())]).cast(pa.large_binary())
+            keys = pa.Array.from_buffers(
+                pa.binary(16), len(array), [None, pa.py_buffer(flipped.tobytes())]
+            ).cast(pa.large_binary())
             return pc.if_else(array.is_valid(), keys, None)
         case Kind.DATE:
             array = array.cast(pa.date32()).view(pa.int32())
@@ -132,13 +155,19 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.BOOL:
             array = array.cast(pa.uint8())
         case Kind.FLOAT:
-            floats = np.asarray(array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))
+            floats = np.asarray(
+                array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+            )
             return _with_nulls(float_lanes(floats), array)
     return array.cast(pa.int64())
 
 
 def _with_nulls(values: npt.NDArray[np.int64], of: pa.Array) -> pa.Array:
-    return pa.array(values, pa.int64(), mask=None if not of.null_count else np.asarray(of.is_null().to_numpy(zero_copy_only=False)))
+    return pa.array(
+        values,
+        pa.int64(),
+        mask=None if not of.null_count else np.asarray(of.is_null().to_numpy(zero_copy_only=False)),
+    )
 
 
 def _normal(value: Any) -> Any:
@@ -163,7 +192,11 @@ def axis_of(lanes: pa.Array, dtype: DType) -> list[Any]:
     """Lanes without NULL as values of the type's axis, in the same order."""
     if in_bytes(dtype):
         found = lanes.to_pylist()
-        return [int.from_bytes(v, "big") - 2**127 for v in found] if dtype.kind is Kind.DECIMAL else found
+        return (
+            [int.from_bytes(v, "big") - 2**127 for v in found]
+            if dtype.kind is Kind.DECIMAL
+            else found
+        )
     numbers = lanes.to_numpy(zero_copy_only=False)
     return floats_of(numbers).tolist() if dtype.kind is Kind.FLOAT else numbers.tolist()  # type: ignore[no-any-return]
 
@@ -227,4 +260,8 @@ def keyed(array: pa.Array | pa.ChunkedArray, other: DType, session: Session) -> 
 
 def nulls_of(array: pa.Array) -> Mask | None:
     """Where an array is NULL; None: nowhere."""
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_) if array.null_count else None
+    return (
+        np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+        if array.null_count
+        else None
+    )

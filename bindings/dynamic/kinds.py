@@ -60,7 +60,9 @@ def kind_of(how: str) -> str:
     folded = how.lower().replace("_", "").replace(" ", "") if isinstance(how, str) else ""
     found = OTHER_NAMES.get(folded, folded)
     if found not in LEFT:
-        raise DynamicFilterError(f"the join is {how!r}; expected one of {', '.join(map(repr, LEFT))}")
+        raise DynamicFilterError(
+            f"the join is {how!r}; expected one of {', '.join(map(repr, LEFT))}"
+        )
     return found
 
 

@@ -34,7 +34,13 @@ class Matched:
     right: npt.NDArray[np.int64]
 
 
-def match(left: list[pa.ChunkedArray], right: list[pa.ChunkedArray], how: str, null_safe: list[bool], session: Session) -> Matched:
+def match(
+    left: list[pa.ChunkedArray],
+    right: list[pa.ChunkedArray],
+    how: str,
+    null_safe: list[bool],
+    session: Session,
+) -> Matched:
     """Join rows by their keys.
 
     Args:
@@ -68,10 +74,14 @@ def match(left: list[pa.ChunkedArray], right: list[pa.ChunkedArray], how: str, n
 def _lanes(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> tuple[pa.Array, pa.Array]:
     arrays = [plain(whole(side)) for side in (a, b)]
     try:
-        to = compared_in(in_spark(from_arrow(arrays[0].type)), in_spark(from_arrow(arrays[1].type)), session)
+        to = compared_in(
+            in_spark(from_arrow(arrays[0].type)), in_spark(from_arrow(arrays[1].type)), session
+        )
         first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
     except Incomparable as e:
-        raise UnsupportedForm(f"keys of type {a.type} and {b.type} cannot be joined: {e}. Cast one of them, or join with another engine") from None
+        raise UnsupportedForm(
+            f"keys of type {a.type} and {b.type} cannot be joined: {e}. Cast one of them, or join with another engine"
+        ) from None
     return first, second
 
 
@@ -102,19 +112,25 @@ def _not_in(left: pa.Table, right: pa.Table) -> npt.NDArray[np.int64]:
     for mask, some in _by_nulls(keys, names):
         shown = [name for name, null in zip(names, mask, strict=True) if not null]
         for own, part in _by_nulls(left, names):
-            both = [name for name, null in zip(names, own, strict=True) if not null and name in shown]
+            both = [
+                name for name, null in zip(names, own, strict=True) if not null and name in shown
+            ]
             at = _positions(part.column("row"))
             if not both:
                 unsure[at] = True
                 continue
-            found = part.join(some.select(both), keys=both, join_type="left semi", use_threads=False)
+            found = part.join(
+                some.select(both), keys=both, join_type="left semi", use_threads=False
+            )
             unsure[_positions(found.column("row"))] = True
     return rows[~unsure]
 
 
 def _by_nulls(table: pa.Table, names: list[str]) -> list[tuple[tuple[bool, ...], pa.Table]]:
     """Rows by which of their keys are NULL."""
-    nulls = np.stack([np.asarray(table.column(name).is_null().to_numpy(), np.bool_) for name in names], axis=1)
+    nulls = np.stack(
+        [np.asarray(table.column(name).is_null().to_numpy(), np.bool_) for name in names], axis=1
+    )
     patterns = np.unique(nulls, axis=0) if len(nulls) else nulls
     return [(tuple(p.tolist()), table.filter(pa.array((nulls == p).all(axis=1)))) for p in patterns]
 
@@ -124,9 +140,15 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     if not len(rows):
         return table.slice(0, 0)
     if not table.num_rows:
-        return pa.table([pa.nulls(len(rows), f.type) for f in table.schema], schema=pa.schema([f.with_nullable(True) for f in table.schema]))
+        return pa.table(
+            [pa.nulls(len(rows), f.type) for f in table.schema],
+            schema=pa.schema([f.with_nullable(True) for f in table.schema]),
+        )
     at = pa.array(rows, mask=rows < 0)
-    return pa.table([_take(column, at) for column in table.columns], schema=pa.schema([f.with_nullable(True) for f in table.schema]))
+    return pa.table(
+        [_take(column, at) for column in table.columns],
+        schema=pa.schema([f.with_nullable(True) for f in table.schema]),
+    )
 
 
 def _take(column: pa.ChunkedArray, at: pa.Array) -> pa.ChunkedArray:

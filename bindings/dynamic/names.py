@@ -19,8 +19,15 @@ def pairs_of(on: object) -> dict[str, str]:
         ({'k': 'k'}, {'sold': 'day'})
     """
     given = [on] if isinstance(on, str) else on
-    if is_column(given) or not isinstance(given, Mapping | Sequence) or not len(given) or not all(isinstance(name, str) for name in given):
-        raise PredicateError(f"on is {on!r:.100}; expected names of keys, on both sides or as names of the fact table -> names of the dimension")
+    if (
+        is_column(given)
+        or not isinstance(given, Mapping | Sequence)
+        or not len(given)
+        or not all(isinstance(name, str) for name in given)
+    ):
+        raise PredicateError(
+            f"on is {on!r:.100}; expected names of keys, on both sides or as names of the fact table -> names of the dimension"
+        )
     return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
 
 
@@ -34,5 +41,7 @@ def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
     if not same:
         raise unknown_column(name, names)
     if len(same) > 1:
-        raise AmbiguousColumn(f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Only a case-sensitive session tells them apart.")
+        raise AmbiguousColumn(
+            f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Only a case-sensitive session tells them apart."
+        )
     return same[0]

@@ -8,7 +8,10 @@ from typing import Final
 from skipstone.ir.errors import DynamicFilterError
 
 VARIABLE: Final = "SKIPSTONE_DYNAMIC_FILTERING"
-WORDS: Final = {**dict.fromkeys(("1", "true", "on", "yes"), True), **dict.fromkeys(("0", "false", "off", "no"), False)}
+WORDS: Final = {
+    **dict.fromkeys(("1", "true", "on", "yes"), True),
+    **dict.fromkeys(("0", "false", "off", "no"), False),
+}
 
 
 def enabled(*told: bool | None) -> bool:

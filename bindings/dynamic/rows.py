@@ -32,7 +32,13 @@ def table_of(rows: Any) -> pa.Table:
     """Rows as an Arrow table, without views, which Arrow lacks operations of."""
     table = _table_of(rows)
     for i, f in enumerate(table.schema):
-        kind = pa.large_string() if pa.types.is_string_view(f.type) else pa.large_binary() if pa.types.is_binary_view(f.type) else None
+        kind = (
+            pa.large_string()
+            if pa.types.is_string_view(f.type)
+            else pa.large_binary()
+            if pa.types.is_binary_view(f.type)
+            else None
+        )
         if kind is not None:
             table = table.set_column(i, f.with_type(kind), table.column(i).cast(kind))
     return table
@@ -48,25 +54,33 @@ def _table_of(rows: Any) -> pa.Table:
     if hasattr(rows, "collect") and type(rows).__name__ == "LazyFrame":
         rows = rows.collect()
     if getattr(rows, "isStreaming", False) is True:
-        raise DynamicFilterError("rows came as a streaming DataFrame, whose keys are never all there; expected one that ends: collect batch by batch")
+        raise DynamicFilterError(
+            "rows came as a streaming DataFrame, whose keys are never all there; expected one that ends: collect batch by batch"
+        )
     if hasattr(rows, "to_arrow"):  # Polars, whose views and large strings count as strings
         return rows.to_arrow()
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, dict):
         return pa.table(rows)
-    raise DynamicFilterError(f"rows came as {type(rows).__name__}; expected an Arrow RecordBatch or Table, or a DataFrame of pandas or Polars")
+    raise DynamicFilterError(
+        f"rows came as {type(rows).__name__}; expected an Arrow RecordBatch or Table, or a DataFrame of pandas or Polars"
+    )
 
 
 def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Columns by name: in its own case, or else in any."""
     columns, fields = [], []
     for name in names:
-        at = [i for i, n in enumerate(table.column_names) if n == name] or [i for i, n in enumerate(table.column_names) if n.lower() == name.lower()]
+        at = [i for i, n in enumerate(table.column_names) if n == name] or [
+            i for i, n in enumerate(table.column_names) if n.lower() == name.lower()
+        ]
         if not at:
             raise unknown_column(name, table.column_names)
         if len(at) > 1:
-            raise AmbiguousColumn(f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}")
+            raise AmbiguousColumn(
+                f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}"
+            )
         columns.append(table.column(at[0]))
         fields.append(table.schema.field(at[0]).with_name(name))
     return pa.table(columns, schema=pa.schema(fields)) if names else table.select([])

@@ -13,7 +13,13 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.filter import DynamicFilter
-from skipstone.bindings.dynamic.judge import Compared, evaluate, evaluate_absent, evaluate_order, predicate_of
+from skipstone.bindings.dynamic.judge import (
+    Compared,
+    evaluate,
+    evaluate_absent,
+    evaluate_order,
+    predicate_of,
+)
 from skipstone.bindings.dynamic.keys import Mask, compared_in
 from skipstone.bindings.dynamic.kinds import Needs
 from skipstone.bindings.expr import col
@@ -71,7 +77,9 @@ class DynamicFilters:
     schema: pa.Schema
     session: Session
     effects: list[Effect] = field(default_factory=list, compare=False)
-    refine: Callable[[PruningPredicate, Verdicts], Verdicts] | None = field(default=None, compare=False)
+    refine: Callable[[PruningPredicate, Verdicts], Verdicts] | None = field(
+        default=None, compare=False
+    )
 
     @property
     def decide_rows(self) -> bool:
@@ -94,9 +102,15 @@ class DynamicFilters:
             pruned = int(((found == Verdict.NEVER) & (verdicts != Verdict.NEVER)).sum())
             verdicts = np.minimum(verdicts, found)
             data = f.data
-            fields = tuple(dict.fromkeys(show_path(t.value) for terms in self.targets(f) for t in terms))  # type: ignore[arg-type]
+            fields = tuple(
+                dict.fromkeys(show_path(t.value) for terms in self.targets(f) for t in terms)
+            )  # type: ignore[arg-type]
             seconds = f.seconds if data is None or not data.seconds else data.seconds
-            self.effects.append(Effect(f, fields, pruned, f.state, None if data is None else data.rows_seen, seconds))
+            self.effects.append(
+                Effect(
+                    f, fields, pruned, f.state, None if data is None else data.rows_seen, seconds
+                )
+            )
         return verdicts
 
     def _verdicts(self, f: DynamicFilter, statistics: Statistics) -> Verdicts:
@@ -105,7 +119,10 @@ class DynamicFilters:
             return np.full(n, Verdict.ALWAYS, np.uint8)
         if data is None:
             return np.full(n, Verdict.MAYBE, np.uint8)
-        judged = [self._refined(f, of, _judge(f, of, statistics)) for of in (self._compared(data, terms) for terms in self.targets(f))]
+        judged = [
+            self._refined(f, of, _judge(f, of, statistics))
+            for of in (self._compared(data, terms) for terms in self.targets(f))
+        ]
         out: Verdicts = np.minimum.reduce(judged)
         return out
 
@@ -134,27 +151,40 @@ class DynamicFilters:
 
     def leave(self, statistics: Statistics) -> Mask:
         """Which containers the filters leave, by some of their statistics."""
-        return np.asarray(np.minimum.reduce([self._verdicts(f, statistics) for f in self.filters]) != Verdict.NEVER, np.bool_)
+        return np.asarray(
+            np.minimum.reduce([self._verdicts(f, statistics) for f in self.filters])
+            != Verdict.NEVER,
+            np.bool_,
+        )
 
     def targets(self, f: DynamicFilter) -> list[tuple[Node, ...]]:
         """The columns that a filter's keys are compared with."""
         names = f.data.fields if f.data is not None else tuple(f.columns)
         if strange := [name for name in f.columns if name not in names]:
-            raise DynamicFilterError(f"the filter's columns name {strange[0]!r}; its keys are {', '.join(names)}")
+            raise DynamicFilterError(
+                f"the filter's columns name {strange[0]!r}; its keys are {', '.join(names)}"
+            )
         each = [f.columns.get(name, name) for name in names]
         leaves = leaves_of(self.schema)
         bound = []
         for one in each:
-            scalars = [bind_scalar(named(name, self.schema, self.session), leaves, self.session) for name in ([one] if isinstance(one, str) else one)]
+            scalars = [
+                bind_scalar(named(name, self.schema, self.session), leaves, self.session)
+                for name in ([one] if isinstance(one, str) else one)
+            ]
             if wrong := [s for s in scalars if s.op is not Op.COLUMN]:
-                raise DynamicFilterError(f"a filter is compared with {wrong[0]}; expected a column of the scan")
+                raise DynamicFilterError(
+                    f"a filter is compared with {wrong[0]}; expected a column of the scan"
+                )
             bound.append(scalars)
         return list(itertools.product(*bound))
 
     def _compared(self, data: DynamicFilterData, terms: tuple[Node, ...]) -> Compared:
         """The columns in the types that keys are compared in."""
         out = []
-        for term, name, declared, dtype in zip(terms, data.fields, data.declared, data.state.dtypes, strict=True):
+        for term, name, declared, dtype in zip(
+            terms, data.fields, data.declared, data.state.dtypes, strict=True
+        ):
             assert term.dtype is not None
             if in_spark(term.dtype) != declared:
                 raise DynamicFilterError(
@@ -169,7 +199,13 @@ class DynamicFilters:
     @property
     def columns(self) -> tuple[str, ...]:
         """The scan's columns that rows are judged by."""
-        found = [t for f in self.filters if f.data is not None and f.needs is not Needs.ALL for terms in self.targets(f) for t in terms]
+        found = [
+            t
+            for f in self.filters
+            if f.data is not None and f.needs is not Needs.ALL
+            for terms in self.targets(f)
+            for t in terms
+        ]
         return tuple(dict.fromkeys(t.value[0] for t in found))  # type: ignore[index]
 
     def passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -189,7 +225,9 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
         return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
     if f.op in ("<", "<=", ">", ">="):
         if len(of.terms) != 1:
-            raise DynamicFilterError(f"{f.op} compares one key, and the filter has {', '.join(of.data.fields)}")
+            raise DynamicFilterError(
+                f"{f.op} compares one key, and the filter has {', '.join(of.data.fields)}"
+            )
         found = evaluate_order(of, f.op, statistics)
     elif f.needs is Needs.ABSENT:
         return evaluate_absent(of, statistics)
@@ -197,7 +235,10 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
         found = evaluate(of, statistics)
     if f.needs is Needs.UNMATCHED:
         # Every row has a match: the join needs none. No row has one: it needs all, which only an exact filter may say.
-        opposite = np.array([Verdict.ALWAYS if of.data.exact else Verdict.MAYBE, Verdict.MAYBE, Verdict.NEVER], np.uint8)
+        opposite = np.array(
+            [Verdict.ALWAYS if of.data.exact else Verdict.MAYBE, Verdict.MAYBE, Verdict.NEVER],
+            np.uint8,
+        )
         return opposite[found]
     return found if f.side == "left" else np.minimum(found, np.uint8(Verdict.MAYBE))
 
@@ -234,7 +275,9 @@ def filters_of(given: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]:
         if isinstance(one, DynamicFilterData | DynamicFilteringEvent):
             one = DynamicFilter(one)
         if not isinstance(one, DynamicFilter):
-            raise DynamicFilterError(f"dynamic has {one!r:.100}; expected DynamicFilterData or DynamicFilter. A collector gives its data by finish()")
+            raise DynamicFilterError(
+                f"dynamic has {one!r:.100}; expected DynamicFilterData or DynamicFilter. A collector gives its data by finish()"
+            )
         out.append(one)
     return tuple(out)
 
@@ -256,4 +299,8 @@ def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> 
 def named(name: str, schema: pa.Schema, session: Session) -> Node:
     """A column by the name that the schema has for it, whatever that holds, or as SQL writes it: `a.b` is a struct's field."""
     fold = (lambda s: s) if session.case_sensitive else str.lower
-    return Node(Op.COLUMN, value=Name((name,))) if fold(name) in map(fold, schema.names) else col(name).node
+    return (
+        Node(Op.COLUMN, value=Name((name,)))
+        if fold(name) in map(fold, schema.names)
+        else col(name).node
+    )

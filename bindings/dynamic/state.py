@@ -46,7 +46,11 @@ class State:
     @property
     def nbytes(self) -> int:
         """Bytes of the distinct rows; of the domains, where there are none."""
-        return sum(d.nbytes for d in self.domains) if self.rows is None else row_bytes(self.rows, self.dtypes)
+        return (
+            sum(d.nbytes for d in self.domains)
+            if self.rows is None
+            else row_bytes(self.rows, self.dtypes)
+        )
 
     def of_column(self, i: int) -> Domain:
         """What is known of one column alone; all of its values, where rows are."""
@@ -58,11 +62,26 @@ class State:
         """The distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None
         names = self.rows.column_names
-        return self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks() if names else self.rows
+        return (
+            self.rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
+            if names
+            else self.rows
+        )
 
     def fingerprint(self) -> str:
         """Equal for equal keys, in whatever order they came."""
-        digest = hashlib.sha256(repr((self.dtypes, self.seen, self.nulls, self.blank, bool(self.broken), self.rows is None)).encode())
+        digest = hashlib.sha256(
+            repr(
+                (
+                    self.dtypes,
+                    self.seen,
+                    self.nulls,
+                    self.blank,
+                    bool(self.broken),
+                    self.rows is None,
+                )
+            ).encode()
+        )
         arrays: list[pa.Array] = []
         if self.rows is not None:
             table = self.ordered()
@@ -77,18 +96,31 @@ class State:
                 digest.update(pc.binary_length(array).fill_null(-1).to_numpy().tobytes())
                 digest.update(b"".join(v.as_buffer() for v in array.drop_null()))
             else:
-                digest.update(np.ascontiguousarray(array.fill_null(0).to_numpy(zero_copy_only=False)).tobytes())
+                digest.update(
+                    np.ascontiguousarray(
+                        array.fill_null(0).to_numpy(zero_copy_only=False)
+                    ).tobytes()
+                )
         return digest.hexdigest()
 
 
 def _column(rows: pa.Table, i: int) -> pa.Array:
     found = rows.column(i).combine_chunks()
-    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+    return (
+        found
+        if isinstance(found, pa.Array)
+        else pa.concat_arrays(found.chunks)
+        if found.num_chunks
+        else pa.array([], found.type)
+    )
 
 
 def empty(dtypes: tuple[DType, ...], limits: Limits) -> State:
     """No rows."""
-    columns = {str(i): pa.array([], pa.large_binary() if in_bytes(t) else pa.int64()) for i, t in enumerate(dtypes)}
+    columns = {
+        str(i): pa.array([], pa.large_binary() if in_bytes(t) else pa.int64())
+        for i, t in enumerate(dtypes)
+    }
     return State(dtypes, limits, pa.table(columns))
 
 
@@ -114,7 +146,13 @@ def bounded(state: State) -> State:
     n = len(state.dtypes)
     if not limits.degrade:
         return replace(state, rows=None, domains=(ALL,) * n)
-    return replace(state, rows=None, domains=tuple(domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes)))
+    return replace(
+        state,
+        rows=None,
+        domains=tuple(
+            domain_of(_column(rows, i), t, limits, n) for i, t in enumerate(state.dtypes)
+        ),
+    )
 
 
 def union(a: State, b: State) -> State:
@@ -123,31 +161,74 @@ def union(a: State, b: State) -> State:
     Raises:
         DynamicFilterError: their keys are of different types.
     """
-    flags: dict[str, Any] = {"seen": a.seen or b.seen, "nulls": a.nulls or b.nulls, "blank": a.blank or b.blank, "dropped": a.dropped or b.dropped}
+    flags: dict[str, Any] = {
+        "seen": a.seen or b.seen,
+        "nulls": a.nulls or b.nulls,
+        "blank": a.blank or b.blank,
+        "dropped": a.dropped or b.dropped,
+    }
     if a.broken or b.broken:
-        return replace(a, rows=None, domains=(ALL,) * len(a.dtypes), broken=min(filter(None, (a.broken, b.broken))), **flags)
+        return replace(
+            a,
+            rows=None,
+            domains=(ALL,) * len(a.dtypes),
+            broken=min(filter(None, (a.broken, b.broken))),
+            **flags,
+        )
     if a.dtypes != b.dtypes:
         for known, other in ((a, b), (b, a)):
             if other.rows is not None and not other.rows.num_rows:
                 return replace(known, **flags)
         shown = " and ".join(f"({', '.join(map(str, s.dtypes))})" for s in (a, b))
-        raise DynamicFilterError(f"keys are compared as {shown}, so they are no keys of one join; cast them to one type first")
+        raise DynamicFilterError(
+            f"keys are compared as {shown}, so they are no keys of one join; cast them to one type first"
+        )
     if a.rows is not None and b.rows is not None:
         return bounded(replace(a, rows=distinct(pa.concat_tables([a.rows, b.rows])), **flags))
     if not a.limits.degrade:
         return replace(a, rows=None, domains=(ALL,) * len(a.dtypes), **flags)
     n = len(a.dtypes)
-    parts = [s.domains or tuple(domain_of(_column(s.rows, i), t, s.limits, n) for i, t in enumerate(s.dtypes)) for s in (a, b)]
-    return replace(a, rows=None, domains=tuple(joined(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)), **flags)
+    parts = [
+        s.domains
+        or tuple(domain_of(_column(s.rows, i), t, s.limits, n) for i, t in enumerate(s.dtypes))
+        for s in (a, b)
+    ]
+    return replace(
+        a,
+        rows=None,
+        domains=tuple(
+            joined(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)
+        ),
+        **flags,
+    )
 
 
 def union_all(states: list[State]) -> State:
     """The keys of all; distinct rows are looked for once, and what has none is joined in pairs."""
     first = states[0]
-    rows = [s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.broken]
+    rows = [
+        s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.broken
+    ]
     if len(rows) == len(states):
-        seen, nulls, blank, dropped = (any(found) for found in zip(*((s.seen, s.nulls, s.blank, s.dropped) for s in states), strict=True))
-        return bounded(State(first.dtypes, first.limits, distinct(pa.concat_tables(rows)), (), seen, nulls, blank, dropped))
+        seen, nulls, blank, dropped = (
+            any(found)
+            for found in zip(*((s.seen, s.nulls, s.blank, s.dropped) for s in states), strict=True)
+        )
+        return bounded(
+            State(
+                first.dtypes,
+                first.limits,
+                distinct(pa.concat_tables(rows)),
+                (),
+                seen,
+                nulls,
+                blank,
+                dropped,
+            )
+        )
     while len(states) > 1:
-        states = [union(*states[i : i + 2]) if i + 1 < len(states) else states[i] for i in range(0, len(states), 2)]
+        states = [
+            union(*states[i : i + 2]) if i + 1 < len(states) else states[i]
+            for i in range(0, len(states), 2)
+        ]
     return states[0]

@@ -21,7 +21,9 @@ class DynamicTable:
     schema: pa.Schema
     dynamic_filtering: bool | None = None
 
-    def accepted_filter_fields(self, candidates: Sequence[str], case_sensitive: bool = False) -> list[str]:
+    def accepted_filter_fields(
+        self, candidates: Sequence[str], case_sensitive: bool = False
+    ) -> list[str]:
         """Those of some columns that a dynamic filter may be compared with: columns whose values have an order, partition columns or not.
 
         Args:

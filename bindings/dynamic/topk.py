@@ -35,7 +35,11 @@ class TopK:
     def offer(self, rows: pa.Table) -> bool:
         """Take rows that were read, with the columns that they are sorted by; whether the k-th is known and may have changed."""
         with self._lock:
-            self.rows = first_rows(rows if self.rows is None else pa.concat_tables([self.rows, rows]), self._plan.order, self._k)
+            self.rows = first_rows(
+                rows if self.rows is None else pa.concat_tables([self.rows, rows]),
+                self._plan.order,
+                self._k,
+            )
             return self._k is not None and self.rows.num_rows == self._k
 
     def wanted(self) -> Mask:
@@ -45,4 +49,6 @@ class TopK:
             return np.zeros(len(self._plan.verdicts), np.bool_)
         if rows is None or self._k is None or rows.num_rows < self._k:
             return np.ones(len(self._plan.verdicts), np.bool_)
-        return sooner(self._plan, self._plan.order, value_of(rows, self._plan.order[0].path)[self._k - 1])
+        return sooner(
+            self._plan, self._plan.order, value_of(rows, self._plan.order[0].path)[self._k - 1]
+        )

@@ -28,7 +28,10 @@ def places(ascending: pa.Array, wanted: pa.Array, side: Literal["left", "right"]
         return np.asarray(np.searchsorted(*given, side=side), np.int64)
     if hasattr(pc, "search_sorted"):  # pyarrow 26
         return np.asarray(pc.search_sorted(ascending, wanted, side=side).to_numpy(), np.int64)
-    keys, find = ascending.to_pylist(), bisect.bisect_left if side == "left" else bisect.bisect_right
+    keys, find = (
+        ascending.to_pylist(),
+        bisect.bisect_left if side == "left" else bisect.bisect_right,
+    )
     return np.array([find(keys, v) for v in wanted.to_pylist()], np.int64)
 
 
@@ -104,7 +107,10 @@ class Tuples:
             folds.append(fold)
             codes = codes * (len(own) + 1) + matrix[:, i]
             size *= len(own) + 1
-        numbers = [len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN) for v, t in zip(values, dtypes, strict=True)]
+        numbers = [
+            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN)
+            for v, t in zip(values, dtypes, strict=True)
+        ]
         return cls(tuple(values), matrix, tuple(folds), np.sort(codes), tuple(numbers))
 
     @cached_property
@@ -112,12 +118,16 @@ class Tuples:
         """The rows by where they have NaN and NULL, as trees; made once."""
         pattern = np.zeros(len(self.ranks), np.int64)
         for i, (values, numbers) in enumerate(zip(self.values, self.numbers, strict=True)):
-            pattern = pattern * 3 + (self.ranks[:, i] >= numbers) + (self.ranks[:, i] >= len(values))
+            pattern = (
+                pattern * 3 + (self.ranks[:, i] >= numbers) + (self.ranks[:, i] >= len(values))
+            )
         out = []
         for p in np.unique(pattern).tolist():
             kinds = tuple(p // 3**i % 3 for i in reversed(range(len(self.values))))
             columns = [i for i, kind in enumerate(kinds) if kind == 0]
-            out.append(Group(kinds, tree_of(self.ranks[pattern == p][:, columns]) if columns else None))
+            out.append(
+                Group(kinds, tree_of(self.ranks[pattern == p][:, columns]) if columns else None)
+            )
         return out
 
     def member(self, lanes: list[pa.Array]) -> Mask:
@@ -139,7 +149,11 @@ class Tuples:
         for i, (own, fold) in enumerate(zip(self.values, self.folds, strict=True)):
             if fold is not None:
                 at = np.searchsorted(fold, codes)
-                present &= (at < len(fold)) & (fold[np.minimum(at, len(fold) - 1)] == codes) if len(fold) else False
+                present &= (
+                    (at < len(fold)) & (fold[np.minimum(at, len(fold) - 1)] == codes)
+                    if len(fold)
+                    else False
+                )
                 codes = at
             codes = codes * (len(own) + 1) + ranks[:, i]
         if not len(self.codes):

@@ -27,7 +27,9 @@ NAME: Final = "shards.json"
 VERSION: Final = 1
 STEM: Final = re.compile(r"(shard|summary)-[0-9a-f]{16}-[0-9a-f]{16}")
 # Files that saving makes, those that were not finished included.
-OURS: Final = re.compile(rf"({STEM.pattern}\.(stats|about)|{re.escape(NAME)})(\.[0-9a-f]{{8}})?(\.tmp)?")
+OURS: Final = re.compile(
+    rf"({STEM.pattern}\.(stats|about)|{re.escape(NAME)})(\.[0-9a-f]{{8}})?(\.tmp)?"
+)
 AGAIN: Final = "save the shards again"
 
 
@@ -93,7 +95,9 @@ class Manifest:
     @property
     def files(self) -> set[str]:
         """The files that it speaks of."""
-        return {file for s in self.shards for file in s.files} | ({f"{self.summary[0]}.stats"} if self.summary else set())
+        return {file for s in self.shards for file in s.files} | (
+            {f"{self.summary[0]}.stats"} if self.summary else set()
+        )
 
     def dump(self) -> bytes:
         """The manifest as JSON."""
@@ -102,10 +106,24 @@ class Manifest:
             "about": None if self.about is None else _text(self.about),
             "containers": int(self.starts[-1]),
             "certain": self.certain,
-            "summary": None if self.summary is None else [self.summary[0], f"{self.summary[1]:016x}"],
-            "shards": [[s.stem, s.rows, s.size, f"{s.identity:016x}", s.filled, None if s.about is None else f"{s.about:016x}"] for s in self.shards],
+            "summary": None
+            if self.summary is None
+            else [self.summary[0], f"{self.summary[1]:016x}"],
+            "shards": [
+                [
+                    s.stem,
+                    s.rows,
+                    s.size,
+                    f"{s.identity:016x}",
+                    s.filled,
+                    None if s.about is None else f"{s.about:016x}",
+                ]
+                for s in self.shards
+            ],
         }
-        return json.dumps({"skipstone shards": VERSION, "sha256": _digest(body), "manifest": body}, indent=1).encode()
+        return json.dumps(
+            {"skipstone shards": VERSION, "sha256": _digest(body), "manifest": body}, indent=1
+        ).encode()
 
 
 def parse(path: str, data: bytes) -> Manifest:
@@ -118,9 +136,15 @@ def parse(path: str, data: bytes) -> Manifest:
         told = json.loads(data)
         version = told["skipstone shards"]
     except MALFORMED as e:
-        raise wrong(path, f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300], AGAIN) from e
+        raise wrong(
+            path, f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300], AGAIN
+        ) from e
     if version != VERSION:
-        raise wrong(path, f"has format version {version!r:.20}, and this Skipstone reads version {VERSION}", AGAIN)
+        raise wrong(
+            path,
+            f"has format version {version!r:.20}, and this Skipstone reads version {VERSION}",
+            AGAIN,
+        )
     try:
         if told["sha256"] != _digest(told["manifest"]):
             raise wrong(path, "is damaged: it has another checksum than when it was saved", AGAIN)
@@ -137,9 +161,15 @@ def _read(path: str, body: dict[str, Any]) -> Manifest:
     summary = body["summary"] and (_stem(body["summary"][0]), _identity(body["summary"][1]))
     found = Manifest(_schema(body["schema"]), shards, summary, body["certain"], about)
     if type(found.certain) is not bool or len({s.stem for s in shards}) != len(shards):
-        raise ValueError(f"certain is {found.certain!r}, and {len(shards)} shards have {len({s.stem for s in shards})} names")
+        raise ValueError(
+            f"certain is {found.certain!r}, and {len(shards)} shards have {len({s.stem for s in shards})} names"
+        )
     if int(found.starts[-1]) != body["containers"]:
-        raise wrong(path, f"has shards of {found.starts[-1]} containers, and says that there are {body['containers']!r:.30}", AGAIN)
+        raise wrong(
+            path,
+            f"has shards of {found.starts[-1]} containers, and says that there are {body['containers']!r:.30}",
+            AGAIN,
+        )
     return found
 
 
@@ -148,7 +178,14 @@ def _shard(entry: list[Any], about: bool) -> Shard:
     whole = type(rows) is int and type(size) is int and 0 < rows <= MOST and size >= 0
     if not whole or type(filled) is not bool or (told is not None) != about:
         raise ValueError(f"a shard is {entry!r}")
-    return Shard(_stem(stem), rows, size, _identity(identity), filled, None if told is None else _identity(told))
+    return Shard(
+        _stem(stem),
+        rows,
+        size,
+        _identity(identity),
+        filled,
+        None if told is None else _identity(told),
+    )
 
 
 def _stem(text: str) -> str:
@@ -165,7 +202,9 @@ def _identity(text: str) -> int:
 
 
 def _digest(body: Any) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def _text(schema: pa.Schema) -> str:

@@ -119,7 +119,9 @@ class Place:
         """
         if self.local:
             return self.at(name)
-        folder = os.path.join(cached, "shards") if (cached := cache_dir()) else str(directory("shards"))
+        folder = (
+            os.path.join(cached, "shards") if (cached := cache_dir()) else str(directory("shards"))
+        )
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):

@@ -59,7 +59,9 @@ class Shards:
         self._place, self._manifest = place, manifest
 
     @classmethod
-    def open(cls, where: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> Shards:
+    def open(
+        cls, where: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None
+    ) -> Shards:
         """The shards of a folder.
 
         Args:
@@ -126,9 +128,19 @@ class Shards:
 
     def predicate(self, predicate: PruningPredicate | Source) -> PruningPredicate:
         """A predicate over these columns; one that was made already is taken as it is."""
-        return predicate if isinstance(predicate, PruningPredicate) else PruningPredicate(predicate, self.schema)
+        return (
+            predicate
+            if isinstance(predicate, PruningPredicate)
+            else PruningPredicate(predicate, self.schema)
+        )
 
-    def judge(self, predicate: PruningPredicate | Source, *, backend: Backend = "auto", on_error: OnError = "keep") -> ShardVerdicts:
+    def judge(
+        self,
+        predicate: PruningPredicate | Source,
+        *,
+        backend: Backend = "auto",
+        on_error: OnError = "keep",
+    ) -> ShardVerdicts:
         """The verdicts of all containers, sparse.
 
         Args:
@@ -146,25 +158,55 @@ class Shards:
 
         def some(first: int, stop: int) -> None:
             for i in todo[first:stop].tolist():
-                parts[i] = self.ask(i, lambda i=i: p.find(self.statistics(i), backend), Verdict.MAYBE, on_error, unreadable)  # type: ignore[misc]
+                parts[i] = self.ask(
+                    i,
+                    lambda i=i: p.find(self.statistics(i), backend),
+                    Verdict.MAYBE,
+                    on_error,
+                    unreadable,
+                )  # type: ignore[misc]
 
         run_chunks(some, len(todo), 1)
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(todo))
 
-    def evaluate(self, predicate: PruningPredicate | Source, *, backend: Backend = "auto", on_error: OnError = "keep") -> npt.NDArray[np.uint8]:
+    def evaluate(
+        self,
+        predicate: PruningPredicate | Source,
+        *,
+        backend: Backend = "auto",
+        on_error: OnError = "keep",
+    ) -> npt.NDArray[np.uint8]:
         """As `PruningPredicate.evaluate`, of all containers: uint8, shape (n,), host memory; arguments are those of `judge`."""
         return self.judge(predicate, backend=backend, on_error=on_error).verdicts
 
-    def prune(self, predicate: PruningPredicate | Source, *, backend: Backend = "auto", on_error: OnError = "keep") -> npt.NDArray[np.bool_]:
+    def prune(
+        self,
+        predicate: PruningPredicate | Source,
+        *,
+        backend: Backend = "auto",
+        on_error: OnError = "keep",
+    ) -> npt.NDArray[np.bool_]:
         """As `PruningPredicate.prune`, of all containers: bool, shape (n,), host memory, True = keep; arguments are those of `judge`."""
         kept = self.judge(predicate, backend=backend, on_error=on_error).verdicts != Verdict.NEVER
         return np.asarray(kept, np.bool_)
 
-    def survivors(self, predicate: PruningPredicate | Source, *, backend: Backend = "auto", on_error: OnError = "keep") -> npt.NDArray[np.int64]:
+    def survivors(
+        self,
+        predicate: PruningPredicate | Source,
+        *,
+        backend: Backend = "auto",
+        on_error: OnError = "keep",
+    ) -> npt.NDArray[np.int64]:
         """As `PruningPredicate.survivors`, of all containers: int64, shape (k,), host memory, ascending; arguments are those of `judge`."""
         return self.judge(predicate, backend=backend, on_error=on_error).survivors
 
-    def table(self, predicate: PruningPredicate | Source, *, backend: Backend = "auto", on_error: OnError = "keep") -> pa.Table:
+    def table(
+        self,
+        predicate: PruningPredicate | Source,
+        *,
+        backend: Backend = "auto",
+        on_error: OnError = "keep",
+    ) -> pa.Table:
         """What the containers to keep are.
 
         Returns:
@@ -178,7 +220,11 @@ class Shards:
 
     def listed(self, found: ShardVerdicts) -> pa.Table:
         """The rows of `table` for what was found in these shards."""
-        tables = [self.rows(i, part, found.unreadable.get(self.shards[i].file)) for i, part in enumerate(found.parts) if part is not Verdict.NEVER]
+        tables = [
+            self.rows(i, part, found.unreadable.get(self.shards[i].file))
+            for i, part in enumerate(found.parts)
+            if part is not Verdict.NEVER
+        ]
         return pa.concat_tables([self.frame_schema.empty_table(), *tables])
 
     # One shard.
@@ -189,7 +235,9 @@ class Shards:
         summary = self._manifest.summary
         leaves, own = leaves_of(p.schema), leaves_of(self.schema)
         # Bounds that are read as another type than the shards' may be rounded otherwise.
-        if summary is None or any(path not in own or own[path].dtype != leaves[path].dtype for path in columns_of(p.node)):
+        if summary is None or any(
+            path not in own or own[path].dtype != leaves[path].dtype for path in columns_of(p.node)
+        ):
             return maybe
         try:
             verdicts = p.evaluate(self._load(f"{summary[0]}.stats", summary[1]), "numpy")
@@ -199,7 +247,11 @@ class Shards:
             return maybe
         certain = self._manifest.certain
         return [
-            Verdict.NEVER if v == Verdict.NEVER else Verdict.ALWAYS if v == Verdict.ALWAYS and certain and s.filled else Verdict.MAYBE
+            Verdict.NEVER
+            if v == Verdict.NEVER
+            else Verdict.ALWAYS
+            if v == Verdict.ALWAYS and certain and s.filled
+            else Verdict.MAYBE
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]
 
@@ -212,7 +264,11 @@ class Shards:
         shard = self.shards[i]
         found = self._load(shard.file, shard.identity)
         if found.num_containers != shard.rows:
-            raise wrong(self._place.at(shard.file), f"holds {found.num_containers} containers, and the manifest says {shard.rows}", AGAIN)
+            raise wrong(
+                self._place.at(shard.file),
+                f"holds {found.num_containers} containers, and the manifest says {shard.rows}",
+                AGAIN,
+            )
         return found
 
     def about(self, i: int) -> pa.Table:
@@ -223,7 +279,9 @@ class Shards:
         """
         shard = self.shards[i]
         if shard.about is None:
-            raise StatisticsError(f"{self._place.path} does not say what its containers are; save the shards with about=")
+            raise StatisticsError(
+                f"{self._place.path} does not say what its containers are; save the shards with about="
+            )
         path = self._place.mapped(shard.about_file, f"{shard.about:016x}")
         try:
             data = pa.memory_map(path).read_buffer()
@@ -231,15 +289,28 @@ class Shards:
             raise wrong(path, f"cannot be opened ({e})", AGAIN) from e
         table = read_table(path, data, AGAIN, shard.about)
         if table.num_rows != shard.rows:
-            raise wrong(path, f"has {table.num_rows} rows, and the shard {shard.rows} containers", AGAIN)
+            raise wrong(
+                path, f"has {table.num_rows} rows, and the shard {shard.rows} containers", AGAIN
+            )
         return table
 
-    def ask(self, i: int, work: Callable[[], Any], otherwise: Any, on_error: OnError, unreadable: dict[str, StatisticsError]) -> Any:
+    def ask(
+        self,
+        i: int,
+        work: Callable[[], Any],
+        otherwise: Any,
+        on_error: OnError,
+        unreadable: dict[str, StatisticsError],
+    ) -> Any:
         """What some work on a shard gives; if the shard cannot be read, that is noted, and something else is given."""
         try:
             return work()
         except (StatisticsError, OSError) as e:
-            error = e if isinstance(e, StatisticsError) else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", AGAIN)
+            error = (
+                e
+                if isinstance(e, StatisticsError)
+                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", AGAIN)
+            )
             if on_error == "raise":
                 raise error from e
             unreadable[self.shards[i].file] = error
@@ -248,23 +319,39 @@ class Shards:
     @property
     def frame_schema(self) -> pa.Schema:
         """The columns of `table`."""
-        own = [pa.field("container", pa.int64()), pa.field("verdict", pa.int32()), pa.field("unreadable", pa.string())]
+        own = [
+            pa.field("container", pa.int64()),
+            pa.field("verdict", pa.int32()),
+            pa.field("unreadable", pa.string()),
+        ]
         told = list(self.about_schema or ())
         names = [f.name.lower() for f in (*own, *told)]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise StatisticsError(f"columns that say what containers are include {twice!r}, which the result has too; save the shards with another name")
+            raise StatisticsError(
+                f"columns that say what containers are include {twice!r}, which the result has too; save the shards with another name"
+            )
         return pa.schema([*own, *told])
 
     def rows(self, i: int, part: Found | Verdict, unreadable: StatisticsError | None) -> pa.Table:
         """The rows of `table` for one shard."""
         shard, start = self.shards[i], int(self.starts[i])
         kept = survivors_of(part, shard.rows)
-        verdicts = part.verdicts()[kept].astype(np.int32) if isinstance(part, Found) else np.full(len(kept), int(part), np.int32)
+        verdicts = (
+            part.verdicts()[kept].astype(np.int32)
+            if isinstance(part, Found)
+            else np.full(len(kept), int(part), np.int32)
+        )
         why = pa.array([None if unreadable is None else str(unreadable)] * len(kept), pa.string())
-        told = self.about(i).take(pa.array(kept)).columns if shard.about is not None and len(kept) else []
+        told = (
+            self.about(i).take(pa.array(kept)).columns
+            if shard.about is not None and len(kept)
+            else []
+        )
         if shard.about is not None and not len(kept):
             return self.frame_schema.empty_table()
-        return pa.table([pa.array(kept + start), pa.array(verdicts), why, *told], schema=self.frame_schema)
+        return pa.table(
+            [pa.array(kept + start), pa.array(verdicts), why, *told], schema=self.frame_schema
+        )
 
     def _load(self, file: str, identity: int) -> Statistics:
         path = self._place.mapped(file, f"{identity:016x}")

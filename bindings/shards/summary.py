@@ -55,13 +55,18 @@ def _nothing() -> list[pa.Array]:
 
 
 def _column(c: Column, leaf: Leaf) -> list[pa.Array]:
-    real, nulls, nans = (p if isinstance(p, bool) else bool(p[0] & np.uint64(1)) for p in (c.real, c.nulls, c.nans))
+    real, nulls, nans = (
+        p if isinstance(p, bool) else bool(p[0] & np.uint64(1)) for p in (c.real, c.nulls, c.nans)
+    )
     counts: tuple[int | None, ...]
     if real:
         counts = (None if leaf.nullable else 1) if nulls else 0, None, None if nans else 0
     else:
         counts = int(nulls), int(nulls) + int(nans), int(nans)
-    bounds = [_bound(c, bound, high) if real else _array(None, c.dtype) for high, bound in enumerate((c.low, c.high))]
+    bounds = [
+        _bound(c, bound, high) if real else _array(None, c.dtype)
+        for high, bound in enumerate((c.low, c.high))
+    ]
     return [*bounds, *(pa.array([count], pa.int64()) for count in counts)]
 
 
@@ -71,7 +76,9 @@ def _bound(c: Column, bounds: Any, high: int) -> pa.Array:
     if not isinstance(c.codes, Dictionary):
         return _array(bounds[0].item(), c.dtype)
     key = c.codes[int(bounds[0])]
-    return _array(int.from_bytes(key, "big") - 2**127 if c.dtype.kind is Kind.DECIMAL else key, c.dtype)
+    return _array(
+        int.from_bytes(key, "big") - 2**127 if c.dtype.kind is Kind.DECIMAL else key, c.dtype
+    )
 
 
 def _array(axis: Any, dtype: DType) -> pa.Array:
@@ -86,7 +93,9 @@ def _array(axis: Any, dtype: DType) -> pa.Array:
         case Kind.DATE:
             return pa.array([axis], pa.int32()).view(pa.date32())
         case Kind.TIMESTAMP:
-            return pa.array([axis], pa.int64()).view(pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None))
+            return pa.array([axis], pa.int64()).view(
+                pa.timestamp(dtype.unit, "UTC" if dtype.zoned else None)
+            )
         case Kind.DECIMAL:
             return pa.array([to_python(axis, dtype)], pa.decimal128(dtype.precision, dtype.scale))
         case Kind.STRING:

@@ -41,7 +41,10 @@ class ShardVerdicts:
     @cached_property
     def survivors(self) -> npt.NDArray[np.int64]:
         """The positions of the containers to keep: int64, shape (k,), host memory, ascending."""
-        found = [survivors_of(part, n) + start for part, n, start in zip(self.parts, np.diff(self.starts), self.starts, strict=False)]
+        found = [
+            survivors_of(part, n) + start
+            for part, n, start in zip(self.parts, np.diff(self.starts), self.starts, strict=False)
+        ]
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     @cached_property
@@ -55,13 +58,19 @@ class ShardVerdicts:
     @cached_property
     def kept(self) -> int:
         """How many containers are to be kept."""
-        return sum(_count(part, int(n)) for part, n in zip(self.parts, np.diff(self.starts), strict=True))
+        return sum(
+            _count(part, int(n)) for part, n in zip(self.parts, np.diff(self.starts), strict=True)
+        )
 
     def __len__(self) -> int:
         return self.num_containers
 
     def __repr__(self) -> str:
-        unread = f"; {len(self.unreadable)} shards could not be read and are kept" if self.unreadable else ""
+        unread = (
+            f"; {len(self.unreadable)} shards could not be read and are kept"
+            if self.unreadable
+            else ""
+        )
         return f"ShardVerdicts({self.kept:,} of {self.num_containers:,} containers kept; {self.opened} of {len(self.parts)} shards opened{unread})"
 
 
@@ -74,13 +83,21 @@ def survivors_of(part: Found | Verdict, n: int) -> npt.NDArray[np.int64]:
 
 def _count(part: Found | Verdict, n: int) -> int:
     if isinstance(part, Found):
-        return int(np.bitwise_count(part.match).sum()) if hasattr(np, "bitwise_count") else len(part.survivors())
+        return (
+            int(np.bitwise_count(part.match).sum())
+            if hasattr(np, "bitwise_count")
+            else len(part.survivors())
+        )
     return 0 if part is Verdict.NEVER else n
 
 
 def as_bytes(found: Found) -> tuple[bytes, bytes, bytes]:
     """What was found as it travels: numbers of words, unless all are there; what may match; what matches whole, unless nothing does."""
-    words = b"" if len(found.words) == word_count(found.n) else found.words.astype(np.uint32, copy=False).tobytes()
+    words = (
+        b""
+        if len(found.words) == word_count(found.n)
+        else found.words.astype(np.uint32, copy=False).tobytes()
+    )
     sure = b"" if found.sure is None or not found.sure.any() else found.sure.tobytes()
     return words, found.match.tobytes(), sure
 
@@ -94,7 +111,11 @@ def from_bytes(n: int, words: bytes, match: bytes, sure: bytes) -> Found:
     bits = np.frombuffer(match, np.uint64)
     numbers = np.frombuffer(words, np.uint32) if words else np.arange(len(bits), dtype=np.uint32)
     whole = np.frombuffer(sure, np.uint64) if sure else np.zeros_like(bits)
-    if not len(numbers) == len(bits) == len(whole) or (not words and len(bits) not in (0, word_count(n))) or (len(numbers) and numbers[-1] >= word_count(n)):
+    if (
+        not len(numbers) == len(bits) == len(whole)
+        or (not words and len(bits) not in (0, word_count(n)))
+        or (len(numbers) and numbers[-1] >= word_count(n))
+    ):
         raise StatisticsError(
             f"a worker judged {len(bits)} words of a shard of {n} containers; expected those of the manifest: is another version of it there?"
         )

@@ -26,7 +26,9 @@ from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.columns import Raw
 
-ROWS: Final = 1 << 20  # containers in a shard: some 20 MB of two columns, and a few milliseconds of work
+ROWS: Final = (
+    1 << 20
+)  # containers in a shard: some 20 MB of two columns, and a few milliseconds of work
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ def save_shards(
     check_rows(rows)
     n = stats.num_containers
     if about is not None and about.num_rows != n:
-        raise StatisticsError(f"about has {about.num_rows} rows; expected {n}, one for each container")
+        raise StatisticsError(
+            f"about has {about.num_rows} rows; expected {n}, one for each container"
+        )
     place, save = Place.of(where, filesystem), new_token()
     place.make()
     try:
@@ -80,7 +84,9 @@ def check_rows(rows: int) -> None:
         StatisticsError: it is not a positive integer.
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise StatisticsError(f"rows is {rows!r}; expected how many containers a shard holds, at least 1")
+        raise StatisticsError(
+            f"rows is {rows!r}; expected how many containers a shard holds, at least 1"
+        )
 
 
 def new_token() -> str:
@@ -94,15 +100,40 @@ def part(stats: Statistics, first: int, stop: int) -> Statistics:
     def cut(a: pa.Array | pa.ChunkedArray | None) -> pa.Array | pa.ChunkedArray | None:
         return None if a is None else a.slice(first, stop - first)
 
-    columns = {path: Raw(**{key: cut(getattr(raw, key)) for key in PACKED}) for path in stats.leaf_paths() if (raw := stats.raw(path))}
-    extras = {path: {key: array.slice(first, stop - first) for key, array in stats.extras(path).items()} for path in stats.extra_paths()}
+    columns = {
+        path: Raw(**{key: cut(getattr(raw, key)) for key in PACKED})
+        for path in stats.leaf_paths()
+        if (raw := stats.raw(path))
+    }
+    extras = {
+        path: {key: array.slice(first, stop - first) for key, array in stats.extras(path).items()}
+        for path in stats.extra_paths()
+    }
     asked = any("values" in e or "bloom" in e for e in extras.values())
-    members = Members(extras, {path: leaf.dtype for path, leaf in leaves_of(stats.schema).items()}) if asked else None
+    members = (
+        Members(extras, {path: leaf.dtype for path, leaf in leaves_of(stats.schema).items()})
+        if asked
+        else None
+    )
     rows = cut(stats.row_count)
-    return Statistics(stats.schema, stop - first, columns, row_count=rows, extras=extras, members=members, counts_parents=stats.counts_parents)
+    return Statistics(
+        stats.schema,
+        stop - first,
+        columns,
+        row_count=rows,
+        extras=extras,
+        members=members,
+        counts_parents=stats.counts_parents,
+    )
 
 
-def write_shard(place: Place, save: str, stats: Statistics, about: pa.Table | None, order_by: str | Sequence[str] | None) -> Written:
+def write_shard(
+    place: Place,
+    save: str,
+    stats: Statistics,
+    about: pa.Table | None,
+    order_by: str | Sequence[str] | None,
+) -> Written:
     """Write the files of one shard, under names that no other attempt has."""
     stem = f"shard-{save}-{new_token()}"
     certain, filled = not stats.has_members, stats.rows_plane() is True
@@ -118,7 +149,9 @@ def write_shard(place: Place, save: str, stats: Statistics, about: pa.Table | No
     return Written(shard, stats.leaf_paths(), summary_of(stats), certain)
 
 
-def commit(place: Place, save: str, schema: pa.Schema, written: Sequence[Written], about: pa.Schema | None) -> None:
+def commit(
+    place: Place, save: str, schema: pa.Schema, written: Sequence[Written], about: pa.Schema | None
+) -> None:
     """Make shards what the folder holds, in this order, and remove what neither they nor those before them need.
 
     The files that are replaced stay until the next save, for who has opened them.
@@ -133,7 +166,9 @@ def commit(place: Place, save: str, schema: pa.Schema, written: Sequence[Written
         with place.writing(f"{stem}.stats") as path:
             joined(schema, written[0].paths, [w.summary for w in written]).save(path)
             summary = stem, opened(path).identity
-    manifest = Manifest(schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about)
+    manifest = Manifest(
+        schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about
+    )
     if gone := manifest.files - place.names():
         raise StatisticsError(
             f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, or the folder is not shared by all "

@@ -30,7 +30,12 @@ def unframed(whole: bytes, size: int, name: str) -> bytes:
         SourceError: the frame is not one of this vector.
     """
     data = whole[4 : 4 + size]
-    if size < 4 or len(whole) != size + FRAME or struct.unpack_from(">i", whole)[0] != size or struct.unpack_from(">I", whole, 4 + size)[0] != zlib.crc32(data):
+    if (
+        size < 4
+        or len(whole) != size + FRAME
+        or struct.unpack_from(">i", whole)[0] != size
+        or struct.unpack_from(">I", whole, 4 + size)[0] != zlib.crc32(data)
+    ):
         raise SourceError(f"{name} is damaged: its length or checksum is not what the table says")
     return data
 
@@ -49,9 +54,13 @@ def rows_of(data: bytes, count: int, name: str) -> npt.NDArray[np.int64]:
     try:
         from pyroaring import BitMap64
     except ModuleNotFoundError as e:
-        raise SourceError("reading files with deletion vectors needs the package pyroaring; pip install 'skipstone[delta]'") from e
+        raise SourceError(
+            "reading files with deletion vectors needs the package pyroaring; pip install 'skipstone[delta]'"
+        ) from e
     if len(data) < 4 or struct.unpack_from("<i", data)[0] != MAGIC:
-        raise SourceError(f"{name} does not begin with {MAGIC}; expected a serialised RoaringBitmapArray")
+        raise SourceError(
+            f"{name} does not begin with {MAGIC}; expected a serialised RoaringBitmapArray"
+        )
     try:
         found = BitMap64.deserialize(data[4:])
     except ValueError as e:

@@ -34,12 +34,21 @@ class FileBlooms:
     A filter is read when a set is asked for that its row group's bounds admit. Memory: what was read stays.
     """
 
-    def __init__(self, groups: RowGroups, bounds: Statistics, filesystem: pafs.FileSystem, meter: Meter) -> None:
-        self._groups, self._bounds, self._filesystem, self._meter = groups, bounds, filesystem, meter
+    def __init__(
+        self, groups: RowGroups, bounds: Statistics, filesystem: pafs.FileSystem, meter: Meter
+    ) -> None:
+        self._groups, self._bounds, self._filesystem, self._meter = (
+            groups,
+            bounds,
+            filesystem,
+            meter,
+        )
         self._places: dict[Path, dict[int, Bloom]] = {}
         self._kept: dict[tuple[Path, int], bytes | None] = {}
 
-    def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """As in `PruningStatistics`, for axis values of `dtype`; a file that cannot be read says nothing."""
         by_storage: dict[Stored, list[int]] = {}
         for i in self._admitted(path, values, dtype):
@@ -49,7 +58,9 @@ class FileBlooms:
             return None
         absent = np.zeros(len(self._groups), np.bool_)
         for (own, physical, length), which in by_storage.items():
-            blooms = Blooms(pa.array(self._read(path, which), pa.large_binary()), own, physical, length)
+            blooms = Blooms(
+                pa.array(self._read(path, which), pa.large_binary()), own, physical, length
+            )
             found = blooms.absent(values)
             if found is not None:
                 absent[which] = found
@@ -102,7 +113,11 @@ def _bitset(source: pa.NativeFile, at: int, total: int | None) -> bytes | None:
     except ThriftError:
         return None
     length = header.get(NUM_BYTES)
-    if not isinstance(length, int) or not 0 < length <= LARGEST or (total is not None and size + length != total):
+    if (
+        not isinstance(length, int)
+        or not 0 < length <= LARGEST
+        or (total is not None and size + length != total)
+    ):
         return None
     if any(header.get(k) != v for k, v in ONLY.items()):
         return None

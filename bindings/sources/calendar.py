@@ -38,11 +38,17 @@ def is_julian(notes: Notes, *, int96: bool = False) -> bool:
         int96: Of which times this is asked.
     """
     version = notes.get(VERSION)
-    key, first = (b"org.apache.spark.legacyINT96", b"3.1.0") if int96 else (b"org.apache.spark.legacyDateTime", b"3.")
+    key, first = (
+        (b"org.apache.spark.legacyINT96", b"3.1.0")
+        if int96
+        else (b"org.apache.spark.legacyDateTime", b"3.")
+    )
     return key in notes or (version is not None and version < first)
 
 
-def modern(batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: str) -> pa.RecordBatch:
+def modern(
+    batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: str
+) -> pa.RecordBatch:
     """A batch of a file with early days, and times in UTC, moved to where Spark reads them.
 
     Args:
@@ -54,15 +60,23 @@ def modern(batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: st
     Raises:
         SourceError: there are early values that only Spark can read: times in another zone, or days within lists and maps.
     """
-    by_spark = {old: is_julian(notes, int96=old) for old in (False, True)} if VERSION in notes else {}
+    by_spark = (
+        {old: is_julian(notes, int96=old) for old in (False, True)} if VERSION in notes else {}
+    )
     if not any(by_spark.values()):
         return batch
     for i, field in enumerate(batch.schema):
-        batch = batch.set_column(i, field, _moved(batch.column(i), field.name, by_spark, notes, field.name in int96, path))
+        batch = batch.set_column(
+            i,
+            field,
+            _moved(batch.column(i), field.name, by_spark, notes, field.name in int96, path),
+        )
     return batch
 
 
-def _moved(values: pa.Array, name: str, by_spark: Mapping[bool, bool], notes: Notes, old: bool, path: str) -> pa.Array:
+def _moved(
+    values: pa.Array, name: str, by_spark: Mapping[bool, bool], notes: Notes, old: bool, path: str
+) -> pa.Array:
     if not any(_is_early(part, by_spark, old) for part in leaves(values)):
         return values
     if pa.types.is_struct(values.type):
@@ -87,13 +101,22 @@ def _is_early(values: pa.Array, by_spark: Mapping[bool, bool], old: bool) -> boo
         return False
     if pa.types.is_date32(kind):
         return by_spark[False] and pc.min(values.view(pa.int32())).as_py() < GREGORIAN
-    if not pa.types.is_timestamp(kind) or (kind.tz is None and not old):  # times without a zone have no calendar but the present one
+    if not pa.types.is_timestamp(kind) or (
+        kind.tz is None and not old
+    ):  # times without a zone have no calendar but the present one
         return False
-    return by_spark[old] and pc.min(values.view(pa.int64())).as_py() < SETTLED * PER_SECOND[kind.unit]
+    return (
+        by_spark[old] and pc.min(values.view(pa.int64())).as_py() < SETTLED * PER_SECOND[kind.unit]
+    )
 
 
 def _numbers(values: pa.Array) -> Ints:
-    return np.asarray(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(
+        values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
+        .fill_null(0)
+        .to_numpy(zero_copy_only=False),
+        np.int64,
+    )
 
 
 def _stored(numbers: Ints, like: pa.Array) -> pa.Array:
@@ -113,7 +136,12 @@ def _days(days: Ints) -> Ints:
     left = left - 365 * year
     month = (5 * left + 2) // 153  # March is 0
     day = left - (153 * month + 2) // 5
-    first = (12 * (4 * cycle + year - 1970) + month + 2).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    first = (
+        (12 * (4 * cycle + year - 1970) + month + 2)
+        .astype("datetime64[M]")
+        .astype("datetime64[D]")
+        .astype(np.int64)
+    )
     return np.where(days < GREGORIAN, first + day, days)
 
 

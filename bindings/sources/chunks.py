@@ -18,7 +18,17 @@ from skipstone.bindings.sources.stored import POWERS, Way
 from skipstone.bindings.sources.tail import Tail
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.bounds import below
-from skipstone.kernels.footer_loops import MAX, MAX_SIZE, MIN, MIN_SIZE, NULLS, SAID, TOLD, TYPE, WIDTH
+from skipstone.kernels.footer_loops import (
+    MAX,
+    MAX_SIZE,
+    MIN,
+    MIN_SIZE,
+    NULLS,
+    SAID,
+    TOLD,
+    TYPE,
+    WIDTH,
+)
 from skipstone.kernels.planes import Mask
 from skipstone.kernels.spans import Bytes, gathered
 
@@ -59,14 +69,24 @@ class Chunks:
         self.data = np.concatenate([np.zeros(0, np.uint8), *(t.data for t in laid)])
         flat = [t.layout.chunks.reshape(-1, WIDTH) for t in laid if t.layout is not None]
         self.slots = np.concatenate([np.zeros((0, WIDTH), np.int64), *flat])
-        starts, firsts = np.cumsum([0, *(len(t.data) for t in laid)]).tolist(), np.cumsum([0, *map(len, flat)]).tolist()
-        for t, start, stop, first, last in zip(laid, starts, starts[1:], firsts, firsts[1:], strict=False):
+        starts, firsts = (
+            np.cumsum([0, *(len(t.data) for t in laid)]).tolist(),
+            np.cumsum([0, *map(len, flat)]).tolist(),
+        )
+        for t, start, stop, first, last in zip(
+            laid, starts, starts[1:], firsts, firsts[1:], strict=False
+        ):
             if t.layout is not None:
-                t.data, t.layout = self.data[start:stop], t.layout._replace(chunks=self.slots[first:last].reshape(t.layout.chunks.shape))
+                t.data, t.layout = (
+                    self.data[start:stop],
+                    t.layout._replace(chunks=self.slots[first:last].reshape(t.layout.chunks.shape)),
+                )
         place = {id(t): i for i, t in enumerate(laid)}
         which = np.array([place.get(id(t), -1) for t in tails], np.int64)
         widths = [t.layout.chunks.shape[1] for t in laid if t.layout is not None]
-        self._start, self._first, self._width = (np.array([*v, 0], np.int64)[which] for v in (starts[:-1], firsts[:-1], widths))
+        self._start, self._first, self._width = (
+            np.array([*v, 0], np.int64)[which] for v in (starts[:-1], firsts[:-1], widths)
+        )
         self._laid = which >= 0
         self.empty = not laid
 
@@ -80,11 +100,22 @@ class Chunks:
         """
         there = self._laid[owner] & (position >= 0)
         slots = np.zeros((len(owner), WIDTH), np.int64)
-        slots[there] = self.slots[(self._first[owner] + group * self._width[owner] + position)[there]]
+        slots[there] = self.slots[
+            (self._first[owner] + group * self._width[owner] + position)[there]
+        ]
         return slots, self._start[owner], there
 
 
-def told_of(data: Bytes, slots: Ints, start: Ints, schema: Ints, ways: Sequence[Way | None], way: Ints, julian: Mask, kind: pa.DataType) -> Told:
+def told_of(
+    data: Bytes,
+    slots: Ints,
+    start: Ints,
+    schema: Ints,
+    ways: Sequence[Way | None],
+    way: Ints,
+    julian: Mask,
+    kind: pa.DataType,
+) -> Told:
     """What footers say of one column in n row groups.
 
     Args:
@@ -102,12 +133,18 @@ def told_of(data: Bytes, slots: Ints, start: Ints, schema: Ints, ways: Sequence[
     wrong = slots[:, TYPE] != schema[:, 0]
     for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
         wrong |= (told >> slot & 1 == 1) & (schema[:, 1] > 0) & (slots[:, size] != schema[:, 1])
-    sure, counts = (np.array([*test, False], np.bool_)[way] for test in ([w is not None for w in ways], [w is not None and w.counts for w in ways]))
+    sure, counts = (
+        np.array([*test, False], np.bool_)[way]
+        for test in ([w is not None for w in ways], [w is not None and w.counts for w in ways])
+    )
     said = (way >= 0) & (told >> SAID & 1 == 1) & ~wrong
     bounded = said & ~counts & (told & BOTH != 0)
     known = bounded & sure & (told & BOTH == BOTH)
     left = (said & ~sure) | (bounded & ~known)
-    places = [(slots[:, slot] + start, slots[:, size]) for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE))]
+    places = [
+        (slots[:, slot] + start, slots[:, size])
+        for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE))
+    ]
     units, out = np.zeros(n, np.int64), [_room(n, kind) for _ in places]
     for i, one in enumerate(ways):
         at = np.flatnonzero(known & (way == i))
@@ -121,7 +158,9 @@ def told_of(data: Bytes, slots: Ints, start: Ints, schema: Ints, ways: Sequence[
         out[0][at], out[1][at], units[at] = low, high, one.unit
     if out[0] is None and known.any():
         out = _bytes(data, places, known, left, kind)
-    return Told(out[0], out[1], known, units, slots[:, NULLS], said & (told >> NULLS & 1 == 1) & ~left, left)
+    return Told(
+        out[0], out[1], known, units, slots[:, NULLS], said & (told >> NULLS & 1 == 1) & ~left, left
+    )
 
 
 def nothing(left: Mask) -> Told:
@@ -135,15 +174,30 @@ def _room(n: int, kind: pa.DataType) -> Any:
     t = pa.types
     if t.is_decimal128(kind):
         return np.zeros((n, 2), np.uint64)
-    if t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_date32(kind) or t.is_timestamp(kind):
-        return np.zeros(n, np.uint8 if t.is_boolean(kind) else f"i{kind.bit_width // 8}" if t.is_temporal(kind) else kind.to_pandas_dtype())
+    if (
+        t.is_integer(kind)
+        or t.is_floating(kind)
+        or t.is_boolean(kind)
+        or t.is_date32(kind)
+        or t.is_timestamp(kind)
+    ):
+        return np.zeros(
+            n,
+            np.uint8
+            if t.is_boolean(kind)
+            else f"i{kind.bit_width // 8}"
+            if t.is_temporal(kind)
+            else kind.to_pandas_dtype(),
+        )
     return None
 
 
 def _values(data: Bytes, places: Ints, sizes: Ints, way: Way) -> Any:
     """Lanes, shape (m,), or words of decimals, shape (m, 2)."""
     size = int(sizes[0])
-    raw = np.frombuffer(gathered(data, places, sizes, None).buffers()[2], np.uint8).reshape(-1, size)
+    raw = np.frombuffer(gathered(data, places, sizes, None).buffers()[2], np.uint8).reshape(
+        -1, size
+    )
     if way.lane and not way.digits:
         return raw.view(way.lane).reshape(-1)
     raw = raw[:, ::-1] if way.lane else raw  # the first byte is the highest
@@ -161,7 +215,9 @@ def _odd(values: Any, way: Way) -> Mask:
     return np.asarray((values < way.least) | (values > way.most), np.bool_)
 
 
-def _bytes(data: Bytes, places: Sequence[tuple[Ints, Ints]], known: Mask, left: Mask, kind: pa.DataType) -> list[Any]:
+def _bytes(
+    data: Bytes, places: Sequence[tuple[Ints, Ints]], known: Mask, left: Mask, kind: pa.DataType
+) -> list[Any]:
     """Bounds that are bytes; texts that are none, and the other bound of the same chunk, are left."""
     if any(int(sizes[known].sum()) >= LONGEST for _, sizes in places):
         left |= known
@@ -204,7 +260,13 @@ def bound_of(values: Any, told: Told, asked: Mapping[int, Any], kind: pa.DataTyp
     if pa.types.is_timestamp(kind):
         return _stamps(values, told, asked, kind)
     n, known = len(told.known), told.known.any()
-    own = pa.nulls(n, kind) if not known else values if isinstance(values, pa.Array) else _array(values, told.known, kind)
+    own = (
+        pa.nulls(n, kind)
+        if not known
+        else values
+        if isinstance(values, pa.Array)
+        else _array(values, told.known, kind)
+    )
     if not asked:
         return own
     found = values_of([asked.get(i) for i in range(n)], kind, from_arrow(kind))
@@ -218,14 +280,20 @@ def _array(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(known), [bits, pa.py_buffer(values)])
 
 
-def _stamps(values: Ints | None, told: Told, asked: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+def _stamps(
+    values: Ints | None, told: Told, asked: Mapping[int, Any], kind: pa.DataType
+) -> pa.Array:
     known, units = told.known.copy(), told.units.copy()
     ticks = np.zeros(len(known), np.int64) if values is None else values.copy()
     for i, value in asked.items():
         if value is not None:
             if (value.type.tz is None) != (kind.tz is None):
                 return pa.nulls(len(known), kind)
-            ticks[i], known[i], units[i] = value.cast(pa.int64()).as_py(), True, POWERS[value.type.unit]
+            ticks[i], known[i], units[i] = (
+                value.cast(pa.int64()).as_py(),
+                True,
+                POWERS[value.type.unit],
+            )
     if not known.any():
         return pa.nulls(len(known), kind)
     # Units may differ between files. The finest holds every value; bounds that overflow it are unknown.

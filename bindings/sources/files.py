@@ -51,19 +51,30 @@ class Files:
     def take(self, which: Ints) -> Files:
         """Some of the files, in this order."""
         at = pa.array(which, pa.int64())
-        return Files(self.paths.take(at), self.sizes[which], self.times[which], self.etags.take(at), self.folders, self.folder[which])
+        return Files(
+            self.paths.take(at),
+            self.sizes[which],
+            self.times[which],
+            self.etags.take(at),
+            self.folders,
+            self.folder[which],
+        )
 
     def by_path(self) -> Files:
         """The same files, ordered by path."""
         return self.take(np.asarray(pc.sort_indices(self.paths), np.int64))
 
 
-def files_of(infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]) -> Files:
+def files_of(
+    infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]
+) -> Files:
     """The files that a listing gave which are not hidden below `root`, by path; folders `key=value` below `base` give partition texts."""
     return _in_order(infos, root, base, etags).by_path()
 
 
-def _in_order(infos: Iterable[pafs.FileInfo], root: str | None, base: str | None, etags: Mapping[str, str]) -> Files:
+def _in_order(
+    infos: Iterable[pafs.FileInfo], root: str | None, base: str | None, etags: Mapping[str, str]
+) -> Files:
     """The same in the order of the listing; a root of None hides no folder."""
     seen: dict[str, bool] = {}  # folder -> whether it is hidden
     rows: list[tuple[str, int | None, int | None]] = []
@@ -82,8 +93,13 @@ def _in_order(infos: Iterable[pafs.FileInfo], root: str | None, base: str | None
         pa.array(paths, pa.string()),
         np.array([UNKNOWN if size is None else size for _, size, _ in rows], np.int64),
         np.array([UNKNOWN if time is None else time for _, _, time in rows], np.int64),
-        pa.array([etags.get(p.strip("/")) for p in paths], pa.string()) if etags else pa.nulls(len(paths), pa.string()),
-        tuple((path, {} if base is None else partition_of(in_folder(path, "file"), base)) for path in names),
+        pa.array([etags.get(p.strip("/")) for p in paths], pa.string())
+        if etags
+        else pa.nulls(len(paths), pa.string()),
+        tuple(
+            (path, {} if base is None else partition_of(in_folder(path, "file"), base))
+            for path in names
+        ),
         np.array([names[folder] for folder in above], np.int64),
     )
 
@@ -100,7 +116,12 @@ def joined(parts: Sequence[Files]) -> Files:
         np.concatenate([np.zeros(0, np.int64), *(p.times for p in parts)]),
         pa.concat_arrays([pa.array([], pa.string()), *(p.etags for p in parts)]),
         tuple(f for p in parts for f in p.folders),
-        np.concatenate([np.zeros(0, np.int64), *(p.folder + start for p, start in zip(parts, starts, strict=False))]),
+        np.concatenate(
+            [
+                np.zeros(0, np.int64),
+                *(p.folder + start for p, start in zip(parts, starts, strict=False)),
+            ]
+        ),
     )
     return _once(whole)
 
@@ -110,7 +131,9 @@ def _once(files: Files) -> Files:
     named = files.paths.dictionary_encode()
     if len(named.dictionary) == len(files):
         return files
-    return files.take(np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64))
+    return files.take(
+        np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +145,12 @@ class Listed:
     root: str | None
 
 
-def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_path: str | None = None, meter: Meter | None = None) -> Listed:
+def list_files(
+    where: Where,
+    filesystem: pafs.FileSystem | None = None,
+    base_path: str | None = None,
+    meter: Meter | None = None,
+) -> Listed:
     """The files of a table, by path, and their file system. A path with `*`, `?` or `[` that is there is itself, and else a glob.
 
     Hidden ones (names that begin with `.` or `_`) are left out, as Spark does. Folders `key=value`
@@ -140,9 +168,13 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
             return named
         parts = [list_files(w, filesystem, base_path, meter) for w in where]
         if not parts:
-            raise SourceError("the list of paths is empty; expected at least one file, folder or glob")
+            raise SourceError(
+                "the list of paths is empty; expected at least one file, folder or glob"
+            )
         if len({p.filesystem.type_name for p in parts}) > 1:
-            raise SourceError(f"the paths lie on different file systems ({', '.join(sorted({p.filesystem.type_name for p in parts}))}); expected one")
+            raise SourceError(
+                f"the paths lie on different file systems ({', '.join(sorted({p.filesystem.type_name for p in parts}))}); expected one"
+            )
         return Listed(joined([p.files for p in parts]), parts[0].filesystem, None)
     fs, path = resolve(str(where), filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
@@ -155,10 +187,14 @@ def list_files(where: Where, filesystem: pafs.FileSystem | None = None, base_pat
         infos, start, etags = _glob(fs, path, meter)
         base = base or start
     else:
-        raise SourceError(f"{where} is not there; expected a Parquet file, a folder of them, or a glob")
+        raise SourceError(
+            f"{where} is not there; expected a Parquet file, a folder of them, or a glob"
+        )
     files = files_of(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
-        raise SourceError(f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)")
+        raise SourceError(
+            f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)"
+        )
     meter.count("files", len(files))
     return Listed(files, fs, root)
 
@@ -167,7 +203,9 @@ def _each_path(where: object) -> list[str | PurePath]:
     found: list[Any] = list(where) if isinstance(where, Iterable) else [where]
     for w in found:
         if not isinstance(w, str | PurePath):
-            raise SourceError(f"{w!r} is no path; expected a file, a folder, a glob, or a list of them, as text or pathlib paths")
+            raise SourceError(
+                f"{w!r} is no path; expected a file, a folder, a glob, or a list of them, as text or pathlib paths"
+            )
     return found
 
 
@@ -200,11 +238,15 @@ def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSy
             fs, path = pafs.FileSystem.from_uri(where)
             return fs, path.rstrip("/") or "/"
     except (pa.ArrowInvalid, ValueError, OSError) as e:
-        raise SourceError(f"{where}: no file system for it ({e}); pass filesystem=, any pyarrow.fs.FileSystem") from e
+        raise SourceError(
+            f"{where}: no file system for it ({e}); pass filesystem=, any pyarrow.fs.FileSystem"
+        ) from e
     return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(where))
 
 
-def below(fs: pafs.FileSystem, folder: str, meter: Meter) -> tuple[list[pafs.FileInfo], dict[str, str]]:
+def below(
+    fs: pafs.FileSystem, folder: str, meter: Meter
+) -> tuple[list[pafs.FileInfo], dict[str, str]]:
     """All files below a folder, however deep, and their etags by path, where the file system gives any.
 
     Raises:
@@ -230,7 +272,9 @@ def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
     return {name: str(tag) for name, tag in tags.items() if tag}
 
 
-def _glob(fs: pafs.FileSystem, pattern: str, meter: Meter) -> tuple[list[pafs.FileInfo], str, dict[str, str]]:
+def _glob(
+    fs: pafs.FileSystem, pattern: str, meter: Meter
+) -> tuple[list[pafs.FileInfo], str, dict[str, str]]:
     """Files that a pattern names, or that lie below a folder it names; `**` crosses folders."""
     parts = pattern.split("/")
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
@@ -238,7 +282,15 @@ def _glob(fs: pafs.FileSystem, pattern: str, meter: Meter) -> tuple[list[pafs.Fi
     if fs.get_file_info(start).type != pafs.FileType.Directory:
         raise SourceError(f"{pattern}: the folder {start} is not there")
     infos, etags = below(fs, start, meter)
-    return [f for f in infos if _matches(f.path.removeprefix(start).strip("/").split("/"), parts[first:])], start, etags
+    return (
+        [
+            f
+            for f in infos
+            if _matches(f.path.removeprefix(start).strip("/").split("/"), parts[first:])
+        ],
+        start,
+        etags,
+    )
 
 
 def _matches(path: Sequence[str], want: Sequence[str]) -> bool:
@@ -259,7 +311,11 @@ def hidden(path: str, base: str) -> bool:
 
 def is_hidden(name: str) -> bool:
     """Whether Spark passes over files and folders of this name."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+    return (
+        name.startswith(".")
+        or (name.startswith("_") and "=" not in name)
+        or name.endswith("._COPYING_")
+    )
 
 
 def in_folder(folder: str, name: str) -> str:

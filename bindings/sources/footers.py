@@ -70,7 +70,14 @@ class Footer:
         return self.own and self.tail is not None and self.tail.head.orders_nan
 
 
-def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter, *, keep: bool, progress: Callable[[int], None] | None = None) -> list[Footer]:
+def read_footers(
+    paths: Sequence[str],
+    filesystem: pafs.FileSystem,
+    meter: Meter,
+    *,
+    keep: bool,
+    progress: Callable[[int], None] | None = None,
+) -> list[Footer]:
     """Read footers in parallel, in the files' order; `progress` is told how many were read.
 
     Raises:
@@ -92,7 +99,9 @@ def read_footers(paths: Sequence[str], filesystem: pafs.FileSystem, meter: Meter
     return out
 
 
-def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> Generator[Footer]:
+def _each_read(
+    paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[bytes, Head]
+) -> Generator[Footer]:
     """Footers in the files' order: one after the other while storage answers at once, else many at a time."""
     at, quick = 0, True
     while quick and at < len(paths):
@@ -102,9 +111,13 @@ def _each_read(paths: Sequence[str], filesystem: pafs.FileSystem, heads: dict[by
         yield from read
     with ThreadPoolExecutor(READERS, "skipstone-footers") as readers:
         try:
-            step = max(1, min(FEW, (len(paths) - at) // (4 * READERS)))  # at a time: handing over takes as long as reading
+            step = max(
+                1, min(FEW, (len(paths) - at) // (4 * READERS))
+            )  # at a time: handing over takes as long as reading
             several = (paths[i : i + step] for i in range(at, len(paths), step))
-            for read in readers.map(lambda some: [_read(path, filesystem, heads) for path in some], several):
+            for read in readers.map(
+                lambda some: [_read(path, filesystem, heads) for path in some], several
+            ):
                 yield from read
         finally:
             readers.shutdown(wait=False, cancel_futures=True)
@@ -117,7 +130,13 @@ def _read(path: str, filesystem: pafs.FileSystem, heads: dict[bytes, Head]) -> F
         names = tail.head.schema.names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            return Footer(path, None, error=SourceError(f"{path}: has two columns named {twice!r}; expected each name once"))
+            return Footer(
+                path,
+                None,
+                error=SourceError(
+                    f"{path}: has two columns named {twice!r}; expected each name once"
+                ),
+            )
         return Footer(path, tail, range(len(tail.rows)), nbytes=nbytes)
     except REFUSED as e:
         return Footer(path, None, error=SourceError(f"{path}: {_why(e)}"))
@@ -146,14 +165,25 @@ class FooterPart:
         counts = [len(g) for g in groups]
         self.owner = np.repeat(np.arange(len(footers)), counts)
         self._head = head[self.owner]
-        self._told_as = _whole(np.asarray(g, np.int64) for g in groups)  # its number in the footer that tells of it
-        self.group = np.where(self._head < 0, UNKNOWN, np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts))
+        self._told_as = _whole(
+            np.asarray(g, np.int64) for g in groups
+        )  # its number in the footer that tells of it
+        self.group = np.where(
+            self._head < 0,
+            UNKNOWN,
+            np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts),
+        )
         self.rows = self._of_groups("rows")
 
     def _of_groups(self, name: str) -> Ints:
         """What footers say of each row group; -1 is unknown."""
-        told = (np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers)
-        return _whole(values if f.own else values[np.asarray(f.groups, np.int64)] for f, values in zip(self.footers, told, strict=True))
+        told = (
+            np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers
+        )
+        return _whole(
+            values if f.own else values[np.asarray(f.groups, np.int64)]
+            for f, values in zip(self.footers, told, strict=True)
+        )
 
     @cached_property
     def nbytes(self) -> Ints:
@@ -164,7 +194,9 @@ class FooterPart:
     @cached_property
     def _chunks(self) -> Chunks:
         """What the loop finds. Footers that were read before it was there it reads now, if they are many or it is there."""
-        late = {id(f.tail): f.tail for f in self.footers if f.tail is not None and f.tail.layout is None}.values()
+        late = {
+            id(f.tail): f.tail for f in self.footers if f.tail is not None and f.tail.layout is None
+        }.values()
         size = sum(len(tail.data) for tail in late)
         if size >= SMALL and (size >= MANY or at_hand()):
             for tail in late:
@@ -178,12 +210,18 @@ class FooterPart:
     def _places(self, path: Path) -> Ints:
         """Where a column stands in the file of each row group; -1: that is not known, or it is not there."""
         found = (f.position(path) for f in self.forms)
-        return np.array([*(UNKNOWN if p is None else p for p in found), UNKNOWN], np.int64)[self.form[self.owner]]
+        return np.array([*(UNKNOWN if p is None else p for p in found), UNKNOWN], np.int64)[
+            self.form[self.owner]
+        ]
 
-    def _asked(self, which: Mask, place: Ints) -> Iterator[tuple[int, Footer, pq.ColumnChunkMetaData]]:
+    def _asked(
+        self, which: Mask, place: Ints
+    ) -> Iterator[tuple[int, Footer, pq.ColumnChunkMetaData]]:
         """What pyarrow says of a column's chunks in some row groups."""
         at = np.flatnonzero(which)
-        for i, owner, group, column in zip(*(a.tolist() for a in (at, self.owner[at], self._told_as[at], place[at])), strict=True):
+        for i, owner, group, column in zip(
+            *(a.tolist() for a in (at, self.owner[at], self._told_as[at], place[at])), strict=True
+        ):
             footer = self.footers[owner]
             if footer.tail is not None and footer.tail.may_ask(group, column):
                 yield i, footer, footer.tail.metadata.row_group(group).column(column)
@@ -192,7 +230,11 @@ class FooterPart:
         """Statistics of one column whose values the table has as `kind`."""
         form, place = self.form[self.owner], self._places(path)
         lacking, readable = (
-            np.array([*test, False], np.bool_)[form] for test in ([f.lacks(path) for f in self.forms], [f.widens(path, kind) for f in self.forms])
+            np.array([*test, False], np.bool_)[form]
+            for test in (
+                [f.lacks(path) for f in self.forms],
+                [f.widens(path, kind) for f in self.forms],
+            )
         )
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         told = self._told(np.where(readable, place, UNKNOWN), plain)
@@ -209,10 +251,15 @@ class FooterPart:
                 low[i], high[i] = _pair(stats, footer)
                 if counted[i] and _all_nan(stats, footer):
                     nans[i] = self.rows[i] - nulls[i]
-        least, most = (bound_of(values, told, asked, plain) for values, asked in ((told.low, low), (told.high, high)))
+        least, most = (
+            bound_of(values, told, asked, plain)
+            for values, asked in ((told.low, low), (told.high, high))
+        )
         if plain != kind:
             least, most = (b.dictionary_encode().cast(kind) for b in (least, most))
-        return Raw(least, most, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64()))
+        return Raw(
+            least, most, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64())
+        )
 
     def _told(self, place: Ints, kind: pa.DataType) -> Told:
         """What the loop found of the column that stands at some places; -1: nothing is asked."""
@@ -223,37 +270,69 @@ class FooterPart:
         at = dict(zip(which.tolist(), place[there][first].tolist(), strict=True))
         ways = {h: way_of(self._heads[h], p, kind) for h, p in at.items()}
         distinct = list(set(ways.values()))
-        way, schema = np.full(len(self._heads) + 1, UNKNOWN, np.int64), np.zeros((len(self._heads) + 1, 2), np.int64)
+        way, schema = (
+            np.full(len(self._heads) + 1, UNKNOWN, np.int64),
+            np.zeros((len(self._heads) + 1, 2), np.int64),
+        )
         for h, p in at.items():
             way[h], schema[h] = distinct.index(ways[h]), stored_as(*self._heads[h].physical[p])
-        told = told_of(self._chunks.data, slots, start, schema[self._head], distinct, np.where(there, way[self._head], UNKNOWN), self._julian, kind)
+        told = told_of(
+            self._chunks.data,
+            slots,
+            start,
+            schema[self._head],
+            distinct,
+            np.where(there, way[self._head], UNKNOWN),
+            self._julian,
+            kind,
+        )
         return told._replace(left=told.left | ((place >= 0) & ~there))
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Whether min and max are values that occur, bool; null is unknown."""
         place = self._places(path)
         slots, _, there = self._chunks.of(self.owner, self._told_as, place)
-        known, true = ([slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)] for more in (0, TRUTHS))
+        known, true = (
+            [slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
+            for more in (0, TRUTHS)
+        )
         for i in np.flatnonzero((place >= 0) & ~there).tolist():
             tail = self.footers[self.owner[i]].tail
-            stats = {} if tail is None else tail.chunk(int(self._told_as[i]), int(place[i])).get(thrift.STATISTICS, {})
-            for side, flag in enumerate(_flag(stats, f) for f in (thrift.MIN_EXACT, thrift.MAX_EXACT)):
+            stats = (
+                {}
+                if tail is None
+                else tail.chunk(int(self._told_as[i]), int(place[i])).get(thrift.STATISTICS, {})
+            )
+            for side, flag in enumerate(
+                _flag(stats, f) for f in (thrift.MIN_EXACT, thrift.MAX_EXACT)
+            ):
                 known[side][i], true[side][i] = flag is not None, bool(flag)
         low, high = (pa.array(values, mask=~mask) for values, mask in zip(true, known, strict=True))
         return low, high
 
     def blooms(self, path: Path) -> dict[int, Bloom]:
         """Where the bloom filters of a column lie, of the row groups that have one."""
-        place, stored, form = self._places(path), [f.stored(path) for f in self.forms], self.form[self.owner]
+        place, stored, form = (
+            self._places(path),
+            [f.stored(path) for f in self.forms],
+            self.form[self.owner],
+        )
         slots, _, there = self._chunks.of(self.owner, self._told_as, place)
         found = {
-            i: (int(slots[i, BLOOM]), int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None)
+            i: (
+                int(slots[i, BLOOM]),
+                int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None,
+            )
             for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
         }
         for i, _, chunk in self._asked((place >= 0) & ~there, place):
             if chunk.bloom_filter_offset is not None:
                 found[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
-        return {i: Bloom(*where, kind) for i, where in sorted(found.items()) if (kind := stored[form[i]]) is not None}
+        return {
+            i: Bloom(*where, kind)
+            for i, where in sorted(found.items())
+            if (kind := stored[form[i]]) is not None
+        }
 
 
 def _flag(stats: thrift.Said, field: int) -> bool | None:
@@ -278,8 +357,18 @@ def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[Form], Int
         own = f.tail.head
         if id(own) not in heads:
             heads[id(own)] = len(found)
-            alike = found and own.metadata.schema.equals(found[-1].metadata.schema) and own.schema.equals(found[-1].schema)
-            form.append(form[-1] if alike else forms.setdefault(Form(own.schema.remove_metadata(), own.physical, f.path), len(forms)))
+            alike = (
+                found
+                and own.metadata.schema.equals(found[-1].metadata.schema)
+                and own.schema.equals(found[-1].schema)
+            )
+            form.append(
+                form[-1]
+                if alike
+                else forms.setdefault(
+                    Form(own.schema.remove_metadata(), own.physical, f.path), len(forms)
+                )
+            )
             found.append(own)
         head[i] = heads[id(own)]
     return found, head, list(forms), np.array([*form, UNKNOWN], np.int64)
@@ -291,15 +380,24 @@ def _pair(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
     try:
         if logical.get("Type") == "Timestamp":
             # As integers of the file's unit: Python's datetime has no nanoseconds.
-            kind = pa.timestamp(UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None)
-            low, high = (pa.scalar(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw))
+            kind = pa.timestamp(
+                UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
+            )
+            low, high = (
+                pa.scalar(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
+            )
             if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
                 return None, None
             return low, high
         if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
             return None, None
         low, high = stats.min, stats.max
-    except (ValueError, KeyError, OverflowError, pa.ArrowException):  # undecodable bytes, an unknown unit, a date that Python has no value for
+    except (
+        ValueError,
+        KeyError,
+        OverflowError,
+        pa.ArrowException,
+    ):  # undecodable bytes, an unknown unit, a date that Python has no value for
         return None, None
     if isinstance(low, float) and (low != low or high != high):
         # One NaN bound: most writers compared by chance. parquet-mr, Spark's, orders NaN last and keeps the minimum.
@@ -309,4 +407,6 @@ def _pair(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
 
 def _all_nan(stats: pq.Statistics, footer: Footer) -> bool:
     """Whether the least value is NaN, in a file where nothing lies above it."""
-    return stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan
+    return (
+        stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan
+    )

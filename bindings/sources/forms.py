@@ -12,7 +12,9 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 
-Stored = tuple[DType, str, int]  # the column's type in a file, Parquet's type, bytes of a fixed length
+Stored = tuple[
+    DType, str, int
+]  # the column's type in a file, Parquet's type, bytes of a fixed length
 
 
 class Bloom(NamedTuple):
@@ -32,7 +34,9 @@ class Form:
         example: Path of a file of this form.
     """
 
-    def __init__(self, schema: pa.Schema, physical: tuple[tuple[str, int], ...], example: str) -> None:
+    def __init__(
+        self, schema: pa.Schema, physical: tuple[tuple[str, int], ...], example: str
+    ) -> None:
         self.schema, self.physical, self.example = schema, physical, example
         self._key = schema.serialize().to_pybytes(), physical
 
@@ -46,7 +50,9 @@ class Form:
     def _leaves(self) -> dict[Path, tuple[int, pa.DataType]]:
         found = dict(_number(self.schema))
         # A type that takes another number of Parquet columns than it seems to moves all that follow.
-        whole = sum(width for field in self.schema for _, _, width in _spread(field, ())) == len(self.physical)
+        whole = sum(width for field in self.schema for _, _, width in _spread(field, ())) == len(
+            self.physical
+        )
         return found if whole else {}
 
     def own(self, path: Path) -> Path | None:
@@ -83,7 +89,11 @@ class Form:
         """How a column is stored; None: it is not known, or not there."""
         own = self.own(path)
         leaf = None if own is None else leaves_of(self.schema).get(own)
-        return None if leaf is None or own is None else (leaf.dtype, *self.physical[self._leaves[own][0]])
+        return (
+            None
+            if leaf is None or own is None
+            else (leaf.dtype, *self.physical[self._leaves[own][0]])
+        )
 
 
 def _lower(path: Path) -> Path:
@@ -128,9 +138,15 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
             plain = _as_spelt(plain, merged)
             plain, merged = _alike(plain, merged), _alike(merged, plain)
         try:
-            merged = plain if merged is None else pa.unify_schemas([merged, plain], promote_options="permissive")
+            merged = (
+                plain
+                if merged is None
+                else pa.unify_schemas([merged, plain], promote_options="permissive")
+            )
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
-            raise SourceError(f"{f.example}: its columns do not fit those of the other files ({str(e).splitlines()[0]})") from e
+            raise SourceError(
+                f"{f.example}: its columns do not fit those of the other files ({str(e).splitlines()[0]})"
+            ) from e
     assert merged is not None
     names = [name.lower() for name in merged.names]
     twins = [name for name in merged.names if names.count(name.lower()) > 1]
@@ -140,13 +156,20 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
                 f"{f.example}: lacks the column {lacking[0]!r}, and the table has others that differ in case alone; give such columns other names"
             )
     everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
-    return pa.schema([field if field.name.lower() in everywhere else field.with_nullable(True) for field in merged])
+    return pa.schema(
+        [
+            field if field.name.lower() in everywhere else field.with_nullable(True)
+            for field in merged
+        ]
+    )
 
 
 def _alike(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
     """Columns as other files may have them too: plain values where these are, and instants of several zones in UTC."""
     kinds = {f.name: f.type for f in others}
-    return pa.schema([f.with_type(_shared(f.type, kinds[f.name])) if f.name in kinds else f for f in fields])
+    return pa.schema(
+        [f.with_type(_shared(f.type, kinds[f.name])) if f.name in kinds else f for f in fields]
+    )
 
 
 def _shared(t: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -154,7 +177,11 @@ def _shared(t: pa.DataType, other: pa.DataType) -> pa.DataType:
         t = t.value_type
     if _zoned(t) and _zoned(other) and t.tz != other.tz:
         return pa.timestamp(t.unit, "UTC")
-    return pa.struct(list(_alike(t, other))) if pa.types.is_struct(t) and pa.types.is_struct(other) else t
+    return (
+        pa.struct(list(_alike(t, other)))
+        if pa.types.is_struct(t) and pa.types.is_struct(other)
+        else t
+    )
 
 
 def _zoned(t: pa.DataType) -> bool:
@@ -185,7 +212,9 @@ def without_views(t: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(t):
         return pa.binary()
     if pa.types.is_struct(t):
-        return pa.struct([t.field(i).with_type(without_views(t.field(i).type)) for i in range(t.num_fields)])
+        return pa.struct(
+            [t.field(i).with_type(without_views(t.field(i).type)) for i in range(t.num_fields)]
+        )
     return t
 
 

@@ -89,7 +89,12 @@ class RowGroups:
     """
 
     def __init__(
-        self, files: Files, parts: Sequence[Part], schema: pa.Schema, partitions: Sequence[pa.Field], values: Mapping[str, pa.Array] | None = None
+        self,
+        files: Files,
+        parts: Sequence[Part],
+        schema: pa.Schema,
+        partitions: Sequence[pa.Field],
+        values: Mapping[str, pa.Array] | None = None,
     ) -> None:
         self.files, self.parts, self.schema = files, parts, schema
         self.partitions = {f.name: f for f in partitions}
@@ -122,7 +127,9 @@ class RowGroups:
         if path not in self._made:
             kind = type_at(self.schema, path)
             found = [p.raw(path, kind) for p in self.parts]
-            self._made[path] = Raw(*(self._joined([getattr(r, key) for r in found], t) for key, t in _statistics(kind)))
+            self._made[path] = Raw(
+                *(self._joined([getattr(r, key) for r in found], t) for key, t in _statistics(kind))
+            )
         return self._made[path]
 
     def _joined(self, arrays: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array | None:
@@ -130,7 +137,11 @@ class RowGroups:
         if not kinds:
             return None
         kind = kinds.pop() if len(kinds) == 1 else kind
-        chunks = [c for a, p in zip(arrays, self.parts, strict=True) for c in ([pa.nulls(len(p.owner), kind)] if a is None else attempt(a, kind).chunks)]
+        chunks = [
+            c
+            for a, p in zip(arrays, self.parts, strict=True)
+            for c in ([pa.nulls(len(p.owner), kind)] if a is None else attempt(a, kind).chunks)
+        ]
         joined = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
         return joined if self._order is None else joined.take(pa.array(self._order))
 
@@ -145,7 +156,11 @@ class RowGroups:
         if self.is_partition(path):
             return {}
         starts = np.cumsum([0, *(len(p.owner) for p in self.parts)]).tolist()
-        found = {start + i: bloom for p, start in zip(self.parts, starts, strict=False) for i, bloom in p.blooms(path).items()}
+        found = {
+            start + i: bloom
+            for p, start in zip(self.parts, starts, strict=False)
+            for i, bloom in p.blooms(path).items()
+        }
         if self._order is None or not found:
             return found
         place = np.empty_like(self._order)
@@ -154,7 +169,11 @@ class RowGroups:
 
     def partition(self, field: pa.Field, timezone: str) -> Raw:
         """A partition column's statistics: both bounds at once; NULL is a column of NULLs, whatever the rows."""
-        values = values_of(self.files.folders, field, timezone) if self._values is None else self._values[field.name]
+        values = (
+            values_of(self.files.folders, field, timezone)
+            if self._values is None
+            else self._values[field.name]
+        )
         return constant(values.take(pa.array(self.files.folder[self.file])))
 
 
@@ -162,13 +181,23 @@ def constant(values: pa.Array) -> Raw:
     """Statistics of containers that hold one value each."""
     nulls = values.is_null().cast(pa.int64())
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
-    nans = pc.is_nan(values).fill_null(False).cast(pa.int64()) if pa.types.is_floating(values.type) else None
+    nans = (
+        pc.is_nan(values).fill_null(False).cast(pa.int64())
+        if pa.types.is_floating(values.type)
+        else None
+    )
     return Raw(values, values, nulls, ones, nans)
 
 
 def _statistics(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
     count = pa.int64()
-    return ("min", kind), ("max", kind), ("null_count", count), ("row_count", count), ("nan_count", count)
+    return (
+        ("min", kind),
+        ("max", kind),
+        ("null_count", count),
+        ("row_count", count),
+        ("nan_count", count),
+    )
 
 
 def _whole(arrays: Sequence[Ints]) -> Ints:
@@ -195,7 +224,9 @@ class Columns(Mapping[Path, Raw]):
         if not self.groups.is_partition(path):
             return self.groups.raw(path)
         if path not in self._constants:
-            self._constants[path] = self.groups.partition(self.groups.partitions[path[0]], self._timezone)
+            self._constants[path] = self.groups.partition(
+                self.groups.partitions[path[0]], self._timezone
+            )
         return self._constants[path]
 
 
@@ -219,5 +250,9 @@ class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
             groups = self._columns.groups
             # A folder's value occurs where there is a row.
             occurs = pa.array(groups.rows > 0, mask=groups.rows < 0)
-            self._made[path] = {"min_exact": occurs, "max_exact": occurs} if groups.is_partition(path) else groups.exact(path)
+            self._made[path] = (
+                {"min_exact": occurs, "max_exact": occurs}
+                if groups.is_partition(path)
+                else groups.exact(path)
+            )
         return self._made[path]

@@ -52,8 +52,22 @@ class HiveTable(DynamicTable):
         partition_columns: Their names, outermost first.
     """
 
-    def __init__(self, tree: Tree, known: Known, partitions: list[pa.Field], schema: pa.Schema | None, meter: Meter, listed: int) -> None:
-        self.root, self._tree, self._known, self._meter, self._listed = tree.root, tree, known, meter, listed
+    def __init__(
+        self,
+        tree: Tree,
+        known: Known,
+        partitions: list[pa.Field],
+        schema: pa.Schema | None,
+        meter: Meter,
+        listed: int,
+    ) -> None:
+        self.root, self._tree, self._known, self._meter, self._listed = (
+            tree.root,
+            tree,
+            known,
+            meter,
+            listed,
+        )
         self._partitions = partitions
         data = plain_schema(self._first_schema() if schema is None else schema)
         names = {f.name.lower() for f in partitions}
@@ -75,7 +89,9 @@ class HiveTable(DynamicTable):
             for i in range(len(files)):
                 for form in forms_in(self._known.parts(files.take(np.array([i])))):
                     return form.schema
-        raise SourceError(f"{self.root} holds no Parquet file that can be read, so the table's columns are not known; give schema=")
+        raise SourceError(
+            f"{self.root} holds no Parquet file that can be read, so the table's columns are not known; give schema="
+        )
 
     @property
     def work(self) -> Work:
@@ -143,11 +159,18 @@ class HiveTable(DynamicTable):
             (5, 2)
         """
         if where is not None and not isinstance(where, PruningPredicate):
-            where = PruningPredicate(where, self.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+            where = PruningPredicate(
+                where, self.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+            )
         if where is not None and not where.schema.equals(self.schema):
-            raise PredicateError("the PruningPredicate was made for another schema; make it with table.schema, or give its text")
+            raise PredicateError(
+                "the PruningPredicate was made for another schema; make it with table.schema, or give its text"
+            )
         wanted = enabled(dynamic_filtering, self.dynamic_filtering)
-        folders, passed_over = self._folders(where, self._filters(dynamic, Session(timezone, ansi, case_sensitive)) if wanted else None)
+        folders, passed_over = self._folders(
+            where,
+            self._filters(dynamic, Session(timezone, ansi, case_sensitive)) if wanted else None,
+        )
         part = self._table(folders) if passed_over else self.whole
         with self._meter.phase("planning"):
             plan = plan_table(
@@ -173,20 +196,41 @@ class HiveTable(DynamicTable):
         found = tuple(f for f in filters_of(dynamic) if f.data is not None)
         return DynamicFilters(found, self.schema, session) if found else None
 
-    def _folders(self, predicate: PruningPredicate | None, filters: DynamicFilters | None = None) -> tuple[list[Folder], int]:
+    def _folders(
+        self, predicate: PruningPredicate | None, filters: DynamicFilters | None = None
+    ) -> tuple[list[Folder], int]:
         with self._meter.phase("listing"):
             return self._tree.folders(
-                None if not self._partitions or (predicate is None and filters is None) else lambda found: self._admits(predicate, filters, found)
+                None
+                if not self._partitions or (predicate is None and filters is None)
+                else lambda found: self._admits(predicate, filters, found)
             )
 
-    def _admits(self, predicate: PruningPredicate | None, filters: DynamicFilters | None, folders: Sequence[Folder]) -> Mask:
+    def _admits(
+        self,
+        predicate: PruningPredicate | None,
+        filters: DynamicFilters | None,
+        folders: Sequence[Folder],
+    ) -> Mask:
         """Which folders may hold a row that matches and has a match, by the partition columns that are known at their depth."""
         fields = self._partitions[: len(folders[0][1])]
-        timezone = predicate.timezone if predicate is not None else filters.session.timezone if filters is not None else "UTC"
-        known: dict[Path, Raw] = {(f.name,): constant(values_of(folders, f, timezone)) for f in fields}
+        timezone = (
+            predicate.timezone
+            if predicate is not None
+            else filters.session.timezone
+            if filters is not None
+            else "UTC"
+        )
+        known: dict[Path, Raw] = {
+            (f.name,): constant(values_of(folders, f, timezone)) for f in fields
+        }
         statistics = Statistics(self.schema, len(folders), known)
         kept = np.ones(len(folders), np.bool_) if predicate is None else predicate.prune(statistics)
-        return kept if filters is None else filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
+        return (
+            kept
+            if filters is None
+            else filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
+        )
 
     def _table(self, folders: Sequence[Folder]) -> ParquetTable:
         with self._meter.phase("listing"):
@@ -209,25 +253,49 @@ class HivePlan(Plan):
     def sizes(self) -> Sizes:
         """As for other plans; the total is unknown where folders were not listed."""
         found = super().sizes
-        return Sizes(DataSize(None, None, None, None), found.partition, found.scan) if self._passed_over else found
+        return (
+            Sizes(DataSize(None, None, None, None), found.partition, found.scan)
+            if self._passed_over
+            else found
+        )
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every folder is listed, every row group is read and every row is judged."""
         order = [str(key) for key in self.order] or None
         filters = None if self.dynamic is None else list(self.dynamic.filters)
-        everything = self._source.whole.plan(self.predicate, columns=self.columns, order_by=order, timezone=self.timezone, dynamic=filters)
+        everything = self._source.whole.plan(
+            self.predicate,
+            columns=self.columns,
+            order_by=order,
+            timezone=self.timezone,
+            dynamic=filters,
+        )
         return everything.unpruned()
 
     def with_dynamic(self, filters: Sequence[DynamicFilter]) -> Plan:
         """As for other plans; without a filter that folders were passed over for, these are listed."""
         if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
-            order, limit = [str(key) for key in self.order] or None, self.deferred if self.cut is None else self.cut.limit
-            return self._source.plan(self.predicate, columns=self.columns, limit=limit, order_by=order, timezone=self.timezone, dynamic=list(filters))
+            order, limit = (
+                [str(key) for key in self.order] or None,
+                self.deferred if self.cut is None else self.cut.limit,
+            )
+            return self._source.plan(
+                self.predicate,
+                columns=self.columns,
+                limit=limit,
+                order_by=order,
+                timezone=self.timezone,
+                dynamic=list(filters),
+            )
         return HivePlan(super().with_dynamic(filters), self._source, self._passed_over)
 
     def explain(self) -> str:
         """As for other plans, and how many folders were not listed."""
-        return super().explain() + (f"\nfolders     {self._passed_over} not listed, by partition values" if self._passed_over else "")
+        return super().explain() + (
+            f"\nfolders     {self._passed_over} not listed, by partition values"
+            if self._passed_over
+            else ""
+        )
 
     def __repr__(self) -> str:
         if not self._passed_over:
@@ -280,16 +348,22 @@ def scan_hive(
     fs, root = resolve(os.fspath(path), filesystem)
     kind = fs.get_file_info(root).type
     if kind != pafs.FileType.Directory:
-        raise SourceError(f"{path} is {'not there' if kind == pafs.FileType.NotFound else 'a file'}; expected the folder of a table")
+        raise SourceError(
+            f"{path} is {'not there' if kind == pafs.FileType.NotFound else 'a file'}; expected the folder of a table"
+        )
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
     named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
     with meter.phase("listing"):
         tree = Tree(root, fs, meter)
         own = {name.lower() for name in tree.columns}
         if strange := [name for name in given or () if name.lower() not in own]:
-            raise SourceError(f"partition_schema names {strange[0]!r}; the folders of {root} have {', '.join(tree.columns) or 'no partition columns'}")
+            raise SourceError(
+                f"partition_schema names {strange[0]!r}; the folders of {root} have {', '.join(tree.columns) or 'no partition columns'}"
+            )
         untyped = own - {name.lower() for name in given or ()}
-        folders = tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
+        folders = (
+            tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
+        )
         partitions = partition_fields(folders, given, infer=infer_types)
     known = Known(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
     return HiveTable(tree, known, partitions, schema, meter, listed)

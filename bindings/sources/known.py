@@ -28,14 +28,27 @@ class Known:
         meter: What counts the work.
     """
 
-    def __init__(self, root: str | None, filesystem: pafs.FileSystem, stats: str | bool | None, meter: Meter, *, summaries: bool, keep: bool) -> None:
+    def __init__(
+        self,
+        root: str | None,
+        filesystem: pafs.FileSystem,
+        stats: str | bool | None,
+        meter: Meter,
+        *,
+        summaries: bool,
+        keep: bool,
+    ) -> None:
         self.root, self.filesystem, self.meter = root, filesystem, meter
         self._keep = keep
         with meter.phase("footers"):
             self._snapshot: Snapshot | None = find_snapshot(stats, root, filesystem, meter)
-            self._summary: Summary | None = read_summary(root, filesystem, meter) if summaries and root is not None else None
+            self._summary: Summary | None = (
+                read_summary(root, filesystem, meter) if summaries and root is not None else None
+            )
         self._read: dict[str, Footer] = {}
-        self._served = np.zeros(0 if self._snapshot is None else len(self._snapshot.paths), np.bool_)
+        self._served = np.zeros(
+            0 if self._snapshot is None else len(self._snapshot.paths), np.bool_
+        )
 
     def _count(self, part: SavedPart) -> None:
         """Count what a snapshot tells for the first time."""

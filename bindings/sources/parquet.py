@@ -17,7 +17,16 @@ from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.plan import Plan, plan_table
 from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.blooms import FileBlooms
-from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, Where, in_folder, list_files, partition_folders, resolve
+from skipstone.bindings.sources.files import (
+    UNKNOWN,
+    Files,
+    Ints,
+    Where,
+    in_folder,
+    list_files,
+    partition_folders,
+    resolve,
+)
 from skipstone.bindings.sources.footers import FooterPart, Progress
 from skipstone.bindings.sources.forms import common_schema
 from skipstone.bindings.sources.groups import Columns, Exactness, RowGroups, forms_in
@@ -64,11 +73,15 @@ class ParquetTable(DynamicTable):
         names = {f.name.lower() for f in partitions}
         # A folder's value counts, not a column of the same name in the file: so says Spark.
         data = common_schema(forms_in(parts)) if schema is None else schema
-        self.schema: pa.Schema = pa.schema([*(f for f in data if f.name.lower() not in names), *partitions])
+        self.schema: pa.Schema = pa.schema(
+            [*(f for f in data if f.name.lower() not in names), *partitions]
+        )
         self.partition_columns: tuple[str, ...] = tuple(f.name for f in partitions)
         self.groups = RowGroups(files, parts, self.schema, partitions, values)
         footers = [f for p in parts if isinstance(p, FooterPart) for f in p.footers]
-        self.unreadable: dict[str, SourceError] = {f.path: f.error for f in footers if f.error is not None}
+        self.unreadable: dict[str, SourceError] = {
+            f.path: f.error for f in footers if f.error is not None
+        }
         self.footers = {f.path: f.tail for f in footers if f.tail is not None and f.own}
         self._statistics: dict[str, Statistics] = {}
 
@@ -79,7 +92,10 @@ class ParquetTable(DynamicTable):
 
     def statistics_in(self, timezone: str) -> Statistics:
         """Statistics of the row groups; partition timestamps without a zone are read in this one."""
-        if not any(pa.types.is_timestamp(f.type) and f.type.tz is not None for f in self.groups.partitions.values()):
+        if not any(
+            pa.types.is_timestamp(f.type) and f.type.tz is not None
+            for f in self.groups.partitions.values()
+        ):
             timezone = "UTC"
         if timezone not in self._statistics:
             n, columns = len(self.groups), Columns(self.groups, timezone)
@@ -113,9 +129,17 @@ class ParquetTable(DynamicTable):
 
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
         """How much data some row groups hold."""
-        files = self.num_files if chosen.all() else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
+        files = (
+            self.num_files
+            if chosen.all()
+            else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
+        )
         rows = _sum(self.groups.rows[chosen])
-        nbytes = np.where(self.groups.group == UNKNOWN, self.groups.files.sizes[self.groups.file], self.groups.nbytes)
+        nbytes = np.where(
+            self.groups.group == UNKNOWN,
+            self.groups.files.sizes[self.groups.file],
+            self.groups.nbytes,
+        )
         return DataSize(files, _sum(nbytes[chosen]), rows, rows)
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
@@ -128,15 +152,26 @@ class ParquetTable(DynamicTable):
         if counts is None:
             return np.full(len(self.groups), -1, np.int64)
         found = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
-        return found * self.logical_rows() if path[0] in self.partition_columns else found  # of a partition value it only says whether it is NULL
+        return (
+            found * self.logical_rows() if path[0] in self.partition_columns else found
+        )  # of a partition value it only says whether it is NULL
 
     def occurring(self, path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Whether bounds are values of the row group: if the footer says so, or for a type whose bounds nobody cuts."""
         leaf = self.statistics.leaf(path)
         whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-        exact = self.statistics.extras(path) if not whole or path[0] not in self.partition_columns else {}
-        low, high = (exact.get(key, pa.nulls(len(self.groups), pa.bool_())).fill_null(whole) for key in ("min_exact", "max_exact"))
-        return tuple(np.asarray(found.to_numpy(zero_copy_only=False), np.bool_) for found in (low, high))  # type: ignore[return-value]
+        exact = (
+            self.statistics.extras(path)
+            if not whole or path[0] not in self.partition_columns
+            else {}
+        )
+        low, high = (
+            exact.get(key, pa.nulls(len(self.groups), pa.bool_())).fill_null(whole)
+            for key in ("min_exact", "max_exact")
+        )
+        return tuple(
+            np.asarray(found.to_numpy(zero_copy_only=False), np.bool_) for found in (low, high)
+        )  # type: ignore[return-value]
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
         """Path -> indices of row groups, of some containers; a file that could not be read has an empty list."""
@@ -144,7 +179,10 @@ class ParquetTable(DynamicTable):
         starts = np.flatnonzero(np.diff(files, prepend=-1))
         paths = self.groups.files.paths.take(pa.array(files[starts])).to_pylist()
         groups = np.split(self.groups.group[kept], starts[1:])
-        return {path: [g for g in own.tolist() if g != UNKNOWN] for path, own in zip(paths, groups, strict=False)}
+        return {
+            path: [g for g in own.tolist() if g != UNKNOWN]
+            for path, own in zip(paths, groups, strict=False)
+        }
 
     def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
         """How to read the rows that match a plan of this table."""
@@ -182,8 +220,14 @@ class ParquetTable(DynamicTable):
             (0, 1)
         """
         if path is None and self._known.root is None:
-            raise SourceError("files were named, not a folder, so there is no place beside the data; give save_stats a path")
-        fs, where = (self.filesystem, in_folder(self._known.root or "", NAME)) if path is None else resolve(os.fspath(path), None)
+            raise SourceError(
+                "files were named, not a folder, so there is no place beside the data; give save_stats a path"
+            )
+        fs, where = (
+            (self.filesystem, in_folder(self._known.root or "", NAME))
+            if path is None
+            else resolve(os.fspath(path), None)
+        )
         groups = self._with_all_columns()
         write_snapshot(groups, Exactness(Columns(groups, "UTC")), self._listed, fs, where)
         return where
@@ -197,7 +241,12 @@ class ParquetTable(DynamicTable):
             return g
         names = {name.lower() for name in g.partitions}
         data = [f for f in schema if f.name.lower() not in names]
-        return RowGroups(g.files, g.parts, pa.schema([*data, *g.partitions.values()]), list(g.partitions.values()))
+        return RowGroups(
+            g.files,
+            g.parts,
+            pa.schema([*data, *g.partitions.values()]),
+            list(g.partitions.values()),
+        )
 
     def plan(
         self,
@@ -256,7 +305,9 @@ class ParquetTable(DynamicTable):
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
-        return f"ParquetTable({self.num_files} files, {len(self.groups)} row groups, columns: {names})"
+        return (
+            f"ParquetTable({self.num_files} files, {len(self.groups)} row groups, columns: {names})"
+        )
 
 
 def _counts(values: Ints) -> pa.Array:
@@ -310,10 +361,14 @@ def scan_parquet(
         found = list_files(where, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
     named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
-    known = Known(found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep")
+    known = Known(
+        found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep"
+    )
     return ParquetTable(found.files, known, partitions, listed, progress=progress)
 
 
-def types_of(given: Mapping[str, pa.DataType] | pa.Schema | None) -> Mapping[str, pa.DataType] | None:
+def types_of(
+    given: Mapping[str, pa.DataType] | pa.Schema | None,
+) -> Mapping[str, pa.DataType] | None:
     """Types by name, of a schema or as they are."""
     return {f.name: f.type for f in given} if isinstance(given, pa.Schema) else given

@@ -70,7 +70,12 @@ def unescaped(text: str) -> str:
 # Types.
 
 
-def partition_fields(folders: Iterable[tuple[str, Texts]], given: Mapping[str, pa.DataType] | None = None, *, infer: bool = True) -> list[pa.Field]:
+def partition_fields(
+    folders: Iterable[tuple[str, Texts]],
+    given: Mapping[str, pa.DataType] | None = None,
+    *,
+    infer: bool = True,
+) -> list[pa.Field]:
     """The partition columns, with given types or those that their values have in common.
 
     Args:
@@ -87,11 +92,18 @@ def partition_fields(folders: Iterable[tuple[str, Texts]], given: Mapping[str, p
     for path, own in folders:
         first = first or (path, own)
         if [k.lower() for k in own] != [k.lower() for k in first[1]]:
-            raise SourceError(f"{path} has the partition columns {_names(own)}, and {first[0]} has {_names(first[1])}; expected the same in all files")
+            raise SourceError(
+                f"{path} has the partition columns {_names(own)}, and {first[0]} has {_names(first[1])}; expected the same in all files"
+            )
         for k, v in zip(first[1], own.values(), strict=True):
             texts.setdefault(k, set()).update(() if v is None else (v,))
     types = {k.lower(): t for k, t in (given or {}).items()}
-    return [pa.field(k, types.get(k.lower()) or (common_type(found) if infer else pa.string()), nullable=True) for k, found in texts.items()]
+    return [
+        pa.field(
+            k, types.get(k.lower()) or (common_type(found) if infer else pa.string()), nullable=True
+        )
+        for k, found in texts.items()
+    ]
 
 
 def _names(texts: Iterable[str]) -> str:
@@ -142,7 +154,11 @@ def _double(text: str) -> float | None:
     text = text.strip(_JAVA_BLANKS)
     if _HEX_DOUBLE.fullmatch(text):
         return float.fromhex(text)
-    return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text) if _DOUBLE.fullmatch(text) else None
+    return (
+        float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
+        if _DOUBLE.fullmatch(text)
+        else None
+    )
 
 
 def _is_time(text: str) -> bool:
@@ -163,20 +179,28 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     digits = [_digits(t) for t in (a, b)]
     if None not in digits:
         most = max(digits)  # type: ignore[type-var]
-        return pa.decimal128(most, 0) if pa.types.is_decimal(a) or pa.types.is_decimal(b) else pa.int64()
+        return (
+            pa.decimal128(most, 0)
+            if pa.types.is_decimal(a) or pa.types.is_decimal(b)
+            else pa.int64()
+        )
     if {a, b} == {pa.int32(), pa.float64()}:
         return pa.float64()
     return INSTANT if {a, b} == {pa.date32(), INSTANT} else pa.string()
 
 
 def _digits(t: pa.DataType) -> int | None:
-    return {pa.int32(): 10, pa.int64(): 20}.get(t) or (t.precision if pa.types.is_decimal(t) else None)
+    return {pa.int32(): 10, pa.int64(): 20}.get(t) or (
+        t.precision if pa.types.is_decimal(t) else None
+    )
 
 
 # Values.
 
 
-def values_of(folders: Sequence[tuple[str, Texts]], field: pa.Field, timezone: str = "UTC") -> pa.Array:
+def values_of(
+    folders: Sequence[tuple[str, Texts]], field: pa.Field, timezone: str = "UTC"
+) -> pa.Array:
     """The value of a partition column in each of some folders.
 
     Args:
@@ -195,11 +219,15 @@ def values_of(folders: Sequence[tuple[str, Texts]], field: pa.Field, timezone: s
     if pa.types.is_float64(field.type):
         read = pa.array([None if t is None else _double(t) for t in texts], field.type)
     else:
-        found, _ = partition_values(pa.array([_spelled(t, field.type) for t in plain], pa.string()), field.type, timezone)
+        found, _ = partition_values(
+            pa.array([_spelled(t, field.type) for t in plain], pa.string()), field.type, timezone
+        )
         read = found.combine_chunks()
     for (path, _), text, known in zip(folders, plain, read.is_valid().to_pylist(), strict=True):
         if text is not None and not known:
-            raise SourceError(f"{path}: the partition value {field.name}={text!r} is not a {field.type}")
+            raise SourceError(
+                f"{path}: the partition value {field.name}={text!r} is not a {field.type}"
+            )
     return read
 
 
@@ -209,4 +237,8 @@ def _spelled(text: str | None, kind: pa.DataType) -> str | None:
         return text
     if _INTEGER.fullmatch(text):
         return str(int(text))
-    return format(Decimal(text), "f") if pa.types.is_decimal(kind) and _DECIMAL.fullmatch(text) else text
+    return (
+        format(Decimal(text), "f")
+        if pa.types.is_decimal(kind) and _DECIMAL.fullmatch(text)
+        else text
+    )

@@ -36,7 +36,9 @@ BATCH: Final = 1 << 16  # rows
 JULIAN: Final = -210_866_803_200_000_000
 
 
-def in_turn(read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]) -> Iterator[pa.RecordBatch]:
+def in_turn(
+    read: Callable[[T], list[pa.RecordBatch]], tasks: Iterable[T]
+) -> Iterator[pa.RecordBatch]:
     """What tasks read, in their order; a few of them are read ahead."""
     ahead = threads() + 1
     with ThreadPoolExecutor(threads(), "skipstone-read") as readers:
@@ -70,7 +72,9 @@ class Wanted:
     @staticmethod
     def of(plan: Plan, lenient: bool = False) -> Wanted:
         """What a plan wants."""
-        return Wanted(tuple(plan.columns), None if plan.predicate is None else plan.predicate.node, lenient)
+        return Wanted(
+            tuple(plan.columns), None if plan.predicate is None else plan.predicate.node, lenient
+        )
 
     def needed(self, filtered: bool) -> set[str]:
         """The columns to read of a file, whose rows are to be judged or not."""
@@ -153,7 +157,9 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
     found = table.groups
     nbytes = np.where(found.nbytes == UNKNOWN, found.files.sizes[found.file], found.nbytes)
     each, containers, sizes = [], [], []
-    kept = [(i, int(found.file[i]), bool(plan.verdicts[i] == Verdict.MAYBE)) for i in plan.kept.tolist()]
+    kept = [
+        (i, int(found.file[i]), bool(plan.verdicts[i] == Verdict.MAYBE)) for i in plan.kept.tolist()
+    ]
     for (file, filtered), several in itertools.groupby(kept, lambda one: one[1:]):
         places = [i for i, _, _ in several]
         path = found.files.paths[file].as_py()
@@ -163,10 +169,18 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         first, stop = np.searchsorted(found.file, [file, file + 1]).tolist()
         rows = found.rows[first:stop].tolist() if tail is None else None
         groups, folder = found.group[places].tolist(), found.files.folders[found.files.folder[file]]
-        each.append(GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, tail, rows))
+        each.append(
+            GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, tail, rows)
+        )
         containers.append(places)
         sizes.append(int(nbytes[places].sum()))
-    reader = GroupReader(Wanted.of(plan, lenient), table.filesystem, table.schema, table.partition_columns, plan.timezone)
+    reader = GroupReader(
+        Wanted.of(plan, lenient),
+        table.filesystem,
+        table.schema,
+        table.partition_columns,
+        plan.timezone,
+    )
     return Tasks(reader, each, containers, sizes)
 
 
@@ -196,39 +210,72 @@ class GroupReader:
         """
         needed, path = self.wanted.needed(task.filtered), task.path
         fields = [f for f in self.schema if f.name in needed]
-        constants = {f.name: values_of([task.folder], f, self.timezone)[0] for f in fields if f.name in self.partition_columns}
+        constants = {
+            f.name: values_of([task.folder], f, self.timezone)[0]
+            for f in fields
+            if f.name in self.partition_columns
+        }
         try:
             with self.filesystem.open_input_file(path) as source:
                 if task.size != UNKNOWN and source.size() != task.size:
-                    raise SourceError(f"{path}: was {task.size} bytes when it was planned, and is {source.size()}; scan the table again")
-                reader = pq.ParquetFile(source, metadata=None if task.tail is None else task.tail.metadata, coerce_int96_timestamp_unit="us")
+                    raise SourceError(
+                        f"{path}: was {task.size} bytes when it was planned, and is {source.size()}; scan the table again"
+                    )
+                reader = pq.ParquetFile(
+                    source,
+                    metadata=None if task.tail is None else task.tail.metadata,
+                    coerce_int96_timestamp_unit="us",
+                )
                 _same_groups(task, reader.metadata)
-                own = _own_names(reader.schema_arrow, [f for f in fields if f.name not in constants], path)
+                own = _own_names(
+                    reader.schema_arrow, [f for f in fields if f.name not in constants], path
+                )
                 for batch in batches_of(reader, path, list(own.values()), task.groups):
-                    rows = self.wanted.select(_complete(batch, fields, own, constants), task.filtered)
+                    rows = self.wanted.select(
+                        _complete(batch, fields, own, constants), task.filtered
+                    )
                     if rows.num_rows:
                         yield rows
         except (OSError, pa.ArrowException, IndexError) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
+            raise SourceError(
+                f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
+            ) from e
 
 
-def batches_of(file: pq.ParquetFile, path: str, columns: list[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+def batches_of(
+    file: pq.ParquetFile, path: str, columns: list[str], groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Columns of a file, batch by batch, all of its row groups or some.
 
     Raises:
         SourceError: a column holds times or days that Arrow reads as other ones.
     """
     found = file.metadata.schema
-    old = {c.path.split(".")[0] for c in map(found.column, range(len(found))) if c.physical_type == "INT96"}
+    old = {
+        c.path.split(".")[0]
+        for c in map(found.column, range(len(found)))
+        if c.physical_type == "INT96"
+    }
     # Arrow (26) does not join the dictionaries of several row groups within structs and lists.
     several = any(f.name in columns and _has_categories(f.type) for f in file.schema_arrow)
-    parts = [groups] if not several else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
-    for batch in itertools.chain.from_iterable(file.iter_batches(BATCH, row_groups=part, columns=columns, use_threads=False) for part in parts):
+    parts = (
+        [groups]
+        if not several
+        else [[g] for g in (range(file.num_row_groups) if groups is None else groups)]
+    )
+    for batch in itertools.chain.from_iterable(
+        file.iter_batches(BATCH, row_groups=part, columns=columns, use_threads=False)
+        for part in parts
+    ):
         for name in old.intersection(batch.schema.names):
-            times = (part for part in leaves(batch.column(name)) if pa.types.is_timestamp(part.type))
-            if any(t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in times):
+            times = (
+                part for part in leaves(batch.column(name)) if pa.types.is_timestamp(part.type)
+            )
+            if any(
+                t.null_count < len(t) and pc.min(t.cast(pa.int64())).as_py() < JULIAN for t in times
+            ):
                 raise SourceError(
                     f"{path}: its INT96 column {name!r} holds timestamps beyond the year 285,000 or before -4713, which Arrow reads as other ones; "
                     "write it as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType), or read it by Spark"
@@ -244,23 +291,39 @@ def _has_categories(t: pa.DataType) -> bool:
 
 def _same_groups(task: GroupTask, found: pq.FileMetaData) -> None:
     """Refuse a file that has other row groups than it was planned by: `_metadata` may be older than it."""
-    if task.rows is not None and [found.row_group(i).num_rows for i in range(found.num_row_groups)] != task.rows:
-        raise SourceError(f"{task.path}: has other row groups than a summary of the table says; write _metadata again, or scan with use_metadata=False")
+    if (
+        task.rows is not None
+        and [found.row_group(i).num_rows for i in range(found.num_row_groups)] != task.rows
+    ):
+        raise SourceError(
+            f"{task.path}: has other row groups than a summary of the table says; write _metadata again, or scan with use_metadata=False"
+        )
 
 
 def _own_names(schema: pa.Schema, fields: list[pa.Field], path: str) -> dict[str, str]:
     """What a file calls the table's columns: the same, or in another case, as Spark finds them; what it lacks has no entry."""
     out = {}
     for f in fields:
-        found = [f.name] if f.name in schema.names else [name for name in schema.names if name.lower() == f.name.lower()]
+        found = (
+            [f.name]
+            if f.name in schema.names
+            else [name for name in schema.names if name.lower() == f.name.lower()]
+        )
         if len(found) > 1:
-            raise SourceError(f"{path}: has the columns {', '.join(found)}, and one is expected for {f.name!r}")
+            raise SourceError(
+                f"{path}: has the columns {', '.join(found)}, and one is expected for {f.name!r}"
+            )
         if found:
             out[f.name] = found[0]
     return out
 
 
-def _complete(batch: pa.RecordBatch, fields: list[pa.Field], own: dict[str, str], constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
+def _complete(
+    batch: pa.RecordBatch,
+    fields: list[pa.Field],
+    own: dict[str, str],
+    constants: dict[str, pa.Scalar],
+) -> pa.RecordBatch:
     """A batch with the table's columns: partition values repeated, absent columns NULL, types widened."""
     n = batch.num_rows
     columns = []
@@ -278,7 +341,12 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Values as another type; fields of structs are found as columns are, which Arrow's cast would make NULL in another case."""
     if values.type == kind:
         return values
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and kind.tz is not None and values.type.tz is None:  # INT96
+    if (
+        pa.types.is_timestamp(kind)
+        and pa.types.is_timestamp(values.type)
+        and kind.tz is not None
+        and values.type.tz is None
+    ):  # INT96
         return values.cast(pa.timestamp(kind.unit)).cast(pa.int64()).cast(kind)
     if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):
         # Integers that become floats are rounded to the nearest, as Spark's casts do.
@@ -286,11 +354,18 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     wanted = [kind.field(i) for i in range(kind.num_fields)]
     own = _own_names(pa.schema(list(values.type)), wanted, "a file")
     given = dict(zip((f.name for f in values.type), values.flatten(), strict=True))
-    fields = [_fitted(given[own[f.name]], f.type) if f.name in own else pa.nulls(len(values), f.type) for f in wanted]
-    return pa.StructArray.from_arrays(fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()).cast(kind)
+    fields = [
+        _fitted(given[own[f.name]], f.type) if f.name in own else pa.nulls(len(values), f.type)
+        for f in wanted
+    ]
+    return pa.StructArray.from_arrays(
+        fields, fields=[f.with_nullable(True) for f in wanted], mask=values.is_null()
+    ).cast(kind)
 
 
 def offsets_of(values: pa.ListArray) -> pa.Array:
     """Where each list starts among the items of all of them, NULLs being empty: int32, one more than there are lists."""
-    lengths = np.asarray(values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    lengths = np.asarray(
+        values.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32
+    )
     return pa.array(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))

@@ -35,7 +35,9 @@ NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
 ABOUT: Final = b"skipstone"
 
 
-def write_snapshot(groups: RowGroups, exact: Exactness, listed: int, filesystem: pafs.FileSystem, path: str) -> None:
+def write_snapshot(
+    groups: RowGroups, exact: Exactness, listed: int, filesystem: pafs.FileSystem, path: str
+) -> None:
     """Save what is known of a table's files; `listed` is the time, in ns since 1970, before they were listed."""
     # An etag tells as well as a time that had passed.
     told = settled(groups.files.times, listed) | np.asarray(groups.files.etags.is_valid(), np.bool_)
@@ -69,15 +71,33 @@ def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
     paths = [p for p in exact if not groups.is_partition(p)]
     for i, path in enumerate(paths):
         raw = groups.raw(path)
-        known = {"min": raw.min, "max": raw.max, "null_count": raw.null_count, "nan_count": raw.nan_count, **exact[path]}
-        columns.update({f"{i}.{key}": column(values) for key, values in known.items() if values is not None})
+        known = {
+            "min": raw.min,
+            "max": raw.max,
+            "null_count": raw.null_count,
+            "nan_count": raw.nan_count,
+            **exact[path],
+        }
+        columns.update(
+            {f"{i}.{key}": column(values) for key, values in known.items() if values is not None}
+        )
         if blooms := groups.blooms(path):
             every = range(len(groups))
-            columns[f"{i}.bloom"] = column(pa.array([blooms[g].offset if g in blooms else None for g in every], pa.int64()))
-            columns[f"{i}.bloom_length"] = column(pa.array([blooms[g].length if g in blooms else None for g in every], pa.int64()))
+            columns[f"{i}.bloom"] = column(
+                pa.array([blooms[g].offset if g in blooms else None for g in every], pa.int64())
+            )
+            columns[f"{i}.bloom_length"] = column(
+                pa.array([blooms[g].length if g in blooms else None for g in every], pa.int64())
+            )
     about = {
         "columns": paths,
-        "forms": [{"schema": base64.b64encode(f.schema.serialize().to_pybytes()).decode(), "physical": f.physical} for f in forms],
+        "forms": [
+            {
+                "schema": base64.b64encode(f.schema.serialize().to_pybytes()).decode(),
+                "physical": f.physical,
+            }
+            for f in forms
+        ],
     }
     return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
@@ -105,20 +125,38 @@ class Snapshot:
             about = json.loads(table.schema.metadata[ABOUT])
             self.table = table
             self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(about["columns"])}
-            self.group, self.rows, self.nbytes, self.form, sizes, times = (self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time"))
+            self.group, self.rows, self.nbytes, self.form, sizes, times = (
+                self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
+            )
             names = table.column("path").combine_chunks()
             codes = names.indices.to_numpy()
             first = np.flatnonzero(np.diff(codes, prepend=-1))
             order = first[np.argsort(codes[first], kind="stable")]
-            if (np.diff(codes[order]) == 0).any() or (len(codes) and not 0 <= self.form.min() <= self.form.max() < len(about["forms"])):
+            if (np.diff(codes[order]) == 0).any() or (
+                len(codes) and not 0 <= self.form.min() <= self.form.max() < len(about["forms"])
+            ):
                 raise ValueError("rows of one file lie apart, or have no form")
-            self.starts, self.ends = order, np.append(first, len(codes))[np.searchsorted(first, order) + 1]
+            self.starts, self.ends = (
+                order,
+                np.append(first, len(codes))[np.searchsorted(first, order) + 1],
+            )
             self.paths = names.dictionary.take(pa.array(codes[order]))
             example = first_of(self.form[order], len(about["forms"])).tolist()
-            self.forms = [_form(f, path if at < 0 else self.paths[at].as_py()) for at, f in zip(example, about["forms"], strict=True)]
-            self.sizes, self.times, self.etags = sizes[order], times[order], table.column("etag").combine_chunks().take(pa.array(order))
+            self.forms = [
+                _form(f, path if at < 0 else self.paths[at].as_py())
+                for at, f in zip(example, about["forms"], strict=True)
+            ]
+            self.sizes, self.times, self.etags = (
+                sizes[order],
+                times[order],
+                table.column("etag").combine_chunks().take(pa.array(order)),
+            )
         except MALFORMED as e:
-            raise wrong(path, f"is not what this version writes ({type(e).__name__}: {e})", "call save_stats again") from e
+            raise wrong(
+                path,
+                f"is not what this version writes ({type(e).__name__}: {e})",
+                "call save_stats again",
+            ) from e
 
     def _ints(self, name: str) -> Ints:
         return np.asarray(self.table.column(name).to_numpy(), np.int64)
@@ -130,7 +168,11 @@ class Snapshot:
         tagged = np.asarray(pc.equal(now, then).fill_null(False))
         untagged = np.asarray(pc.and_(now.is_null(), then.is_null()))
         time, known = files.times[here], files.times[here] != UNKNOWN
-        same = (files.sizes[here] == self.sizes[at]) & (time == self.times[at]) & (tagged | (untagged & known))
+        same = (
+            (files.sizes[here] == self.sizes[at])
+            & (time == self.times[at])
+            & (tagged | (untagged & known))
+        )
         return SavedPart(self, here[same], at[same])
 
     def _places(self, paths: pa.StringArray) -> tuple[Ints, Ints]:
@@ -144,7 +186,9 @@ class Snapshot:
 
 def _form(told: dict[str, Any], example: str) -> Form:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
-    return Form(schema, tuple((str(kind), int(length)) for kind, length in told["physical"]), example)
+    return Form(
+        schema, tuple((str(kind), int(length)) for kind, length in told["physical"]), example
+    )
 
 
 class SavedPart:
@@ -155,14 +199,20 @@ class SavedPart:
         self.forms, self.form = snapshot.forms, snapshot.form[snapshot.starts[saved]]
         counts = snapshot.ends[saved] - snapshot.starts[saved]
         owner = np.repeat(np.arange(len(files)), counts)
-        rows = np.arange(int(counts.sum())) + np.repeat(snapshot.starts[saved] - (np.cumsum(counts) - counts), counts)
+        rows = np.arange(int(counts.sum())) + np.repeat(
+            snapshot.starts[saved] - (np.cumsum(counts) - counts), counts
+        )
         real = snapshot.group[rows] != UNKNOWN
         self.owner, self._which = owner[real], rows[real]
-        self.group, self.rows, self.nbytes = (a[self._which] for a in (snapshot.group, snapshot.rows, snapshot.nbytes))
+        self.group, self.rows, self.nbytes = (
+            a[self._which] for a in (snapshot.group, snapshot.rows, snapshot.nbytes)
+        )
 
     @cached_property
     def _all(self) -> bool:
-        return len(self._which) == self._snapshot.table.num_rows and bool((np.diff(self._which) == 1).all())
+        return len(self._which) == self._snapshot.table.num_rows and bool(
+            (np.diff(self._which) == 1).all()
+        )
 
     def _column(self, name: str) -> pa.Array | None:
         if name not in self._snapshot.table.column_names:
@@ -180,7 +230,10 @@ class SavedPart:
         readable = self._by_form([f.widens(path, kind) for f in self.forms])
         at = pa.array(np.arange(len(readable)), mask=~readable)
         i = self._snapshot.columns.get(path)
-        found = (None if i is None else self._column(f"{i}.{key}") for key in ("min", "max", "null_count", "nan_count"))
+        found = (
+            None if i is None else self._column(f"{i}.{key}")
+            for key in ("min", "max", "null_count", "nan_count")
+        )
         low, high, count, nans = (a if a is None or readable.all() else a.take(at) for a in found)
         nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
         if count is not None:
@@ -190,21 +243,27 @@ class SavedPart:
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
         """Whether min and max are values that occur."""
         i = self._snapshot.columns.get(path)
-        found = [None if i is None else self._column(f"{i}.{key}") for key in ("min_exact", "max_exact")]
+        found = [
+            None if i is None else self._column(f"{i}.{key}") for key in ("min_exact", "max_exact")
+        ]
         low, high = (pa.nulls(len(self.owner), pa.bool_()) if a is None else a for a in found)
         return low, high
 
     def blooms(self, path: Path) -> dict[int, Bloom]:
         """Where bloom filters of a column lie."""
         i = self._snapshot.columns.get(path)
-        offsets, lengths = (None if i is None else self._column(f"{i}.{key}") for key in ("bloom", "bloom_length"))
+        offsets, lengths = (
+            None if i is None else self._column(f"{i}.{key}") for key in ("bloom", "bloom_length")
+        )
         if offsets is None or lengths is None:
             return {}
         stored = [f.stored(path) for f in self.forms]
         forms = self.form[self.owner].tolist()
         return {
             g: Bloom(offset, length, kind)
-            for g, (offset, length, form) in enumerate(zip(offsets.to_pylist(), lengths.to_pylist(), forms, strict=True))
+            for g, (offset, length, form) in enumerate(
+                zip(offsets.to_pylist(), lengths.to_pylist(), forms, strict=True)
+            )
             if offset is not None and (kind := stored[form]) is not None
         }
 
@@ -215,11 +274,15 @@ def _widened(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
         return None
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values if (kind.tz is None) == (values.type.tz is None) else None
-    whole = pa.types.is_integer(kind) and pa.types.is_integer(values.type)  # saved wider than the files have them
+    whole = pa.types.is_integer(kind) and pa.types.is_integer(
+        values.type
+    )  # saved wider than the files have them
     return attempt(values, kind).combine_chunks() if whole or widens(values.type, kind) else None
 
 
-def find_snapshot(stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter) -> Snapshot | None:
+def find_snapshot(
+    stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter
+) -> Snapshot | None:
     """The snapshot to use: the one that is named, or one beside the data that can be used.
 
     Raises:
@@ -228,13 +291,19 @@ def find_snapshot(stats: str | bool | None, root: str | None, filesystem: pafs.F
     """
     if stats is False or (stats is None and root is None):
         return None
-    fs, path = (filesystem, in_folder(root or "", NAME)) if not isinstance(stats, str) else resolve(stats, None)
+    fs, path = (
+        (filesystem, in_folder(root or "", NAME))
+        if not isinstance(stats, str)
+        else resolve(stats, None)
+    )
     try:
         with fs.open_input_file(path) as source:
             data = source.read_buffer()
     except OSError as e:
         if isinstance(stats, str):
-            raise SourceError(f"{stats}: the statistics cannot be read ({e}); name a file that save_stats wrote, or leave stats out") from e
+            raise SourceError(
+                f"{stats}: the statistics cannot be read ({e}); name a file that save_stats wrote, or leave stats out"
+            ) from e
         return None
     meter.count("snapshots", 1, data.size)
     try:

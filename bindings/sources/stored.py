@@ -65,21 +65,37 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | N
         case "INT32" | "INT64", "None" | "Int" if t.is_integer(kind):
             wide, signed = int(physical[3:]), told.get("isSigned", True)
             bits = told.get("bitWidth", wide)
-            least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+            least, most = (
+                (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+            )
             lane = f"{'i' if signed or bits < wide else 'u'}{wide // 8}"
-            return Way(lane, least, most) if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", kind.to_pandas_dtype()) else None
+            return (
+                Way(lane, least, most)
+                if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", kind.to_pandas_dtype())
+                else None
+            )
         case "INT32", "Date" if t.is_date32(kind):
             return Way("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
-        case "INT64", "Timestamp" if t.is_timestamp(kind) and told["timeUnit"] in UNITS and (kind.tz is not None) == told["isAdjustedToUTC"]:
+        case "INT64", "Timestamp" if (
+            t.is_timestamp(kind)
+            and told["timeUnit"] in UNITS
+            and (kind.tz is not None) == told["isAdjustedToUTC"]
+        ):
             power = POWERS[UNITS[told["timeUnit"]]]
             return Way("i8", unit=power, settled=SETTLED * 10**power)
         case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
             lane = "f4" if physical == "FLOAT" else "f8"
             return Way(lane) if np.can_cast(lane, kind.to_pandas_dtype()) else None
-        case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if t.is_decimal128(kind) and kind.scale == told["scale"]:
+        case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
+            t.is_decimal128(kind) and kind.scale == told["scale"]
+        ):
             digits = told["precision"]
             lane = f"i{int(physical[3:]) // 8}" if physical.startswith("INT") else ""
-            return Way(lane, digits=digits, size=0 if lane else length) if digits <= kind.precision and length <= 16 else None
+            return (
+                Way(lane, digits=digits, size=0 if lane else length)
+                if digits <= kind.precision and length <= 16
+                else None
+            )
         case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
             return Way("")
         case "BYTE_ARRAY", "None" if kind in (pa.binary(), pa.large_binary()):

@@ -17,7 +17,10 @@ from skipstone.bindings.sources.footers import MANY, Footer
 from skipstone.bindings.sources.tail import REFUSED, Tail, read_tail
 from skipstone.bindings.work import Meter
 
-MAGIC_BYTES, TAIL_BYTES = 4, 12  # before the first row group; after the last, of the shortest footer
+MAGIC_BYTES, TAIL_BYTES = (
+    4,
+    12,
+)  # before the first row group; after the last, of the shortest footer
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,11 @@ class Summary:
         out = {}
         for i, path in enumerate(files.paths.to_pylist()):
             groups = self.groups.get(path.removeprefix(folder).strip("/"))
-            if groups is not None and 0 <= files.times[i] <= self.time and self._fit(groups, int(files.sizes[i])):
+            if (
+                groups is not None
+                and 0 <= files.times[i] <= self.time
+                and self._fit(groups, int(files.sizes[i]))
+            ):
                 out[i] = Footer(path, self.tail, groups, own=False)
         return out
 
@@ -69,9 +76,19 @@ def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summ
     if tail is not None and len(tail.data) >= MANY:
         tail.lay_out()
     metadata = None if tail is None else tail.metadata
-    if time is None or tail is None or metadata is None or not metadata.num_row_groups or not metadata.num_columns:
+    if (
+        time is None
+        or tail is None
+        or metadata is None
+        or not metadata.num_row_groups
+        or not metadata.num_columns
+    ):
         return None
-    if not all(tail.may_ask(g, c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)):
+    if not all(
+        tail.may_ask(g, c)
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+    ):
         return None
     groups: dict[str, list[int]] = {}
     for g in range(metadata.num_row_groups):

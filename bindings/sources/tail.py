@@ -28,12 +28,22 @@ FETCHED: Final = 1 << 16  # bytes from a file's end that are asked for at first
 MAGIC: Final = b"PAR1"
 LONGEST: Final = 1 << 26  # bytes of a footer, from which on it is left to pyarrow
 REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
-PHYSICAL: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")  # by Parquet's number
+PHYSICAL: Final = (
+    "BOOLEAN",
+    "INT32",
+    "INT64",
+    "INT96",
+    "FLOAT",
+    "DOUBLE",
+    "BYTE_ARRAY",
+    "FIXED_LEN_BYTE_ARRAY",
+)  # by Parquet's number
 SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # of a value; 0: any
 # Writers whose bounds pyarrow trusts in all orders (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251): these
 # versions, and all that have another name.
 TRUSTED: Final = re.compile(
-    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))", re.DOTALL
+    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
+    re.DOTALL,
 )
 
 
@@ -59,7 +69,10 @@ class Head:
     def levels(self) -> tuple[tuple[int, int], ...]:
         """The greatest repetition and definition level of each Parquet column."""
         found = self.metadata.schema
-        return tuple((c.max_repetition_level, c.max_definition_level) for c in map(found.column, range(len(found))))
+        return tuple(
+            (c.max_repetition_level, c.max_definition_level)
+            for c in map(found.column, range(len(found)))
+        )
 
     @cached_property
     def writer(self) -> str | None:
@@ -137,17 +150,28 @@ class Tail:
         """Rows of each row group."""
         if self.layout is not None:
             return self.layout.rows
-        return np.array([self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)], np.int64)
+        return np.array(
+            [self.metadata.row_group(g).num_rows for g in range(self.metadata.num_row_groups)],
+            np.int64,
+        )
 
     @cached_property
     def nbytes(self) -> Ints:
         """Compressed bytes of each row group."""
         if self.layout is not None:
             return self.layout.nbytes
-        sizes: list[list[Any]] = [[chunk.get(thrift.BYTES) for chunk in group] for group in self.chunks]
+        sizes: list[list[Any]] = [
+            [chunk.get(thrift.BYTES) for chunk in group] for group in self.chunks
+        ]
         if len(sizes) != self.metadata.num_row_groups:
             return np.full(self.metadata.num_row_groups, UNKNOWN)
-        return np.array([sum(g) if all(type(n) is int and 0 <= n <= LARGEST for n in g) else UNKNOWN for g in sizes], np.int64)
+        return np.array(
+            [
+                sum(g) if all(type(n) is int and 0 <= n <= LARGEST for n in g) else UNKNOWN
+                for g in sizes
+            ],
+            np.int64,
+        )
 
     @cached_property
     def chunks(self) -> list[list[Said]]:
@@ -175,11 +199,23 @@ class Tail:
             return False
         number, size = stored_as(*self.head.physical[column])
         stats, sizes = said.get(thrift.STATISTICS, {}), said.get(thrift.SIZES, {})
-        if said.get(thrift.TYPE) != number or not isinstance(stats, dict) or (thrift.UNENCODED in sizes and PHYSICAL[number] != "BYTE_ARRAY"):
+        if (
+            said.get(thrift.TYPE) != number
+            or not isinstance(stats, dict)
+            or (thrift.UNENCODED in sizes and PHYSICAL[number] != "BYTE_ARRAY")
+        ):
             return False
-        bounds = [stats[f] for f in (thrift.OLD_MIN, thrift.OLD_MAX, thrift.MIN, thrift.MAX) if f in stats]
-        counts = zip((sizes.get(f, ()) for f in (thrift.REPEATED, thrift.DEFINED)), self.head.levels[column], strict=True)
-        return all(isinstance(b, bytes) and (not size or len(b) == size) for b in bounds) and all(not c or len(c) == most + 1 for c, most in counts)
+        bounds = [
+            stats[f] for f in (thrift.OLD_MIN, thrift.OLD_MAX, thrift.MIN, thrift.MAX) if f in stats
+        ]
+        counts = zip(
+            (sizes.get(f, ()) for f in (thrift.REPEATED, thrift.DEFINED)),
+            self.head.levels[column],
+            strict=True,
+        )
+        return all(isinstance(b, bytes) and (not size or len(b) == size) for b in bounds) and all(
+            not c or len(c) == most + 1 for c, most in counts
+        )
 
 
 def stored_as(physical: str, length: int) -> tuple[int, int]:
@@ -204,7 +240,11 @@ def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> 
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
         pq.read_metadata(source)  # says what is wrong
         raise ValueError("it does not end as a Parquet file")
-    footer = end[-8 - length : -8] if length + 8 <= len(end) else source.read_at(length, size - 8 - length)
+    footer = (
+        end[-8 - length : -8]
+        if length + 8 <= len(end)
+        else source.read_at(length, size - 8 - length)
+    )
     return Tail(footer, heads), max(len(end), length + 8)
 
 
@@ -214,7 +254,9 @@ def parsed(footer: bytes) -> pq.FileMetaData:
     Raises:
         OSError, ArrowException: it is none.
     """
-    return pq.read_metadata(pa.BufferReader(b"".join((MAGIC, footer, struct.pack("<I", len(footer)), MAGIC))))
+    return pq.read_metadata(
+        pa.BufferReader(b"".join((MAGIC, footer, struct.pack("<I", len(footer)), MAGIC)))
+    )
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
@@ -228,10 +270,16 @@ def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
 
 
 def _has_nanoseconds(t: pa.DataType) -> bool:
-    return any(_has_nanoseconds(f.type) for f in t) if pa.types.is_struct(t) else bool(t == pa.timestamp("ns"))
+    return (
+        any(_has_nanoseconds(f.type) for f in t)
+        if pa.types.is_struct(t)
+        else bool(t == pa.timestamp("ns"))
+    )
 
 
 def _modern(f: pa.Field, path: str, old: set[str]) -> pa.Field:
     if pa.types.is_struct(f.type):
-        return f.with_type(pa.struct([_modern(inner, f"{path}.{inner.name}", old) for inner in f.type]))
+        return f.with_type(
+            pa.struct([_modern(inner, f"{path}.{inner.name}", old) for inner in f.type])
+        )
     return f.with_type(pa.timestamp("us", "UTC")) if path in old else f

@@ -150,7 +150,11 @@ def _chunk(chunk: Said) -> Said:
     _check(said, LISTS[2])
     _check(_inner(said, SIZES), {REPEATED: int, DEFINED: int})
     _check(_inner(said, 17), {2: int})
-    return {} if KEY in chunk else {field: said[field] for field in (TYPE, BYTES, STATISTICS, SIZES) if field in said}
+    return (
+        {}
+        if KEY in chunk
+        else {field: said[field] for field in (TYPE, BYTES, STATISTICS, SIZES) if field in said}
+    )
 
 
 def _inner(outer: Said, field: int) -> Said:
@@ -163,5 +167,7 @@ def _inner(outer: Said, field: int) -> Said:
 def _check(found: Said, lists: Mapping[int, type]) -> None:
     for field, kind in lists.items():
         items = found.get(field)
-        if items is not None and (not isinstance(items, list) or not all(type(i) is kind for i in items)):
+        if items is not None and (
+            not isinstance(items, list) or not all(type(i) is kind for i in items)
+        ):
             raise ThriftError(f"field {field} is no list of what a Parquet footer has there")

@@ -46,7 +46,9 @@ class Tree:
         self._leaves: dict[str, Files] = {}
         self.columns = self._columns(root) or ()
         if len({c.lower() for c in self.columns}) < len(self.columns):
-            raise SourceError(f"{root} has a partition column twice ({', '.join(self.columns)}); expected each at one level")
+            raise SourceError(
+                f"{root} has a partition column twice ({', '.join(self.columns)}); expected each at one level"
+            )
 
     def _columns(self, folder: str) -> tuple[str, ...] | None:
         """The partition columns above the first file below a folder; None: it holds no file."""
@@ -77,7 +79,9 @@ class Tree:
         level: list[Folder] = [(self.root, {})]
         passed_over = 0
         for column in self.columns:
-            with ThreadPoolExecutor(min(self._readers, len(level)) or 1, "skipstone-folders") as readers:
+            with ThreadPoolExecutor(
+                min(self._readers, len(level)) or 1, "skipstone-folders"
+            ) as readers:
                 inside = list(readers.map(self._level, (path for path, _ in level)))
             found = [
                 (inner, {**texts, **self._texts(inner, column)})
@@ -92,12 +96,19 @@ class Tree:
     def _texts(self, folder: str, column: str) -> Texts:
         key, text = pair_of(os.path.basename(folder))
         if key.lower() != column.lower():
-            raise SourceError(f"{folder} is of the partition column {key}, and {column} was expected: folders of one level must have one column")
+            raise SourceError(
+                f"{folder} is of the partition column {key}, and {column} was expected: folders of one level must have one column"
+            )
         return {column: text}
 
     def _inner(self, path: str, level: _Level, column: str) -> list[str]:
         stray = [f.path for f in level.files]
-        stray += [f.path for o in level.others for f in below(self._filesystem, o, self._meter)[0] if not hidden(f.path, o)]
+        stray += [
+            f.path
+            for o in level.others
+            for f in below(self._filesystem, o, self._meter)[0]
+            if not hidden(f.path, o)
+        ]
         if stray:
             raise SourceError(
                 f"{stray[0]} lies beside folders of the partition column {column}; expected files at one depth, {len(self.columns)} folders below {self.root}"
@@ -112,7 +123,9 @@ class Tree:
         """
         left = [f for f in folders if f[0] not in self._leaves]
         with ThreadPoolExecutor(min(self._readers, len(left)) or 1, "skipstone-folders") as readers:
-            self._leaves |= zip((path for path, _ in left), readers.map(self._leaf, left), strict=True)
+            self._leaves |= zip(
+                (path for path, _ in left), readers.map(self._leaf, left), strict=True
+            )
         return joined([self._leaves[path] for path, _ in folders])
 
     def _leaf(self, folder: Folder) -> Files:
@@ -125,14 +138,27 @@ class Tree:
                 raise SourceError(
                     f"{deeper}: has more partition columns than {', '.join(self.columns) or 'none'}; expected files at one depth below {self.root}"
                 )
-        return Files(found.paths, found.sizes, found.times, found.etags, ((path, texts),), np.zeros(len(found), np.int64))
+        return Files(
+            found.paths,
+            found.sizes,
+            found.times,
+            found.etags,
+            ((path, texts),),
+            np.zeros(len(found), np.int64),
+        )
 
     def _level(self, folder: str) -> _Level:
         if folder not in self._levels:
             try:
-                found = [f for f in self._filesystem.get_file_info(pafs.FileSelector(folder)) if not is_hidden(f.base_name)]
+                found = [
+                    f
+                    for f in self._filesystem.get_file_info(pafs.FileSelector(folder))
+                    if not is_hidden(f.base_name)
+                ]
             except OSError as e:
-                raise SourceError(f"{folder}: the folder cannot be listed ({e}); expected the folder of a table") from e
+                raise SourceError(
+                    f"{folder}: the folder cannot be listed ({e}); expected the folder of a table"
+                ) from e
             self._meter.count("folders")
             inner = sorted(f.path for f in found if f.type == pafs.FileType.Directory)
             self._levels[folder] = _Level(

@@ -19,7 +19,12 @@ from skipstone.ir.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-DAYS, INSTANT, WALL, TEXT = pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.large_string()
+DAYS, INSTANT, WALL, TEXT = (
+    pa.date32(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("us"),
+    pa.large_string(),
+)
 NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
 
 
@@ -44,7 +49,9 @@ def usable(slot: Slot, place: Place) -> bool:
 def exact(slot: Slot, place: Place) -> Column:
     """A usable statistic as Arrow carries it: counts as BIGINT, and so are decimals that bound whole numbers; others as they are."""
     assert place.column is not None
-    whole = slot.counts or (slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal")
+    whole = slot.counts or (
+        slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal"
+    )
     return place.column.try_cast("bigint") if whole else place.column
 
 
@@ -54,7 +61,9 @@ def split(F: Any, slot: Slot, place: Place) -> tuple[Carrier, list[Column]]:
 
     c, t = exact(slot, place), place.type
 
-    def apart(number: Column, zero: object = 0, means: pa.DataType | None = None) -> tuple[Carrier, list[Column]]:
+    def apart(
+        number: Column, zero: object = 0, means: pa.DataType | None = None
+    ) -> tuple[Carrier, list[Column]]:
         return Carrier(True, means), [F.coalesce(number, F.lit(zero)), number.isNull()]
 
     if slot.statistic == "values":
@@ -107,7 +116,9 @@ def dressed(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
     if means is None:
         return c
     cast = c.cast(NAMES[means])
-    return F.when(F.typeof(c) == NAMES[means], cast if arrow or means == TEXT else number(F, cast, means))
+    return F.when(
+        F.typeof(c) == NAMES[means], cast if arrow or means == TEXT else number(F, cast, means)
+    )
 
 
 def number(F: Any, c: Column, means: pa.DataType) -> Column:

@@ -44,13 +44,25 @@ CALLS: Final = {
     "Reverse": ("reverse", 1), "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1), "StringInstr": ("instr", 2),
     "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1), "Md5": ("md5", 1),
 }  # fmt: skip
-MANY: Final = {"Coalesce": "coalesce", "Greatest": "greatest", "Least": "least", "Concat": "concat"}  # functions of any number of arguments
+MANY: Final = {
+    "Coalesce": "coalesce",
+    "Greatest": "greatest",
+    "Least": "least",
+    "Concat": "concat",
+}  # functions of any number of arguments
 TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
 # They change nothing but what Spark knows of the value, or -0.0 to 0.0 and one NaN to another.
-THROUGH: Final = ("KnownNotNull", "KnownNullable", "KnownFloatingPointNormalized", "NormalizeNaNAndZero")
+THROUGH: Final = (
+    "KnownNotNull",
+    "KnownNullable",
+    "KnownFloatingPointNormalized",
+    "NormalizeNaNAndZero",
+)
 
 
-def conjunction(conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> Node:
+def conjunction(
+    conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings
+) -> Node:
     """Conditions that must all hold, as one unbound predicate.
 
     Args:
@@ -70,7 +82,10 @@ def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
     if tree["class"] != "Cast":
         return [] if tree["class"] == "AttributeReference" else None
     child, to, zone, mode = tree["parts"]
-    if not _Reader({}, pa.schema([]), settings).is_usual(mode) or zone not in (None, settings["timezone"]):
+    if not _Reader({}, pa.schema([]), settings).is_usual(mode) or zone not in (
+        None,
+        settings["timezone"],
+    ):
         return None
     inner = casts_of(child, settings)
     return None if inner is None else [*inner, type_named(to["type"])]
@@ -115,16 +130,26 @@ class _Reader:
 
     def as_AttributeReference(self, tree: Tree) -> Node:
         name = self.columns.get(tree["id"])
-        return opaque(tree["parts"][0], "statistics say nothing of it") if name is None else Node(Op.COLUMN, value=Name((name,)))
+        return (
+            opaque(tree["parts"][0], "statistics say nothing of it")
+            if name is None
+            else Node(Op.COLUMN, value=Name((name,)))
+        )
 
     def as_GetStructField(self, tree: Tree) -> Node:
         found = field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))
-        known = found.op is Op.COLUMN and isinstance(found.value, Name) and found.value.parts in self.fields
+        known = (
+            found.op is Op.COLUMN
+            and isinstance(found.value, Name)
+            and found.value.parts in self.fields
+        )
         return found if known else self.opaque(tree, "statistics say nothing of the field")
 
     def as_Literal(self, tree: Tree) -> Node:
         found = value_of(tree["parts"][0], type_named(tree["type"]))
-        return found if found is not None else self.opaque(tree, f"a literal of type {tree['type']}")
+        return (
+            found if found is not None else self.opaque(tree, f"a literal of type {tree['type']}")
+        )
 
     def as_IsNotNull(self, tree: Tree) -> Node:
         return Node(Op.NOT, (Node(Op.IS_NULL, (self.node(tree["parts"][0]),)),))
@@ -139,7 +164,11 @@ class _Reader:
         dtype = type_named(tree["subject"])
         values = [None if dtype is None else value_of(m, dtype) for m in members]
         known = [v for v in values if v is not None]
-        return member(subject, known) if len(known) == len(values) else self.opaque(tree, "the values are not understood")
+        return (
+            member(subject, known)
+            if len(known) == len(values)
+            else self.opaque(tree, "the values are not understood")
+        )
 
     def as_Like(self, tree: Tree) -> Node:
         subject, pattern, escape = tree["parts"]
@@ -147,13 +176,19 @@ class _Reader:
 
     def as_Cast(self, tree: Tree) -> Node:
         child, to, zone, mode = tree["parts"]
-        if (mode != "TRY" and not self.is_usual(mode)) or zone not in (None, self.settings["timezone"]):
+        if (mode != "TRY" and not self.is_usual(mode)) or zone not in (
+            None,
+            self.settings["timezone"],
+        ):
             return self.opaque(tree, "it was made under other settings than the session's")
         return cast(self.node(child), to["type"], "try" if mode == "TRY" else "ansi")
 
     def as_CaseWhen(self, tree: Tree) -> Node:
         arms, last = tree["parts"]
-        return case([(self.node(condition), self.node(value)) for condition, value in arms], None if last is None else self.node(last))
+        return case(
+            [(self.node(condition), self.node(value)) for condition, value in arms],
+            None if last is None else self.node(last),
+        )
 
     def as_If(self, tree: Tree) -> Node:
         condition, yes, no = map(self.node, tree["parts"])
@@ -161,7 +196,11 @@ class _Reader:
 
     def as_StringTrim(self, tree: Tree) -> Node:
         text, characters = tree["parts"]
-        return Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]]) if characters is None else self.opaque(tree, "the characters to trim are not understood")
+        return (
+            Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]])
+            if characters is None
+            else self.opaque(tree, "the characters to trim are not understood")
+        )
 
     as_StringTrimLeft = as_StringTrimRight = as_StringTrim
 
@@ -203,7 +242,9 @@ def value_of(value: Any, dtype: DType | None) -> Node | None:
         case ((Kind.INT | Kind.DATE | Kind.TIMESTAMP), int()) if not isinstance(value, bool):
             return literal(value, dtype)
         case Kind.FLOAT, {"float": text}:
-            return literal(math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype)
+            return literal(
+                math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype
+            )
         case Kind.DECIMAL, {"decimal": text}:
             return literal(ty.to_axis(Decimal(text), dtype), dtype)
         case ((Kind.STRING | Kind.BINARY), {"bytes": text}):

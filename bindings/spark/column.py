@@ -53,9 +53,15 @@ def from_column(column: Any) -> Node:
     from py4j.protocol import Py4JError
 
     try:
-        return _Connect().node(column._expr) if is_connect(column) else _Classic().node(column._jc.node())
+        return (
+            _Connect().node(column._expr)
+            if is_connect(column)
+            else _Classic().node(column._jc.node())
+        )
     except (AttributeError, TypeError, Py4JError) as e:
-        raise PredicateError(f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()") from e
+        raise PredicateError(
+            f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()"
+        ) from e
 
 
 class _Walker(ABC):
@@ -71,7 +77,9 @@ class _Walker(ABC):
 
     def function(self, name: str, inputs: Iterator[Any]) -> Node:
         if name in ("and", "or"):
-            return Node(Op.AND if name == "and" else Op.OR, tuple(map(self.node, self.chain(name, inputs))))
+            return Node(
+                Op.AND if name == "and" else Op.OR, tuple(map(self.node, self.chain(name, inputs)))
+            )
         args = tuple(map(self.node, inputs))
         match name, len(args):
             case _, 2 if name in BINARY:
@@ -115,10 +123,16 @@ class _Classic(_Walker):
                 return self.function(*found)
             case "Cast":
                 mode = n.evalMode()
-                return cast(self.node(n.child()), n.dataType().sql(), "ansi" if mode.isEmpty() else mode.get().toString())
+                return cast(
+                    self.node(n.child()),
+                    n.dataType().sql(),
+                    "ansi" if mode.isEmpty() else mode.get().toString(),
+                )
             case "CaseWhenOtherwise":
                 arms = [(self.node(arm._1()), self.node(arm._2())) for arm in _items(n.branches())]
-                return case(arms, None if n.otherwise().isEmpty() else self.node(n.otherwise().get()))
+                return case(
+                    arms, None if n.otherwise().isEmpty() else self.node(n.otherwise().get())
+                )
             case "Alias":
                 return self.node(n.child())
             case "UnresolvedExtractValue":
@@ -137,8 +151,14 @@ class _Classic(_Walker):
             case "Alias":
                 return self.resolved(e.child())
             case "GetStructField":
-                return field(self.resolved(e.child()), literal(e.extractFieldName().encode(), ty.STRING))
-        return opaque(e.productPrefix(), "the form is not understood", *map(self.resolved, _items(e.children())))
+                return field(
+                    self.resolved(e.child()), literal(e.extractFieldName().encode(), ty.STRING)
+                )
+        return opaque(
+            e.productPrefix(),
+            "the form is not understood",
+            *map(self.resolved, _items(e.children())),
+        )
 
     def literal(self, n: Any) -> Node:
         value, given = n.value(), n.dataType()
@@ -147,7 +167,11 @@ class _Classic(_Walker):
         else:
             found = _python_value(value)
         if not given.isEmpty() and found.dtype != (to := type_named(given.get().sql())):
-            return literal(None, to) if value is None and to is not None else unknown(str(value)[:80], "the literal's type is another than its value's")
+            return (
+                literal(None, to)
+                if value is None and to is not None
+                else unknown(str(value)[:80], "the literal's type is another than its value's")
+            )
         return found
 
 
@@ -174,7 +198,9 @@ class _Connect(_Walker):
                 to = n._data_type if isinstance(n._data_type, str) else n._data_type.simpleString()
                 return cast(self.node(n._expr), to, n._eval_mode or "ansi")
             case "CaseWhen":
-                arms = [(self.node(condition), self.node(value)) for condition, value in n._branches]
+                arms = [
+                    (self.node(condition), self.node(value)) for condition, value in n._branches
+                ]
                 return case(arms, None if n._else_value is None else self.node(n._else_value))
             case "ColumnAlias":
                 return self.node(n._child)
@@ -187,7 +213,11 @@ class _Connect(_Walker):
     def literal(self, n: Any) -> Node:
         value, to = n._value, type_named(n._dataType.simpleString())
         if to is None or value is None:
-            return unknown(str(value)[:80], f"a literal of type {n._dataType.simpleString()}") if to is None else literal(None, to)
+            return (
+                unknown(str(value)[:80], f"a literal of type {n._dataType.simpleString()}")
+                if to is None
+                else literal(None, to)
+            )
         if isinstance(value, Decimal):
             # The literal's type is at least the declared one, DECIMAL(10,0) by default.
             # Source: Spark, LiteralValueProtoConverter.
@@ -230,7 +260,10 @@ def _java_value(value: Any) -> Node:
         case "java.time.Instant":
             return literal(value.getEpochSecond() * 10**6 + value.getNano() // 1000, ty.TIMESTAMP)
         case "java.time.LocalDateTime":
-            micros = value.toLocalDate().toEpochDay() * 86_400 * 10**6 + value.toLocalTime().toNanoOfDay() // 1000
+            micros = (
+                value.toLocalDate().toEpochDay() * 86_400 * 10**6
+                + value.toLocalTime().toNanoOfDay() // 1000
+            )
             return literal(micros, ty.TIMESTAMP_NTZ)
     return unknown(str(value.toString())[:80], f"a literal of class {name} is not understood")
 
@@ -242,7 +275,10 @@ def name_of(column: Any) -> str | None:
         while n.productPrefix() == "UnresolvedExtractValue":
             n = n.child()
         walker: _Walker = _Classic()
-        plain, tree = n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(), column._jc.node()
+        plain, tree = (
+            n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(),
+            column._jc.node(),
+        )
     else:
         n = column._expr
         while type(n).__name__ == "UnresolvedExtractValue":
@@ -250,7 +286,9 @@ def name_of(column: Any) -> str | None:
         walker = _Connect()
         plain, tree = type(n).__name__ == "ColumnReference" and n._plan_id is None, column._expr
     node = walker.node(tree) if plain else None
-    return quoted_path(node.value.parts) if node is not None and isinstance(node.value, Name) else None
+    return (
+        quoted_path(node.value.parts) if node is not None and isinstance(node.value, Name) else None
+    )
 
 
 def opaque(what: str, why: str, *inputs: Node) -> Node:
@@ -262,7 +300,10 @@ def opaque(what: str, why: str, *inputs: Node) -> Node:
 def cast(inner: Node, to: str, mode: str) -> Node:
     """CAST or TRY_CAST to a type by its name."""
     modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
-    dtype, name = type_named(to), next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None)
+    dtype, name = (
+        type_named(to),
+        next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None),
+    )
     if dtype is None or name is None:
         return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
     return Node(Op.CAST, (inner,), name, dtype)
@@ -282,7 +323,12 @@ def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:
 
 def field(child: Node, name: Node) -> Node:
     """A struct's field, where both are plain names."""
-    if child.op is Op.COLUMN and isinstance(child.value, Name) and name.dtype == ty.STRING and isinstance(name.value, bytes):
+    if (
+        child.op is Op.COLUMN
+        and isinstance(child.value, Name)
+        and name.dtype == ty.STRING
+        and isinstance(name.value, bytes)
+    ):
         return Node(Op.COLUMN, value=Name((*child.value.parts, name.value.decode())))
     return opaque("an element", "an element of a list or map is not understood", child)
 
@@ -303,5 +349,9 @@ def type_named(name: str) -> DType | None:
     sized = re.fullmatch(r"(?:decimal|dec|numeric) ?\( ?(\d+) ?(?:, ?(\d+) ?)?\)", name)
     if sized:
         precision, scale = int(sized[1]), int(sized[2] or 0)
-        return ty.decimal_type(precision, scale) if 0 < precision <= 38 and scale <= precision else None
+        return (
+            ty.decimal_type(precision, scale)
+            if 0 < precision <= 38 and scale <= precision
+            else None
+        )
     return TYPES.get(name)

@@ -49,18 +49,33 @@ def columns_in(predicate: PruningPredicate) -> list[str] | None:
         ['x', 'y']
     """
     given, own = predicate.source, predicate.schema.names
-    node = parse(given)[0] if isinstance(given, str) else from_column(given) if is_column(given) else predicate.node
+    node = (
+        parse(given)[0]
+        if isinstance(given, str)
+        else from_column(given)
+        if is_column(given)
+        else predicate.node
+    )
     if predicate.has_unknown or any(n.op is Op.UNKNOWN for n in node.walk()):
         return None
-    named = {part.lower() for n in node.walk() if isinstance(n.value, Name) for part in n.value.parts}
-    return [name for name in own if name.lower() in named or (name,) in {path[:1] for path in columns_of(predicate.node)}]
+    named = {
+        part.lower() for n in node.walk() if isinstance(n.value, Name) for part in n.value.parts
+    }
+    return [
+        name
+        for name in own
+        if name.lower() in named or (name,) in {path[:1] for path in columns_of(predicate.node)}
+    ]
 
 
 def sql_of(n: Node) -> str:
     """A bound predicate as SQL text, with every member of its lists."""
     match n.op:
         case Op.AND | Op.OR:
-            return f" {n.op.name} ".join(f"({sql_of(a)})" for a in n.args) or str(n.op is Op.AND).lower()
+            return (
+                f" {n.op.name} ".join(f"({sql_of(a)})" for a in n.args)
+                or str(n.op is Op.AND).lower()
+            )
         case Op.NOT:
             return f"NOT ({sql_of(n.args[0])})"
         case Op.IN if isinstance(n.value, tuple) and len(n.args) == 1:

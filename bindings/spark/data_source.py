@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from skipstone.bindings.sources.read import Reader
 
 NAME: Final = "skipstone"
-OPTIONS: Final = ("path", "paths", "format", "where", "columns", "version", "snapshot", "timezone", "ansi", "casesensitive")
+OPTIONS: Final = (
+    "path",
+    "paths",
+    "format",
+    "where",
+    "columns",
+    "version",
+    "snapshot",
+    "timezone",
+    "ansi",
+    "casesensitive",
+)
 # Zones in which a time without one is another instant each.
 ZONES: Final = ("Asia/Tokyo", "America/Los_Angeles")
 
@@ -70,18 +81,40 @@ class Asked:
     def __init__(self, options: Mapping[str, str]) -> None:
         given = {k.lower(): v for k, v in options.items() if not k.startswith("__")}
         if strange := sorted(set(given) - set(OPTIONS)):
-            raise SourceError(f"the option {strange[0]!r} is not known; expected {', '.join(OPTIONS)}")
+            raise SourceError(
+                f"the option {strange[0]!r} is not known; expected {', '.join(OPTIONS)}"
+            )
         place = given.get("path") or json.loads(given.get("paths", "null"))
         if not place:
-            raise SourceError('no path was given; expected spark.read.format("skipstone").load(path), or .option("path", path)')
+            raise SourceError(
+                'no path was given; expected spark.read.format("skipstone").load(path), or .option("path", path)'
+            )
         version = given.get("version", given.get("snapshot"))
-        self.table: Table = table_of(place, given.get("format"), int(version) if version is not None and version.lstrip("-").isdigit() else version)
-        self.settings = Settings(timezone=given.get("timezone", "UTC"), ansi=_flag(given, "ansi", True), case_sensitive=_flag(given, "casesensitive", False))
-        names = [name.strip() for name in given["columns"].split(",")] if given.get("columns", "").strip() else None
+        self.table: Table = table_of(
+            place,
+            given.get("format"),
+            int(version) if version is not None and version.lstrip("-").isdigit() else version,
+        )
+        self.settings = Settings(
+            timezone=given.get("timezone", "UTC"),
+            ansi=_flag(given, "ansi", True),
+            case_sensitive=_flag(given, "casesensitive", False),
+        )
+        names = (
+            [name.strip() for name in given["columns"].split(",")]
+            if given.get("columns", "").strip()
+            else None
+        )
         self.columns: list[str] = names or list(self.table.schema.names)
         if unknown := [name for name in self.columns if name not in self.table.schema.names]:
-            raise UnknownColumn(f"the option columns names {unknown[0]!r}; the table has {', '.join(self.table.schema.names)}")
-        self.predicate = PruningPredicate(given["where"], self.table.schema, **self.settings) if given.get("where", "").strip() else None
+            raise UnknownColumn(
+                f"the option columns names {unknown[0]!r}; the table has {', '.join(self.table.schema.names)}"
+            )
+        self.predicate = (
+            PruningPredicate(given["where"], self.table.schema, **self.settings)
+            if given.get("where", "").strip()
+            else None
+        )
         if "timezone" not in given:
             self._same_in_all_zones(given.get("where", ""))
 
@@ -90,7 +123,12 @@ class Asked:
         kinds = [self.table.schema.field(name).type for name in self.table.partition_columns]
         zoned = any(pa.types.is_timestamp(k) and k.tz is not None for k in kinds)
         if self.predicate is not None:
-            others = (PruningPredicate(where, self.table.schema, **Settings({**self.settings, "timezone": zone})) for zone in ZONES)
+            others = (
+                PruningPredicate(
+                    where, self.table.schema, **Settings({**self.settings, "timezone": zone})
+                )
+                for zone in ZONES
+            )
             zoned |= any(other.node != self.predicate.node for other in others)
         if zoned:
             raise PredicateError(
@@ -117,11 +155,15 @@ class Asked:
         out = []
         for f in schema.fields:
             if fold(f.name) not in own:
-                raise UnknownColumn(f"the schema names {f.name!r}; the table has {', '.join(self.columns)}")
+                raise UnknownColumn(
+                    f"the schema names {f.name!r}; the table has {', '.join(self.columns)}"
+                )
             name = own[fold(f.name)]
             kind = spark_schema(self._carried([name])).fields[0].dataType
             if kind.simpleString() != f.dataType.simpleString():
-                raise SourceError(f"the schema has {f.name!r} as {f.dataType.simpleString()}; the table has it as {kind.simpleString()}. Cast it afterwards.")
+                raise SourceError(
+                    f"the schema has {f.name!r} as {f.dataType.simpleString()}; the table has it as {kind.simpleString()}. Cast it afterwards."
+                )
             out.append(name)
         return out
 
@@ -153,7 +195,9 @@ class PlanReader:
     def groups(self) -> list[list[Any]]:
         """What each task of Spark reads; one reads nothing, where nothing may match."""
         if self._groups is None:
-            raise SourceError("this copy of a reader was made for a worker, which is given what to read; ask the reader that planned for its partitions")
+            raise SourceError(
+                "this copy of a reader was made for a worker, which is given what to read; ask the reader that planned for its partitions"
+            )
         return self._groups or [[]]
 
     def batches(self, group: Sequence[Any]) -> Iterator[pa.RecordBatch]:

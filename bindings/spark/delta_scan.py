@@ -64,7 +64,11 @@ def with_stats(spark: Any, table: Any, version: int | str | None = None) -> Data
     found = _delta(table, version)
     with quiet():
         shown, name = _SHOWN.setdefault(spark, {}), quoted_name(found.name)
-        if shown.get(name) == found.asked and spark.catalog.tableExists(name) and spark.catalog.isCached(name):
+        if (
+            shown.get(name) == found.asked
+            and spark.catalog.tableExists(name)
+            and spark.catalog.isCached(name)
+        ):
             cached: DataFrame = spark.table(name)
             return cached
         if spark.catalog.tableExists(name):
@@ -152,9 +156,22 @@ def files_for_scan(
     found, settings = _delta(table, version), settings_of(spark)
     plan = found.plan(_all_of(filters, found.schema, settings), limit=limit, **settings)
     files = found.files.select(list(ABOUT)).take(pa.array(plan.kept))
-    numbers = found.files_and_num_records.column("num_physical_records").take(pa.array(plan.kept)).to_pylist() if keep_num_records else [None] * len(files)
-    files = files.append_column("stats", pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()))
-    conjuncts = () if plan.predicate is None or plan.predicate.node == TRUE else conjuncts_of(plan.predicate.node)
+    numbers = (
+        found.files_and_num_records.column("num_physical_records")
+        .take(pa.array(plan.kept))
+        .to_pylist()
+        if keep_num_records
+        else [None] * len(files)
+    )
+    files = files.append_column(
+        "stats",
+        pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()),
+    )
+    conjuncts = (
+        ()
+        if plan.predicate is None or plan.predicate.node == TRUE
+        else conjuncts_of(plan.predicate.node)
+    )
     by_partition = [plan.is_of_partitions(c) for c in conjuncts]
     frame = from_arrow(spark, _plain(files))
     return DeltaScan(
@@ -175,7 +192,9 @@ def _all_of(filters: Any, schema: pa.Schema, settings: Settings) -> PruningPredi
     """One predicate of all conditions."""
     if filters is None or isinstance(filters, PruningPredicate):
         return filters
-    several = isinstance(filters, list | tuple) and not any(isinstance(f, list | tuple) for f in filters)  # else filters such as [("x", "=", 5)]
+    several = isinstance(filters, list | tuple) and not any(
+        isinstance(f, list | tuple) for f in filters
+    )  # else filters such as [("x", "=", 5)]
     each = [PruningPredicate(f, schema, **settings) for f in (filters if several else [filters])]
     if len(each) < 2:
         return each[0] if each else None
@@ -184,5 +203,7 @@ def _all_of(filters: Any, schema: pa.Schema, settings: Settings) -> PruningPredi
 
 def _plain(files: pa.Table) -> pa.Table:
     """A table that Spark takes: a struct without fields, of a table without partitions, is left out."""
-    kept = [f.name for f in files.schema if not (pa.types.is_struct(f.type) and f.type.num_fields == 0)]
+    kept = [
+        f.name for f in files.schema if not (pa.types.is_struct(f.type) and f.type.num_fields == 0)
+    ]
     return files.select(kept)

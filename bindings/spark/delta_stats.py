@@ -28,13 +28,27 @@ PHYSICAL: Final = "delta.columnMapping.physicalName"
 MAPS: Final = ("minValues", "maxValues", "nullCount")
 DATED: Final = r"^[+-]?[0-9]{4,6}-[0-9]"  # of times alone Spark makes times of today
 ZONED: Final = r":.*[A-Za-z+-]"
-LAST: Final = {True: "timestamp_micros(9223372036854775807L)", False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.775807'"}
-LATE: Final = {True: "timestamp_micros(9223372036794774807L)", False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.774807'"}
-EARLY: Final = {True: "timestamp_micros(-9223372036794775808L)", False: "TIMESTAMP_NTZ'-290308-12-21 20:00:05.224192'"}
-WHOLE_MINUTES: Final = {True: "TIMESTAMP'1972-01-08 00:00:00Z'", False: "TIMESTAMP_NTZ'1972-01-08 00:00:00'"}
+LAST: Final = {
+    True: "timestamp_micros(9223372036854775807L)",
+    False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.775807'",
+}
+LATE: Final = {
+    True: "timestamp_micros(9223372036794774807L)",
+    False: "TIMESTAMP_NTZ'+294247-01-10 04:00:54.774807'",
+}
+EARLY: Final = {
+    True: "timestamp_micros(-9223372036794775808L)",
+    False: "TIMESTAMP_NTZ'-290308-12-21 20:00:05.224192'",
+}
+WHOLE_MINUTES: Final = {
+    True: "TIMESTAMP'1972-01-08 00:00:00Z'",
+    False: "TIMESTAMP_NTZ'1972-01-08 00:00:00'",
+}
 
 
-def delta_statistics(df_or_schema: DataFrame | StructType, schema: pa.Schema | StructType) -> Mapping[str, Column]:
+def delta_statistics(
+    df_or_schema: DataFrame | StructType, schema: pa.Schema | StructType
+) -> Mapping[str, Column]:
     """Where a DataFrame of add files has its statistics: the `columns=` of `with_verdict`.
 
     What cannot be read (malformed JSON, values of another type) is unknown, also in ANSI mode. Bounds are widened for what writers
@@ -80,13 +94,24 @@ class DeltaStatistics(Mapping[str, "Column"]):
         from pyspark.sql import types as T
 
         self._F, self._kinds = F, {f.name: f.dataType for f in types}
-        names = [name for name in ("stats_parsed", "stats", "partitionValues") if name in self._kinds]
+        names = [
+            name for name in ("stats_parsed", "stats", "partitionValues") if name in self._kinds
+        ]
         if not names:
-            raise StatisticsError(f"the DataFrame has columns {', '.join(types.names)}; expected stats, stats_parsed or partitionValues of a Delta log")
-        self._parsed = next((n for n in ("stats_parsed", "stats") if isinstance(self._kinds.get(n), T.StructType)), None)
+            raise StatisticsError(
+                f"the DataFrame has columns {', '.join(types.names)}; expected stats, stats_parsed or partitionValues of a Delta log"
+            )
+        self._parsed = next(
+            (n for n in ("stats_parsed", "stats") if isinstance(self._kinds.get(n), T.StructType)),
+            None,
+        )
         self._json = isinstance(self._kinds.get("stats"), T.StringType)
         self._leaves = {leaf.path: leaf for leaf in _leaves(schema)}
-        self._names = {f"{plain_name(path, self._leaves)}.{s}": (path, s) for path in self._leaves for s in ("min", "max", *COUNTS)}
+        self._names = {
+            f"{plain_name(path, self._leaves)}.{s}": (path, s)
+            for path in self._leaves
+            for s in ("min", "max", *COUNTS)
+        }
 
     def __getitem__(self, name: str) -> Column:
         from pyspark.sql import types as T
@@ -96,12 +121,21 @@ class DeltaStatistics(Mapping[str, "Column"]):
         path, statistic = self._names[name]
         leaf = self._leaves[path]
         told = self._told(leaf, statistic)
-        F, values, kind = self._F, self._F.col("partitionValues"), self._kinds.get("partitionValues")
+        F, values, kind = (
+            self._F,
+            self._F.col("partitionValues"),
+            self._kinds.get("partitionValues"),
+        )
         if len(path) == 1 and isinstance(kind, T.MapType):
             key = F.lit(leaf.physical[0])
             there = F.coalesce(F.map_contains_key(values, key), F.lit(False))
             return F.when(there, self._of_partition(leaf, statistic, values[key])).otherwise(told)
-        if len(path) == 1 and isinstance(kind, T.StructType) and leaf.physical[0] in kind.names and isinstance(kind[leaf.physical[0]].dataType, T.StringType):
+        if (
+            len(path) == 1
+            and isinstance(kind, T.StructType)
+            and leaf.physical[0] in kind.names
+            and isinstance(kind[leaf.physical[0]].dataType, T.StringType)
+        ):
             return self._of_partition(leaf, statistic, values.getField(leaf.physical[0]))
         return told
 
@@ -122,7 +156,13 @@ class DeltaStatistics(Mapping[str, "Column"]):
         if self._parsed is not None:
             out.append((F.col(self._parsed), self._kinds[self._parsed]))
         if self._json:
-            bounds = _nested({leaf.physical: told for leaf in self._leaves.values() if (told := _json_type(leaf)) is not None})
+            bounds = _nested(
+                {
+                    leaf.physical: told
+                    for leaf in self._leaves.values()
+                    if (told := _json_type(leaf)) is not None
+                }
+            )
             counts = _nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})
             shape = T.StructType([T.StructField("numRecords", T.LongType())])
             for name, struct in zip(MAPS, (bounds, bounds, counts), strict=True):
@@ -137,7 +177,9 @@ class DeltaStatistics(Mapping[str, "Column"]):
         out = []
         for column, kind in self._parts:
             for name in path:
-                fields = {f.name: f.dataType for f in kind} if isinstance(kind, T.StructType) else {}
+                fields = (
+                    {f.name: f.dataType for f in kind} if isinstance(kind, T.StructType) else {}
+                )
                 if name not in fields:
                     break
                 column, kind = column.getField(name), fields[name]
@@ -151,7 +193,14 @@ class DeltaStatistics(Mapping[str, "Column"]):
     def _count(self, *path: str) -> Column:
         from pyspark.sql import types as T
 
-        return self._first([c.cast("bigint") for c, kind in self._found(*path) if isinstance(kind, T.IntegralType)], "bigint")
+        return self._first(
+            [
+                c.cast("bigint")
+                for c, kind in self._found(*path)
+                if isinstance(kind, T.IntegralType)
+            ],
+            "bigint",
+        )
 
     @cached_property
     def _rows(self) -> Column:
@@ -162,7 +211,9 @@ class DeltaStatistics(Mapping[str, "Column"]):
         contradicted = F.lit(False)
         for t in told:
             contradicted = contradicted | F.coalesce(t, F.lit(False))
-        return F.when((rows > MOST_ROWS) | ((rows == 0) & contradicted), F.lit(None)).otherwise(rows)
+        return F.when((rows > MOST_ROWS) | ((rows == 0) & contradicted), F.lit(None)).otherwise(
+            rows
+        )
 
     def _told(self, leaf: LeafField, statistic: str) -> Column:
         F = self._F
@@ -170,10 +221,15 @@ class DeltaStatistics(Mapping[str, "Column"]):
             return self._count("nullCount", *leaf.physical)
         if statistic == "row_count":
             return self._rows
-        if statistic == "nan_count":  # a log names its writers elsewhere; only some count NaN among bounds
+        if (
+            statistic == "nan_count"
+        ):  # a log names its writers elsewhere; only some count NaN among bounds
             return F.lit(None).cast("bigint")
         high = statistic == "max"
-        found = [self._bound(c, kind, leaf, high) for c, kind in self._found("maxValues" if high else "minValues", *leaf.physical)]
+        found = [
+            self._bound(c, kind, leaf, high)
+            for c, kind in self._found("maxValues" if high else "minValues", *leaf.physical)
+        ]
         return self._first([c for c in found if c is not None], _spark_type(leaf).simpleString())
 
     def _bound(self, c: Column, kind: DataType, leaf: LeafField, high: bool) -> Column | None:
@@ -186,15 +242,29 @@ class DeltaStatistics(Mapping[str, "Column"]):
                 return F.when(~c.endswith(REPLACEMENT), c) if high else c
             case Kind.DATE if text or isinstance(kind, T.DateType):
                 return F.when(c.rlike(DATED), c.try_cast("date")) if text else c
-            case Kind.TIMESTAMP if text or isinstance(kind, T.TimestampType if dtype.zoned else T.TimestampNTZType):
+            case Kind.TIMESTAMP if text or isinstance(
+                kind, T.TimestampType if dtype.zoned else T.TimestampNTZType
+            ):
                 zone = c.rlike(ZONED) if dtype.zoned else F.lit(True)
-                return self._widened(F.when(c.rlike(DATED) & zone, c.try_cast(_spark_type(leaf))) if text else c, dtype.zoned, high)
-            case Kind.DECIMAL if isinstance(kind, T.IntegralType) or (isinstance(kind, T.DecimalType) and kind.scale <= dtype.scale):
+                return self._widened(
+                    F.when(c.rlike(DATED) & zone, c.try_cast(_spark_type(leaf))) if text else c,
+                    dtype.zoned,
+                    high,
+                )
+            case Kind.DECIMAL if isinstance(kind, T.IntegralType) or (
+                isinstance(kind, T.DecimalType) and kind.scale <= dtype.scale
+            ):
                 return self._decimal(c.try_cast(_spark_type(leaf)), dtype, high)
             case Kind.FLOAT if isinstance(kind, T.FloatType | T.DoubleType | T.IntegralType):
                 # Texts of what was FLOAT are short, and mean the nearest FLOAT, not the nearest DOUBLE.
                 near = c.cast("float").cast("double")
-                return c if "float" not in leaf.widened else F.greatest(c, near) if high else F.least(c, near)
+                return (
+                    c
+                    if "float" not in leaf.widened
+                    else F.greatest(c, near)
+                    if high
+                    else F.least(c, near)
+                )
             case Kind.INT if isinstance(kind, T.IntegralType):
                 return c
         return None
@@ -204,7 +274,9 @@ class DeltaStatistics(Mapping[str, "Column"]):
         F = self._F
         early = c < F.expr(WHOLE_MINUTES[zoned])
         if high:
-            more = F.when(early, c + F.expr("INTERVAL '60.001' SECOND")).otherwise(c + F.expr("INTERVAL '0.001' SECOND"))
+            more = F.when(early, c + F.expr("INTERVAL '60.001' SECOND")).otherwise(
+                c + F.expr("INTERVAL '0.001' SECOND")
+            )
             return F.when(c > F.expr(LATE[zoned]), F.expr(LAST[zoned])).otherwise(more)
         # What lies within a minute of the first instant bounds nothing.
         return F.when(~early, c).when(c >= F.expr(EARLY[zoned]), c - F.expr("INTERVAL '60' SECOND"))
@@ -232,7 +304,11 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case "row_count":
                 return F.lit(1).cast("bigint")
             case "nan_count":
-                nan = F.coalesce(F.isnan(value), F.lit(False)) if from_arrow(leaf.type).kind is Kind.FLOAT else F.lit(False)
+                nan = (
+                    F.coalesce(F.isnan(value), F.lit(False))
+                    if from_arrow(leaf.type).kind is Kind.FLOAT
+                    else F.lit(False)
+                )
                 return (unread * nan.cast("int")).cast("bigint")
         return value
 
@@ -300,4 +376,9 @@ def _nested(types: Mapping[tuple[str, ...], DataType]) -> StructType:
     below: dict[str, dict[tuple[str, ...], DataType]] = {}
     for path, kind in types.items():
         below.setdefault(path[0], {})[path[1:]] = kind
-    return T.StructType([T.StructField(name, inner[()] if () in inner else _nested(inner)) for name, inner in below.items()])
+    return T.StructType(
+        [
+            T.StructField(name, inner[()] if () in inner else _nested(inner))
+            for name, inner in below.items()
+        ]
+    )

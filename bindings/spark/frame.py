@@ -29,7 +29,11 @@ def stats_frame(spark: SparkSession, statistics: Statistics, about: pa.Table) ->
     """
     require_pyspark()
     told = statistics.to_arrow()
-    columns = {name: whole(about.column(name)) for name in about.column_names if name not in told.column_names}
+    columns = {
+        name: whole(about.column(name))
+        for name in about.column_names
+        if name not in told.column_names
+    }
     table = pa.table({**columns, **{name: whole(told.column(name)) for name in told.column_names}})
     return from_arrow(spark, table)
 
@@ -40,7 +44,11 @@ def from_arrow(spark: Any, table: pa.Table, schema: StructType | None = None) ->
     PySpark 4.3's own `createDataFrame` gives none of the rows that follow an empty batch within a table, or two of them at its start.
     """
     batches = [batch for batch in table.to_batches() if batch.num_rows]
-    schema = as_spark(table.schema) if schema is None and not batches else schema  # Connect infers none of no rows
+    schema = (
+        as_spark(table.schema) if schema is None and not batches else schema
+    )  # Connect infers none of no rows
     with quiet():
-        found: DataFrame = spark.createDataFrame(pa.Table.from_batches(batches, table.schema), schema=schema)
+        found: DataFrame = spark.createDataFrame(
+            pa.Table.from_batches(batches, table.schema), schema=schema
+        )
     return found

@@ -86,7 +86,14 @@ def ensure_java() -> str:
 def _problem(java: str) -> str | None:
     """Why Spark cannot run on this Java; None if it can."""
     try:
-        ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=False)
+        ran = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
     except (OSError, subprocess.SubprocessError) as e:
         return f"it does not start ({e})"
     said = ran.stderr + ran.stdout
@@ -142,11 +149,18 @@ def _directory() -> Path:
     A directory that others can write to would let them plant a program.
     """
     try:
-        root = os.environ.get("SKIPSTONE_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+        root = (
+            os.environ.get("SKIPSTONE_CACHE_DIR")
+            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+        )
         path = Path(root).absolute() / "java"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         info = path.stat()
-        if info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and os.access(path, os.W_OK):
+        if (
+            info.st_uid == os.getuid()
+            and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            and os.access(path, os.W_OK)
+        ):
             return path
     except (OSError, RuntimeError):
         pass

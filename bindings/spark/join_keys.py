@@ -92,7 +92,14 @@ def once(df: DataFrame) -> tuple[DataFrame, list[Any]]:
     return (df.localCheckpoint(), []) if found is None else (df, found)
 
 
-def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], threshold: str | int | None, most: int, settings: Settings) -> DynamicFilterData:
+def collected(
+    keys: DataFrame,
+    of: pa.Schema,
+    null_safe: Collection[str],
+    threshold: str | int | None,
+    most: int,
+    settings: Settings,
+) -> DynamicFilterData:
     """The keys of a dimension.
 
     Up to `most` distinct rows come to the driver as they are, without a shuffle where all rows are about as few; of more, each task makes a
@@ -123,10 +130,16 @@ def collected(keys: DataFrame, of: pa.Schema, null_safe: Collection[str], thresh
 
 def _size(df: Any) -> int:
     """Bytes of a DataFrame as Spark takes them to be; a client of Spark Connect is not told."""
-    return SMALL + 1 if is_connect(df) else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return (
+        SMALL + 1
+        if is_connect(df)
+        else int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    )
 
 
-def _partial(empty: DynamicFilterCollector) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _partial(
+    empty: DynamicFilterCollector,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What each task does with its rows."""
     blank = pickle.dumps(empty)
 

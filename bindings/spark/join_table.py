@@ -81,36 +81,59 @@ def join_table(fact: Any, dim: DataFrame, asked: Join) -> DataFrame:
     plan = table.plan(known.where, dynamic=known.filters or None, **settings_of(spark))
     found = asked.join(read_plan(spark, plan), known.dim)
     name = str(fact) if isinstance(fact, str) else type(table).__name__
-    return remembered(found, Pruned((report_of(name, known, plan.sizes.total.files, len(plan.files)),)))
+    return remembered(
+        found, Pruned((report_of(name, known, plan.sizes.total.files, len(plan.files)),))
+    )
 
 
-def known_of(asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]) -> Known:
+def known_of(
+    asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]
+) -> Known:
     """Collect the dimension's keys for a table with these columns."""
     settings = settings_of(dim.sparkSession)
     same = settings["case_sensitive"]
-    names = {resolved(a, schema.names, case_sensitive=same): resolved(b, dim.columns, case_sensitive=same) for a, b in asked.on.items()}
+    names = {
+        resolved(a, schema.names, case_sensitive=same): resolved(
+            b, dim.columns, case_sensitive=same
+        )
+        for a, b in asked.on.items()
+    }
     if len(names) < len(asked.on):
-        raise PredicateError(f"on names {', '.join(asked.on)}; expected each column of the table once")
+        raise PredicateError(
+            f"on names {', '.join(asked.on)}; expected each column of the table once"
+        )
     where = None if asked.where is None else predicate_over(schema, asked.where, **settings)
-    if why := _unfit(dim, asked.kind, asked.side, names) or _strange(schema, names) or _settled(asked, where, names, partition_columns):
+    if (
+        why := _unfit(dim, asked.kind, asked.side, names)
+        or _strange(schema, names)
+        or _settled(asked, where, names, partition_columns)
+    ):
         return Known(where, (), dim, why)
     of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
     try:
         steady, watched = once(dim)
         if watched:  # what is read of the table is chosen now and for good, so files that may change are read now, too
             steady = dim.localCheckpoint()
-        keys = steady.select(*(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values())))
-        data = collected(keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings)
+        keys = steady.select(
+            *(steady[quoted_name(b)].alias(str(i)) for i, b in enumerate(names.values()))
+        )
+        data = collected(
+            keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings
+        )
     except failures() as e:
         return Known(where, (), dim, f"its keys cannot be collected ({str(e)[:300]})")
-    one = DynamicFilter(data, columns={str(i): a for i, a in enumerate(names)}, how=asked.kind, side=asked.side)
+    one = DynamicFilter(
+        data, columns={str(i): a for i, a in enumerate(names)}, how=asked.kind, side=asked.side
+    )
     return Known(where, (one,), steady, "")
 
 
 def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
     """Why the keys say nothing of the table; "": they may."""
     odd = [b for b in names.values() if collated(dim.schema[b])]
-    return useless(dim, kind, side) or (f"the key {odd[0]} is compared by a collation" if odd else "")
+    return useless(dim, kind, side) or (
+        f"the key {odd[0]} is compared by a collation" if odd else ""
+    )
 
 
 def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
@@ -123,15 +146,26 @@ def _strange(schema: pa.Schema, names: Mapping[str, str]) -> str:
     return ""
 
 
-def _settled(asked: Join, where: PruningPredicate | None, names: Mapping[str, str], partition_columns: Collection[str]) -> str:
+def _settled(
+    asked: Join,
+    where: PruningPredicate | None,
+    names: Mapping[str, str],
+    partition_columns: Collection[str],
+) -> str:
     """Why the condition leaves nothing for the keys to say; "": it does not."""
     if where is None or needs_of(asked.kind, asked.side) is not Needs.MATCHED:
         return ""
-    return f"its partition is chosen by {where.expr}" if set(names) <= set(partition_columns) and fixed(where, names) else ""
+    return (
+        f"its partition is chosen by {where.expr}"
+        if set(names) <= set(partition_columns) and fixed(where, names)
+        else ""
+    )
 
 
 def report_of(name: str, known: Known, files: int | None, kept: int) -> PrunedScan:
     """What was found; `files` is how many there are, None where that is not known."""
     asked = "" if known.where is None else known.where.expr
-    why = known.why or ("" if files is None or kept < files else "every file may hold a matching row")
+    why = known.why or (
+        "" if files is None or kept < files else "every file may hold a matching row"
+    )
     return reported(PrunedScan(name, asked, files, kept, why), known.filters)

@@ -108,7 +108,14 @@ class Joins:
 
 
 def _join(number: int, told: Any) -> PlanJoin:
-    return PlanJoin(number, _kind(told["how"]), told["all"], told["keys"], _half(told["left"]), _half(told["right"]))
+    return PlanJoin(
+        number,
+        _kind(told["how"]),
+        told["all"],
+        told["keys"],
+        _half(told["left"]),
+        _half(told["right"]),
+    )
 
 
 def _kind(how: str) -> str:
@@ -121,10 +128,24 @@ def _kind(how: str) -> str:
 def _half(told: Any) -> Half:
     above = tuple((a["join"], SIDES[not a["left"]]) for a in told["above"])
     origins = {o["scan"]: o["ids"] for o in told["scans"]}
-    return Half(origins, range(told["first"], told["last"]), told["others"], told["size"], told["filtered"], above)
+    return Half(
+        origins,
+        range(told["first"], told["last"]),
+        told["others"],
+        told["size"],
+        told["filtered"],
+        above,
+    )
 
 
-def targets_of(join: PlanJoin, side: Side, numbers: Iterable[int], scans: Sequence[Scan], keys: Any, context: Context) -> list[Target]:
+def targets_of(
+    join: PlanJoin,
+    side: Side,
+    numbers: Iterable[int],
+    scans: Sequence[Scan],
+    keys: Any,
+    context: Context,
+) -> list[Target]:
     """The scans on one side of a join whose columns are compared with keys of the other as a dynamic filter compares them.
 
     Args:
@@ -135,17 +156,27 @@ def targets_of(join: PlanJoin, side: Side, numbers: Iterable[int], scans: Sequen
         keys: The schema of the other side's keys, as PySpark has it.
         context: What the scans have in common.
     """
-    found = (_target(join, side, scans[number], join.half(side).origins[number], keys, context) for number in numbers)
+    found = (
+        _target(join, side, scans[number], join.half(side).origins[number], keys, context)
+        for number in numbers
+    )
     return [target for target in found if target is not None]
 
 
-def _target(join: PlanJoin, side: Side, scan: Scan, ids: Sequence[int], keys: Any, context: Context) -> Target | None:
+def _target(
+    join: PlanJoin, side: Side, scan: Scan, ids: Sequence[int], keys: Any, context: Context
+) -> Target | None:
     names, schema, kinds = scan.columns, scan.schema, as_arrow(keys)
     fields: dict[int, pa.Field] = {}
     for i, column in enumerate(ids):
         if column in names and not collated(keys[i]):
             field = schema.field(names[column])
-            if _compares(field, casts_of(join.keys[i][side], context.settings), from_arrow(kinds.field(i).type), context):
+            if _compares(
+                field,
+                casts_of(join.keys[i][side], context.settings),
+                from_arrow(kinds.field(i).type),
+                context,
+            ):
                 fields[i] = field
     # A row has a partner for certain if all that the join asks is among the keys.
     whole = join.all and len(fields) == len(join.keys)
@@ -164,7 +195,15 @@ class Collector:
         context: What the scans have in common.
     """
 
-    def __init__(self, keys: Any, join: PlanJoin, side: Side, threshold: str | int | None, most: int, context: Context) -> None:
+    def __init__(
+        self,
+        keys: Any,
+        join: PlanJoin,
+        side: Side,
+        threshold: str | int | None,
+        most: int,
+        context: Context,
+    ) -> None:
         self._keys, self._join, self._side = keys, join, side
         self._threshold, self._most, self._context = threshold, most, context
         self._known: dict[bytes, DynamicFilterData] = {}
@@ -175,9 +214,18 @@ class Collector:
         key = of.serialize().to_pybytes()
         if key not in self._known:
             safe = [str(i) for i in target.fields if self._join.keys[i]["null_safe"]]
-            self._known[key] = collected(self._keys.select(*of.names), of, safe, self._threshold, self._most, self._context.settings)
+            self._known[key] = collected(
+                self._keys.select(*of.names),
+                of,
+                safe,
+                self._threshold,
+                self._most,
+                self._context.settings,
+            )
         columns = {str(i): f.name for i, f in target.fields.items()}
-        return DynamicFilter(self._known[key], columns=columns, how=self._join.kind, side=self._side)
+        return DynamicFilter(
+            self._known[key], columns=columns, how=self._join.kind, side=self._side
+        )
 
 
 def session_of(context: Context) -> Session:
@@ -185,13 +233,19 @@ def session_of(context: Context) -> Session:
     return Session(context.settings["timezone"], context.settings["ansi"], case_sensitive=True)
 
 
-def _compares(field: pa.Field, casts: list[DType | None] | None, key: DType, context: Context) -> bool:
+def _compares(
+    field: pa.Field, casts: list[DType | None] | None, key: DType, context: Context
+) -> bool:
     """Whether what a column is cast to before it is compared with a key is what a join of the two compares them in, and no value is changed before."""
     if casts is None or None in casts:
         return False
     own = in_spark(from_arrow(field.type))
     session = session_of(context)
     try:
-        return all(compared_in(own, to, session) == to and (to == key or keeps_values(own, to)) for to in (*casts, key) if to is not None)
+        return all(
+            compared_in(own, to, session) == to and (to == key or keeps_values(own, to))
+            for to in (*casts, key)
+            if to is not None
+        )
     except Incomparable:
         return False

@@ -55,20 +55,28 @@ class Judge:
     def of(cls, predicate: PruningPredicate, slots: Sequence[Slot]) -> Judge:
         """A judge that is given the statistics of `slots`, in their order."""
         roots = dict.fromkeys(path[0] for path in columns_of(predicate.node))
-        return cls(predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots]))
+        return cls(
+            predicate, tuple(slots), pa.schema([predicate.schema.field(name) for name in roots])
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # By its parts: a pickled pickle is loaded only where it is not known.
         return _judge_of, (pickle.dumps((self.predicate, self.slots, self.schema)),)
 
-    def answers(self, arrays: Sequence[pa.Array | None], n: int, answer: Answer) -> npt.NDArray[Any]:
+    def answers(
+        self, arrays: Sequence[pa.Array | None], n: int, answer: Answer
+    ) -> npt.NDArray[Any]:
         """What is asked of n containers, shape (n,), host memory: "verdict", int32; "keep", bool. An array that is None is unknown."""
         stats, keep = self.statistics(arrays, n), answer == "keep"
-        found = self.predicate.prune(stats) if keep else self.predicate.evaluate(stats).astype(np.int32)
+        found = (
+            self.predicate.prune(stats) if keep else self.predicate.evaluate(stats).astype(np.int32)
+        )
         # Spark's batches are too small for each to be worth a kernel; many of them are.
         self.seen[0] += n
         if self.seen[0] >= COMPILE_FROM:
-            compile_ahead(self.predicate.launch(stats) if keep else stats.launch(self.predicate.program))
+            compile_ahead(
+                self.predicate.launch(stats) if keep else stats.launch(self.predicate.program)
+            )
         return found
 
     def statistics(self, arrays: Sequence[pa.Array | None], n: int) -> Statistics:
@@ -78,9 +86,21 @@ class Judge:
             if array is not None:
                 given.setdefault(slot.path, {})[slot.statistic] = array
         rows = given.pop((), {}).get(ROW_COUNT)
-        extras: dict[Path, dict[str, pa.Array]] = {path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()}
-        members = Members(extras, {path: leaf.dtype for path, leaf in leaves_of(self.schema).items()}) if any(extras.values()) else None
-        return Statistics(self.schema, n, {path: Raw(**found) for path, found in given.items()}, row_count=rows, members=members)
+        extras: dict[Path, dict[str, pa.Array]] = {
+            path: {s: found.pop(s) for s in MEMBERS if s in found} for path, found in given.items()
+        }
+        members = (
+            Members(extras, {path: leaf.dtype for path, leaf in leaves_of(self.schema).items()})
+            if any(extras.values())
+            else None
+        )
+        return Statistics(
+            self.schema,
+            n,
+            {path: Raw(**found) for path, found in given.items()},
+            row_count=rows,
+            members=members,
+        )
 
 
 _judges: Kept[bytes, Judge] = Kept(16)
@@ -92,7 +112,9 @@ def _judge_of(pickled: bytes) -> Judge:
     return _judges.get(digest, lambda: Judge(*pickle.loads(pickled)))
 
 
-def over_series(judge: Judge, carriers: Sequence[Carrier], answer: Answer) -> Callable[[Iterator[Any]], Iterator[pd.Series]]:
+def over_series(
+    judge: Judge, carriers: Sequence[Carrier], answer: Answer
+) -> Callable[[Iterator[Any]], Iterator[pd.Series]]:
     """The function of a pandas UDF: batches of Series, one for each carrier, or two where it is split."""
 
     def containers(batches: Iterator[Any]) -> Iterator[pd.Series]:
@@ -102,7 +124,9 @@ def over_series(judge: Judge, carriers: Sequence[Carrier], answer: Answer) -> Ca
             series = batch if isinstance(batch, tuple) else (batch,)
             given, arrays = iter(series), []
             for slot, carrier in zip(judge.slots, carriers, strict=True):
-                arrays.append(read(slot, carrier, next(given), next(given) if carrier.split else None))
+                arrays.append(
+                    read(slot, carrier, next(given), next(given) if carrier.split else None)
+                )
             yield pd.Series(judge.answers(arrays, len(series[0]), answer))
 
     return containers
@@ -119,13 +143,17 @@ def over_arrays(judge: Judge, answer: Answer) -> Callable[[Iterator[Any]], Itera
     return containers
 
 
-def over_batches(judge: Judge, kept: int, name: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def over_batches(
+    judge: Judge, kept: int, name: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of mapInArrow: the first columns stay, those after them are the statistics, and verdicts by a name take their place."""
 
     def containers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = batch.columns
             found = pa.array(judge.answers(columns[kept:], len(batch), "verdict"))
-            yield pa.RecordBatch.from_arrays([*columns[:kept], found], names=[*batch.schema.names[:kept], name])
+            yield pa.RecordBatch.from_arrays(
+                [*columns[:kept], found], names=[*batch.schema.names[:kept], name]
+            )
 
     return containers

@@ -9,7 +9,9 @@ from weakref import WeakKeyDictionary
 from skipstone.bindings.spark.session import quiet
 from skipstone.ir.errors import BackendMissing
 
-_doors: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by the JVM that they lead to, and by class
+_doors: WeakKeyDictionary[Any, dict[str, Any]] = (
+    WeakKeyDictionary()
+)  # by the JVM that they lead to, and by class
 
 
 def door_of(spark: Any) -> Any:
@@ -18,7 +20,11 @@ def door_of(spark: Any) -> Any:
     Raises:
         BackendMissing: this Spark has other classes than the known ones.
     """
-    return _door(spark._jvm, "PrunedFiles", spark._jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    return _door(
+        spark._jvm,
+        "PrunedFiles",
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
+    )
 
 
 def joins_of(spark: Any) -> Any:
@@ -47,7 +53,9 @@ def _compiled(jvm: Any, name: str, above: Any) -> Any:
         compiler.cook(Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8"))
         return compiler.getClassLoader().loadClass(f"skipstone.{name}$Door").newInstance()
     except (Py4JError, TypeError) as e:
-        raise BackendMissing(f"this Spark's plans cannot be changed ({str(e)[:300]}); prune() is tested with Spark 4.0 to 4.3") from e
+        raise BackendMissing(
+            f"this Spark's plans cannot be changed ({str(e)[:300]}); prune() is tested with Spark 4.0 to 4.3"
+        ) from e
 
 
 def frame_of(spark: Any, plan: Any) -> Any:
@@ -55,4 +63,7 @@ def frame_of(spark: Any, plan: Any) -> Any:
     with quiet():
         from pyspark.sql.classic.dataframe import DataFrame
 
-        return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+        return DataFrame(
+            spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan),
+            spark,
+        )

@@ -60,16 +60,32 @@ class Listing:
         Unread: the files lie where Arrow cannot read.
     """
 
-    def __init__(self, text: str, partitions: str, data: pa.Schema, partitioned: pa.Schema, roots: Sequence[str], filesystem: pafs.FileSystem | None) -> None:
+    def __init__(
+        self,
+        text: str,
+        partitions: str,
+        data: pa.Schema,
+        partitioned: pa.Schema,
+        roots: Sequence[str],
+        filesystem: pafs.FileSystem | None,
+    ) -> None:
         cells = text.split("\0")[:-1]
         self.paths = cells[0::4]
-        self.sizes, self.times, self.partition = (np.array(cells[i::4], np.int64) for i in (1, 2, 3))
+        self.sizes, self.times, self.partition = (
+            np.array(cells[i::4], np.int64) for i in (1, 2, 3)
+        )
         self.data, self.partitioned = data, partitioned
         rows = json.loads(partitions)
-        self.values = {f.name: _array([row[i] for row in rows], f.type) for i, f in enumerate(partitioned)}
+        self.values = {
+            f.name: _array([row[i] for row in rows], f.type) for i, f in enumerate(partitioned)
+        }
         self.partitions = len(rows)
         self.filesystem, self._own = own_paths(self.paths, filesystem)
-        root = own_paths(roots, self.filesystem)[1][0] if len(roots) == 1 and self._is_folder(roots[0]) else None
+        root = (
+            own_paths(roots, self.filesystem)[1][0]
+            if len(roots) == 1 and self._is_folder(roots[0])
+            else None
+        )
         self._known = Known(root, self.filesystem, None, Meter(), summaries=False, keep=True)
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._stamps: Ints | None = None
@@ -95,7 +111,10 @@ class Listing:
         if not len(self.partitioned):
             return np.ones(len(self), np.bool_)
         raw: dict[Path, Raw] = {(name,): constant(values) for name, values in self.values.items()}
-        found = filters.judged(Statistics(filters.schema, self.partitions, raw), np.full(self.partitions, Verdict.MAYBE, np.uint8))
+        found = filters.judged(
+            Statistics(filters.schema, self.partitions, raw),
+            np.full(self.partitions, Verdict.MAYBE, np.uint8),
+        )
         kept: Mask = found != Verdict.NEVER
         return kept[self.partition]
 
@@ -121,7 +140,9 @@ class Listing:
     def forget(self) -> None:
         """Read footers again."""
         self._tables.clear()
-        self._known = Known(self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True)
+        self._known = Known(
+            self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True
+        )
 
     def kept(
         self,
@@ -147,7 +168,14 @@ class Listing:
         with self._lock:
             return self._kept(predicate, admitted, case_sensitive, everywhere, filters)
 
-    def _kept(self, predicate: PruningPredicate, admitted: Mask, case_sensitive: bool, everywhere: bool, filters: DynamicFilters | None) -> Mask:
+    def _kept(
+        self,
+        predicate: PruningPredicate,
+        admitted: Mask,
+        case_sensitive: bool,
+        everywhere: bool,
+        filters: DynamicFilters | None,
+    ) -> Mask:
         same = self.current()
         chosen = np.flatnonzero(admitted & same)
         out = admitted & ~same
@@ -155,7 +183,13 @@ class Listing:
             table = self._table(chosen)
             asked = columns_of(predicate.node)
             if case_sensitive:
-                _check_case(table, [*asked, *((name,) for name in (filters.columns if filters is not None else ()))])
+                _check_case(
+                    table,
+                    [
+                        *asked,
+                        *((name,) for name in (filters.columns if filters is not None else ())),
+                    ],
+                )
             if everywhere:
                 _check_present(table, predicate)
             statistics = table.statistics_in(predicate.timezone)
@@ -177,8 +211,17 @@ class Listing:
             stamps = self._stamps if self._stamps is not None else self.times * 10**6
             paths = pa.array([self._own[i] for i in chosen.tolist()], pa.string())
             folders: tuple[tuple[str, Texts], ...] = tuple(("", {}) for _ in range(self.partitions))
-            files = Files(paths, self.sizes[chosen], stamps[chosen], pa.nulls(len(chosen), pa.string()), folders, self.partition[chosen])
-            self._tables[key] = ParquetTable(files, self._known, list(self.partitioned), 0, self.data, values=self.values)
+            files = Files(
+                paths,
+                self.sizes[chosen],
+                stamps[chosen],
+                pa.nulls(len(chosen), pa.string()),
+                folders,
+                self.partition[chosen],
+            )
+            self._tables[key] = ParquetTable(
+                files, self._known, list(self.partitioned), 0, self.data, values=self.values
+            )
         self._tables.move_to_end(key)
         return self._tables[key]
 
@@ -211,14 +254,18 @@ def _check_case(table: ParquetTable, asked: Sequence[Path]) -> None:
         for path in asked:
             own = form.own(path)
             if own is not None and own != path and path[0] not in table.partition_columns:
-                raise Unread(f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, and Spark minds case (spark.sql.caseSensitive)")
+                raise Unread(
+                    f"{form.example}: has {'.'.join(own)!r} for {'.'.join(path)!r}, and Spark minds case (spark.sql.caseSensitive)"
+                )
 
 
 def _check_present(table: ParquetTable, predicate: PruningPredicate) -> None:
     for form in forms_in(table.groups.parts):
         for path in columns_of(predicate.node):
             if path[0] in table.schema.names and form.lacks(path):
-                raise Unread(f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column")
+                raise Unread(
+                    f"{form.example}: lacks {'.'.join(path)!r}, which may be a partition column"
+                )
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -235,15 +282,24 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(axis, pa.int32()).cast(kind)
     if pa.types.is_timestamp(kind):
         return pa.array(axis, pa.int64()).cast(kind)
-    return pa.array([None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind)
+    return pa.array(
+        [None if v is None else bool(v) for v in axis] if pa.types.is_boolean(kind) else axis, kind
+    )
 
 
-def own_paths(paths: Sequence[str], filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, list[str]]:
+def own_paths(
+    paths: Sequence[str], filesystem: pafs.FileSystem | None
+) -> tuple[pafs.FileSystem, list[str]]:
     """Hadoop's paths as a file system of Arrow names them. Neither escapes anything."""
-    split = [re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?", p, re.DOTALL) for p in paths]
+    split = [
+        re.fullmatch(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(/.*)?", p, re.DOTALL)
+        for p in paths
+    ]
     stores = {(m[1] or "file", m[2] or "") if m else None for m in split}
     if len(stores) > 1 or None in stores:
-        raise Unread(f"the files lie in several stores, or in one of an unknown form ({', '.join(map(str, stores))})")
+        raise Unread(
+            f"the files lie in several stores, or in one of an unknown form ({', '.join(map(str, stores))})"
+        )
     scheme, authority = next(iter(stores), None) or ("file", "")
     rest = [(m[3] or "/") if m else "" for m in split]
     if scheme == "file":

@@ -92,14 +92,20 @@ def to_column(
     with quiet():
         given = columns or {}
         predicate = predicate_of(predicate, schema, None if df is None else df.sparkSession)
-        found = assumed(predicate, given) if df is None else located(df, predicate.schema, slots_of(predicate, members=True), given)
+        found = (
+            assumed(predicate, given)
+            if df is None
+            else located(df, predicate.schema, slots_of(predicate, members=True), given)
+        )
         for slot, place in found.items():
             if not place.name:
                 raise StatisticsError(
                     f"columns= has an expression for {slot.name!r}; expected a column's name. "
                     "Give it one first, with df.withColumn, or use with_verdict, which takes expressions."
                 )
-        like = next((c for c in (df, *given.values()) if c is not None and not isinstance(c, str)), None)
+        like = next(
+            (c for c in (df, *given.values()) if c is not None and not isinstance(c, str)), None
+        )
         column: Column = functions_of(like).expr(text_of(predicate, found, answer))
         return column
 
@@ -115,7 +121,10 @@ def text_of(predicate: PruningPredicate, found: Mapping[Slot, Place], answer: An
     Raises:
         UnsupportedForm: the predicate has no native form over these.
     """
-    program, places = predicate.program, {(s.path, s.statistic): place for s, place in found.items()}
+    program, places = (
+        predicate.program,
+        {(s.path, s.statistic): place for s, place in found.items()},
+    )
     if (why := obstacle(program, places)) is not None:
         raise UnsupportedForm(
             f"{predicate.expr:.200} has no native Spark form: {why}. Use with_verdict with strategy='auto', 'arrow_udf', 'map_in_arrow' or 'pandas_udf'."
@@ -190,7 +199,9 @@ class _Writer:
     def ordered(self, slot: Node) -> str | None:
         """The same, unknown too where bounds are inverted: no one knows which of them is right."""
         own = self.raw(slot)
-        low, high = (self.raw(Node(op, value=slot.value, dtype=slot.dtype)) for op in (Op.MIN, Op.MAX))
+        low, high = (
+            self.raw(Node(op, value=slot.value, dtype=slot.dtype)) for op in (Op.MIN, Op.MAX)
+        )
         return own if low is None or high is None else f"if({low} > {high}, NULL, {own})"
 
     def compare(self, op: Op, slot: Node, value: Any, known: str | None) -> str:
@@ -199,7 +210,11 @@ class _Writer:
         assert dtype is not None
         end = dtype.lowest if slot.op is Op.MIN else dtype.highest
         unknown = YES if end is None or COMPARE[op](end, value) else NO
-        return unknown if known is None else f"coalesce({EMIT[op].format(known, literal(value, dtype))}, {unknown})"
+        return (
+            unknown
+            if known is None
+            else f"coalesce({EMIT[op].format(known, literal(value, dtype))}, {unknown})"
+        )
 
     def in_set(self, n: Node) -> str:
         low, high = n.args
@@ -212,14 +227,18 @@ class _Writer:
             """The first run that does not end below the range: does it start within; does it not reach over all of it."""
             if n.op is Op.ANY_IN:
                 return self.compare(Op.GE, high, firsts[i], b)
-            return either(self.compare(Op.LT, low, firsts[i], a), self.compare(Op.GT, high, lasts[i], b))
+            return either(
+                self.compare(Op.LT, low, firsts[i], a), self.compare(Op.GT, high, lasts[i], b)
+            )
 
         def tree(first: int, last: int) -> str:
             """The first run that does not end below the lower bound is one of these, or, at the end, none."""
             if first == last or a is None:
                 return leaf(first) if first < len(lasts) else none
             half = (first + last) // 2
-            return EMIT[n.op].format(a, literal(lasts[half], dtype), tree(first, half), tree(half + 1, last))
+            return EMIT[n.op].format(
+                a, literal(lasts[half], dtype), tree(first, half), tree(half + 1, last)
+            )
 
         none = NO if n.op is Op.ANY_IN else YES
         found = tree(0, len(lasts))
@@ -257,7 +276,9 @@ class _Writer:
         return {
             Op.REAL: inverse(either(all_null, all_nan, empty)),
             Op.NULLS: YES if above else either(nulls, empty),
-            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)) if floating else NO,
+            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty))
+            if floating
+            else NO,
         }
 
     def known(self, *counts: str | None) -> str | None:
@@ -276,13 +297,19 @@ class _Writer:
         place = self.places.get((path, "values"))
         if place is None or not isinstance(place.type, T.ArrayType):
             return YES
-        exact = [bound(MEMBER, place.type.elementType, n.dtype, high=high) for high in (False, True)]
+        exact = [
+            bound(MEMBER, place.type.elementType, n.dtype, high=high) for high in (False, True)
+        ]
         if exact[0] is None or exact[1] is None:
             return YES
-        value = exact[0] if exact[0] == exact[1] else f"if({exact[0]} = {exact[1]}, {exact[0]}, NULL)"  # between two ticks of the column
+        value = (
+            exact[0] if exact[0] == exact[1] else f"if({exact[0]} = {exact[1]}, {exact[0]}, NULL)"
+        )  # between two ticks of the column
         if n.dtype.kind is Kind.FLOAT:
             value = f"(cast({MEMBER} AS {'float' if n.dtype.bits == 32 else 'double'}) + 0D)"  # so that -0.0 is 0.0 to hashes too; NaN is a value
-        return EMIT[n.op].format(place.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values))
+        return EMIT[n.op].format(
+            place.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values)
+        )
 
 
 def _runs(values: tuple[Any, ...], dtype: DType) -> tuple[list[Any], list[Any]]:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 SCHEMES: Final = {"local": "file://", "s3": "s3a://", "gcs": "gs://"}
 THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-MOST_PARTITIONS: Final = 64  # combinations of partition values that are scans of their own; more make planning slow
+MOST_PARTITIONS: Final = (
+    64  # combinations of partition values that are scans of their own; more make planning slow
+)
 HIDDEN: Final = "a file whose name begins with '_' or '.', which Spark passes over"
 COLON: Final = "a colon in a file's path, which Hadoop takes for a scheme"
 SAFE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -93,12 +95,22 @@ def split(plan: Plan, columns: Sequence[str], case_sensitive: bool) -> Split:
 # Parquet files, in folders or not.
 
 
-def _parquet(table: ParquetTable, kept: list[int], columns: Sequence[str], case_sensitive: bool) -> Split:
+def _parquet(
+    table: ParquetTable, kept: list[int], columns: Sequence[str], case_sensitive: bool
+) -> Split:
     files = np.unique(table.groups.file[kept])
-    why = _foreign(table, set(files.tolist()), [c for c in columns if c not in table.partition_columns], case_sensitive)
+    why = _foreign(
+        table,
+        set(files.tolist()),
+        [c for c in columns if c not in table.partition_columns],
+        case_sensitive,
+    )
     scheme = SCHEMES.get(table.filesystem.type_name)
     if scheme is None:
-        why = why or f"the file system {table.filesystem.type_name!r}, of which it is not known how Spark names its files"
+        why = (
+            why
+            or f"the file system {table.filesystem.type_name!r}, of which it is not known how Spark names its files"
+        )
     if why:
         return Split([], kept, why)
     paths = table.groups.files.paths.take(pa.array(files)).to_pylist()
@@ -106,26 +118,48 @@ def _parquet(table: ParquetTable, kept: list[int], columns: Sequence[str], case_
         return Split([], kept, why)
     bases: set[str | None] = {None}
     if table.partition_columns:
-        folders = [table.groups.files.folders[i] for i in set(table.groups.files.folder[files].tolist())]
+        folders = [
+            table.groups.files.folders[i] for i in set(table.groups.files.folder[files].tolist())
+        ]
         bases = {_base(path, texts) for path, texts in folders}
         if len(bases) > 1 or None in bases:
             return Split([], kept, "folders of partitions that start in several places")
         if any(map(_spelled_otherwise, folders)):
-            return Split([], kept, "characters beyond ASCII behind percent signs in a folder's name, which Spark decodes byte by byte")
+            return Split(
+                [],
+                kept,
+                "characters beyond ASCII behind percent signs in a folder's name, which Spark decodes byte by byte",
+            )
     base = next(iter(bases))
-    return Split([Scan([named(p, scheme or "") for p in paths], None if base is None else named(base, scheme or "", glob=False))], [])
+    return Split(
+        [
+            Scan(
+                [named(p, scheme or "") for p in paths],
+                None if base is None else named(base, scheme or "", glob=False),
+            )
+        ],
+        [],
+    )
 
 
-def _foreign(table: ParquetTable, files: set[int], columns: Sequence[str], case_sensitive: bool) -> str:
+def _foreign(
+    table: ParquetTable, files: set[int], columns: Sequence[str], case_sensitive: bool
+) -> str:
     """Why Spark would read a column of some of the files otherwise than the table has it; "": it would not."""
     forms: list[Form] = []
     for part in table.groups.parts:
-        used = {int(form) for file, form in zip(part.files.tolist(), part.form.tolist(), strict=True) if file in files and form >= 0}
+        used = {
+            int(form)
+            for file, form in zip(part.files.tolist(), part.form.tolist(), strict=True)
+            if file in files and form >= 0
+        }
         forms += [part.forms[i] for i in sorted(used)]
     for name in columns:
         wanted = carried_type(table.schema.field(name).type)
         for form in forms:
-            spelled = [f for f in form.schema if f.name == name] or [f for f in form.schema if f.name.lower() == name.lower()]
+            spelled = [f for f in form.schema if f.name == name] or [
+                f for f in form.schema if f.name.lower() == name.lower()
+            ]
             if not spelled:
                 continue
             if isinstance(spelled[0].type, pa.BaseExtensionType):
@@ -150,7 +184,10 @@ def _base(folder: str, texts: Texts) -> str | None:
 
 def _spelled_otherwise(folder: tuple[str, Texts]) -> bool:
     """Whether Spark takes the name of a folder, decoded byte by byte, for another value."""
-    return any(text is not None and text != HIVE_NULL and "%" in text and not unescaped(text).isascii() for text in folder[1].values())
+    return any(
+        text is not None and text != HIVE_NULL and "%" in text and not unescaped(text).isascii()
+        for text in folder[1].values()
+    )
 
 
 def named(path: str, prefix: str = "file://", *, glob: bool = True) -> str:
@@ -178,7 +215,11 @@ def unlisted(path: str) -> str:
     """Why Spark does not find a file that is named, which it lists all the same; "": it does."""
     if is_hidden(path.rpartition("/")[2]):
         return HIDDEN
-    return COLON if ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:")) else ""
+    return (
+        COLON
+        if ":" in (path.partition("://")[2] if "://" in path else path.removeprefix("file:"))
+        else ""
+    )
 
 
 # Delta.
@@ -190,13 +231,23 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     uri = "://" in table.path
     prefix = "" if uri else SCHEMES.get(table.snapshot.fs.type_name)
     if prefix is None:
-        return Split([], kept, f"the storage of {table.redacted_path}, of which it is not known how Spark names its files")
+        return Split(
+            [],
+            kept,
+            f"the storage of {table.redacted_path}, of which it is not known how Spark names its files",
+        )
     root = table.path.rstrip("/") if uri else table.snapshot.root
     files = table.files.take(pa.array(kept, pa.int64()))
     dead = np.asarray(pc.is_valid(files.column("deletionVector")))
-    paths = [p if p.startswith(("/", "file:")) or "://" in p else f"{root}/{p}" for p in files.column("path").to_pylist()]
+    paths = [
+        p if p.startswith(("/", "file:")) or "://" in p else f"{root}/{p}"
+        for p in files.column("path").to_pylist()
+    ]
     own = [name for name in table.partition_columns if name in columns]
-    texts = {n: pc.struct_field(files.column("partition"), table.snapshot.fields.partitions[n]) for n in own}
+    texts = {
+        n: pc.struct_field(files.column("partition"), table.snapshot.fields.partitions[n])
+        for n in own
+    }
     values = {n: partition_values(texts[n], table.schema.field(n).type, plan.timezone) for n in own}
     unread = np.zeros(len(kept), np.bool_)
     for found, empty in values.values():
@@ -204,20 +255,35 @@ def _delta(table: DeltaTable, plan: Plan, kept: list[int], columns: Sequence[str
     keys = list(zip(*(texts[n].to_pylist() for n in own), strict=True)) if own else [()] * len(kept)
     why, foreign = "", np.zeros(len(kept), np.bool_)
     for i, path in enumerate(paths):
-        found = "deletion vectors" if dead[i] else "a partition value that cannot be read" if unread[i] else unlisted(path)
-        if found := found or ("an absolute path that names no storage" if uri and path.startswith("/") else ""):
+        found = (
+            "deletion vectors"
+            if dead[i]
+            else "a partition value that cannot be read"
+            if unread[i]
+            else unlisted(path)
+        )
+        if found := found or (
+            "an absolute path that names no storage" if uri and path.startswith("/") else ""
+        ):
             foreign[i], why = True, found
     groups: dict[Hashable, list[int]] = {}
     for i in np.flatnonzero(~foreign).tolist():
         groups.setdefault(keys[i], []).append(i)
     if len(groups) > MOST_PARTITIONS:
         return _too_many(kept, groups)
-    scans = [Scan([named(paths[i], prefix) for i in at], constants={n: values[n][0][at[0]] for n in own}) for at in groups.values()]
+    scans = [
+        Scan([named(paths[i], prefix) for i in at], constants={n: values[n][0][at[0]] for n in own})
+        for at in groups.values()
+    ]
     return Split(scans, [kept[i] for i in np.flatnonzero(foreign).tolist()], why)
 
 
 def _too_many(kept: list[int], groups: Mapping[Hashable, Sequence[Any]]) -> Split:
-    return Split([], kept, f"{len(groups)} combinations of partition values, where {MOST_PARTITIONS} are scans of their own at most")
+    return Split(
+        [],
+        kept,
+        f"{len(groups)} combinations of partition values, where {MOST_PARTITIONS} are scans of their own at most",
+    )
 
 
 def _delta_feature(table: DeltaTable, columns: Sequence[str]) -> str:
@@ -248,8 +314,18 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Sp
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         # A file may lack the columns of its partition; their values are those of the partition.
         values = dict(partition_of(files, manifest, row, set(columns)))
-        found = "deletes" if deletes else f"files of format {kind}" if kind.upper() != "PARQUET" else unlisted(path)
-        if found := found or ("a partition value that cannot be read" if any(isinstance(v, str) for v in values.values()) else ""):
+        found = (
+            "deletes"
+            if deletes
+            else f"files of format {kind}"
+            if kind.upper() != "PARQUET"
+            else unlisted(path)
+        )
+        if found := found or (
+            "a partition value that cannot be read"
+            if any(isinstance(v, str) for v in values.values())
+            else ""
+        ):
             others.append(i)
             why = found
             continue
@@ -258,7 +334,9 @@ def _iceberg(files: IcebergFiles, kept: list[int], columns: Sequence[str]) -> Sp
         groups.setdefault(key, []).append(named(path))
     if len(groups) > MOST_PARTITIONS:
         return _too_many(kept, groups)
-    return Split([Scan(paths, constants=constants[key]) for key, paths in groups.items()], others, why)
+    return Split(
+        [Scan(paths, constants=constants[key]) for key, paths in groups.items()], others, why
+    )
 
 
 def _iceberg_feature(files: IcebergFiles, columns: Sequence[str]) -> str:
@@ -277,18 +355,32 @@ def _iceberg_feature(files: IcebergFiles, columns: Sequence[str]) -> str:
 
 def _plain(f: Any) -> bool:
     """Whether files have a field by its own name and type."""
-    if not SAFE.fullmatch(f.name) or type(f.field_type).__name__ in ("UUIDType", "FixedType", "UnknownType", "TimeType"):
+    if not SAFE.fullmatch(f.name) or type(f.field_type).__name__ in (
+        "UUIDType",
+        "FixedType",
+        "UnknownType",
+        "TimeType",
+    ):
         return False
     children = getattr(f.field_type, "fields", ())
-    return all(_plain(child) for child in children if type(f.field_type).__name__ == "StructType") and (
-        type(f.field_type).__name__ not in ("ListType", "MapType") or all(_plain(child) for child in children)
+    return all(
+        _plain(child) for child in children if type(f.field_type).__name__ == "StructType"
+    ) and (
+        type(f.field_type).__name__ not in ("ListType", "MapType")
+        or all(_plain(child) for child in children)
     )
 
 
 # Scans as a DataFrame.
 
 
-def by_spark(spark: Any, plan: Plan, scans: Sequence[Scan], columns: Sequence[str], notes: dict[str, dict[str, Any]]) -> DataFrame:
+def by_spark(
+    spark: Any,
+    plan: Plan,
+    scans: Sequence[Scan],
+    columns: Sequence[str],
+    notes: dict[str, dict[str, Any]],
+) -> DataFrame:
     """The rows of some scans, all of them: nothing is filtered yet.
 
     Raises:
@@ -300,16 +392,36 @@ def by_spark(spark: Any, plan: Plan, scans: Sequence[Scan], columns: Sequence[st
     frames = []
     with quiet(), listing(spark, max(len(scan.paths) for scan in scans)):
         for scan in scans:
-            reader = spark.read.schema(spark_schema(pa.schema([f for f in whole if f.name not in scan.constants]), notes))
+            reader = spark.read.schema(
+                spark_schema(pa.schema([f for f in whole if f.name not in scan.constants]), notes)
+            )
             if scan.base is not None:
                 reader = reader.option("basePath", scan.base)
             raw = reader.parquet(*scan.paths)
             if not scan.constants and not guarded:
                 frames.append(raw.select(*(quoted_name(f.name) for f in whole)))
                 continue
-            given = {n: literal(F, v, whole.field(n).type).alias(n, metadata=notes.get(n, {})) for n, v in scan.constants.items()}
-            seen = {path[0]: _guard(F, path, guarded).alias(path[0]) for path in guarded if path[0] not in given}
-            frames.append(raw.select(*(given.get(n) if n in given else seen[n] if n in seen else F.col(quoted_name(n)) for n in whole.names)))
+            given = {
+                n: literal(F, v, whole.field(n).type).alias(n, metadata=notes.get(n, {}))
+                for n, v in scan.constants.items()
+            }
+            seen = {
+                path[0]: _guard(F, path, guarded).alias(path[0])
+                for path in guarded
+                if path[0] not in given
+            }
+            frames.append(
+                raw.select(
+                    *(
+                        given.get(n)
+                        if n in given
+                        else seen[n]
+                        if n in seen
+                        else F.col(quoted_name(n))
+                        for n in whole.names
+                    )
+                )
+            )
     out = frames[0]
     for one in frames[1:]:
         out = out.union(one)
@@ -348,7 +460,11 @@ def _may_hide_nan(plan: Plan, columns: Sequence[str]) -> list[Path]:
         paths = [p for p in leaves_of(plan.table.schema) if p[0] in columns]
     else:
         paths = list(columns_of(node))
-    return [p for p in paths if p[0] not in plan.table.partition_columns and _is_float(plan.table.schema, p)]
+    return [
+        p
+        for p in paths
+        if p[0] not in plan.table.partition_columns and _is_float(plan.table.schema, p)
+    ]
 
 
 def _is_float(schema: pa.Schema, path: Path) -> bool:
@@ -378,7 +494,11 @@ def literal(F: Any, value: pa.Scalar, kind: pa.DataType) -> Column:
         out = F.lit(None).cast(to)
     elif pa.types.is_timestamp(kind):
         micros = value.cast(kind).value
-        out = F.lit(_wall(micros)).cast("timestamp_ntz") if kind.tz is None else F.timestamp_micros(F.lit(micros))
+        out = (
+            F.lit(_wall(micros)).cast("timestamp_ntz")
+            if kind.tz is None
+            else F.timestamp_micros(F.lit(micros))
+        )
     elif pa.types.is_date32(kind):
         out = F.date_from_unix_date(F.lit(value.cast(pa.int32()).as_py()))
     elif pa.types.is_decimal(kind):

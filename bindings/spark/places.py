@@ -42,7 +42,11 @@ class Place:
 
 
 def located(
-    df: DataFrame, schema: pa.Schema, slots: Iterable[Slot], columns: Mapping[str, Column | str], statistics: Container[str] = STATISTICS
+    df: DataFrame,
+    schema: pa.Schema,
+    slots: Iterable[Slot],
+    columns: Mapping[str, Column | str],
+    statistics: Container[str] = STATISTICS,
 ) -> dict[Slot, Place]:
     """Those of some statistics that a DataFrame has.
 
@@ -64,16 +68,27 @@ def located(
         names.add(found, name, place)
     wanted = {(s.path, s.statistic) for s in slots}
     # What is not wanted is not looked up: columns may be many, and made when they are.
-    given = {name: functions_of(df).col(c) if isinstance(c, str) else c for name in columns if names.fits(name, wanted) for c in [columns[name]]}
-    types = df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
+    given = {
+        name: functions_of(df).col(c) if isinstance(c, str) else c
+        for name in columns
+        if names.fits(name, wanted)
+        for c in [columns[name]]
+    }
+    types = (
+        df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
+    )
     for (name, column), field in zip(given.items(), types, strict=True):
         names.add(found, name, Place(name_of(column) or "", field.dataType, column))
     if not found and not columns:
-        raise StatisticsError(f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {names.shown}, or columns= that says where they are")
+        raise StatisticsError(
+            f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {names.shown}, or columns= that says where they are"
+        )
     return {s: found[s.path, s.statistic] for s in slots if (s.path, s.statistic) in found}
 
 
-def statistics_columns(df: DataFrame, schema: pa.Schema, statistics: Container[str] = STATISTICS) -> set[str]:
+def statistics_columns(
+    df: DataFrame, schema: pa.Schema, statistics: Container[str] = STATISTICS
+) -> set[str]:
     """The columns of a DataFrame that hold statistics by their names, alone or in structs."""
     names = _Names(schema, fold_of(df.sparkSession), statistics)
     return {name for name, place in _named(df) if names.add({}, name, place)}
@@ -90,7 +105,9 @@ def _named(df: DataFrame) -> Iterator[tuple[str, Place]]:
 class _Names:
     """What the names of a table's statistics and columns stand for."""
 
-    def __init__(self, schema: pa.Schema, fold: Callable[[str], str], known: Container[str] = STATISTICS) -> None:
+    def __init__(
+        self, schema: pa.Schema, fold: Callable[[str], str], known: Container[str] = STATISTICS
+    ) -> None:
         self.fold, self.known = fold, known
         self.statistics: dict[str, Key] = {fold(ROW_COUNT): ((), ROW_COUNT)}
         self.columns: dict[str, Path] = {}
@@ -114,7 +131,9 @@ class _Names:
         """
         folded = self.fold(name)
         if folded not in self.statistics and folded not in self.columns:
-            raise StatisticsError(f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {self.shown}")
+            raise StatisticsError(
+                f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {self.shown}"
+            )
         return folded in self.columns or self.statistics[folded] in wanted
 
     def add(self, found: dict[Key, Place], name: str, place: Place) -> bool:
@@ -140,7 +159,11 @@ class _Names:
             if names.count(folded) > 1:
                 continue  # no one can say which is meant
             assert place.column is not None
-            inner = Place(place.name and f"{place.name}.{quoted_name(f.name)}", f.dataType, place.column.getField(f.name))
+            inner = Place(
+                place.name and f"{place.name}.{quoted_name(f.name)}",
+                f.dataType,
+                place.column.getField(f.name),
+            )
             if folded in self.known and not isinstance(f.dataType, StructType):
                 found[path, folded] = inner
                 told = True
@@ -165,22 +188,35 @@ def assumed(predicate: PruningPredicate, columns: Mapping[str, Column | str]) ->
         StatisticsError: `columns` names something else, or has a Column that is more than a name.
     """
     names = _Names(predicate.schema, str if predicate.settings["case_sensitive"] else str.lower)
-    found: dict[Key, str | None] = {} if columns else {(s.path, s.statistic): quoted_name(s.name) for s in slots_of(predicate)}
+    found: dict[Key, str | None] = (
+        {} if columns else {(s.path, s.statistic): quoted_name(s.name) for s in slots_of(predicate)}
+    )
     for name, column in columns.items():
         key = names.statistics.get(names.fold(name))
         if key is None:
             raise StatisticsError(
                 f"columns= names {name!r}, which is no statistic of a column of the schema; expected names such as {names.shown}, or df= that has structs"
             )
-        found[key] = name_of(column) if not isinstance(column, str) else quoted_path(split_name(column))
-    return {s: _guarded(s, found[s.path, s.statistic]) for s in slots_of(predicate) if (s.path, s.statistic) in found}
+        found[key] = (
+            name_of(column) if not isinstance(column, str) else quoted_path(split_name(column))
+        )
+    return {
+        s: _guarded(s, found[s.path, s.statistic])
+        for s in slots_of(predicate)
+        if (s.path, s.statistic) in found
+    }
 
 
 def _guarded(slot: Slot, name: str | None) -> Place:
     """A statistic by name that is NULL where it has another type than is assumed."""
     told, kind = own_type(slot)
     names = ", ".join(f"'{n}'" for n in told)
-    return Place("" if name is None else f"if(typeof({name}) IN ({names}), try_cast({name} AS {kind.simpleString()}), NULL)", kind)
+    return Place(
+        ""
+        if name is None
+        else f"if(typeof({name}) IN ({names}), try_cast({name} AS {kind.simpleString()}), NULL)",
+        kind,
+    )
 
 
 def own_type(slot: Slot) -> tuple[tuple[str, ...], DataType]:
@@ -200,5 +236,10 @@ def own_type(slot: Slot) -> tuple[tuple[str, ...], DataType]:
         case Kind.DECIMAL:
             own = T.DecimalType(dtype.precision, dtype.scale)
         case _:
-            own = {Kind.BOOL: T.BooleanType, Kind.DATE: T.DateType, Kind.STRING: T.StringType, Kind.BINARY: T.BinaryType}[dtype.kind]()
+            own = {
+                Kind.BOOL: T.BooleanType,
+                Kind.DATE: T.DateType,
+                Kind.STRING: T.StringType,
+                Kind.BINARY: T.BinaryType,
+            }[dtype.kind]()
     return (own.simpleString(),), own

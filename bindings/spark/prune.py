@@ -13,7 +13,16 @@ from skipstone.bindings.predicate import is_column
 from skipstone.bindings.spark.jvm import door_of, frame_of
 from skipstone.bindings.spark.listing import Listings
 from skipstone.bindings.spark.prune_star import star
-from skipstone.bindings.spark.scans import FOREVER, Context, Pruned, Scan, context_of, scans_of, untouched, validity_of
+from skipstone.bindings.spark.scans import (
+    FOREVER,
+    Context,
+    Pruned,
+    Scan,
+    context_of,
+    scans_of,
+    untouched,
+    validity_of,
+)
 from skipstone.bindings.spark.session import is_connect, require_pyspark
 from skipstone.ir.errors import BackendMissing, PredicateError
 
@@ -25,7 +34,13 @@ _reports: WeakKeyDictionary[Any, Pruned] = WeakKeyDictionary()
 _listings: Final = Listings()
 
 
-def prune(df: DataFrame, where: Column | str | None = None, *, joins: bool = True, filesystem: pafs.FileSystem | None = None) -> DataFrame:
+def prune(
+    df: DataFrame,
+    where: Column | str | None = None,
+    *,
+    joins: bool = True,
+    filesystem: pafs.FileSystem | None = None,
+) -> DataFrame:
     """The same DataFrame, with fewer files opened: those whose statistics say that no row can match are left out.
 
     Each scan of Parquet files is judged by the conditions that Spark's optimiser brings down to it, so joins, unions, views,
@@ -64,7 +79,9 @@ def prune(df: DataFrame, where: Column | str | None = None, *, joins: bool = Tru
     require_pyspark()
     if where is not None:
         if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where")
+            raise PredicateError(
+                f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where"
+            )
         df = df.where(where)
     if is_connect(df):
         from skipstone.bindings.spark.prune_connect import prune_remote
@@ -96,10 +113,14 @@ def pruned(df: DataFrame) -> Pruned:
     try:
         return _reports[df]
     except (KeyError, TypeError):
-        raise PredicateError("the DataFrame does not come from prune(); pass what prune() returned, not what was made from it") from None
+        raise PredicateError(
+            "the DataFrame does not come from prune(); pass what prune() returned, not what was made from it"
+        ) from None
 
 
-def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Asked | None = None) -> tuple[Any, Pruned]:
+def classic(
+    df: Any, filesystem: pafs.FileSystem | None, joins: Asked | None = None
+) -> tuple[Any, Pruned]:
     """The DataFrame with fewer files, and what was found scan by scan.
 
     Args:
@@ -113,15 +134,27 @@ def classic(df: Any, filesystem: pafs.FileSystem | None, joins: Asked | None = N
 
     try:
         return _replanned(df, door_of(df.sparkSession), filesystem, joins)
-    except (BackendMissing, Py4JError, RecursionError) as e:  # a plan that is too deep to be written down, or of another Spark's classes
+    except (
+        BackendMissing,
+        Py4JError,
+        RecursionError,
+    ) as e:  # a plan that is too deep to be written down, or of another Spark's classes
         return df, Pruned((untouched(f"its plan cannot be read ({str(e)[:300]})"),))
 
 
-def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: Asked | None) -> tuple[Any, Pruned]:
+def _replanned(
+    df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: Asked | None
+) -> tuple[Any, Pruned]:
     spark, execution = df.sparkSession, df._jdf.queryExecution()
     until = door.until(execution.analyzed())
     if not until:
-        return df, Pruned((untouched("it asks for what is another at each action, such as current_timestamp(); give the moment, or ask for current_date()"),))
+        return df, Pruned(
+            (
+                untouched(
+                    "it asks for what is another at each action, such as current_timestamp(); give the moment, or ask for current_date()"
+                ),
+            )
+        )
     if until < FOREVER:  # what was optimised before may be of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
     scans, made = scans_of(door, execution.optimizedPlan())
@@ -130,12 +163,20 @@ def _replanned(df: Any, door: Any, filesystem: pafs.FileSystem | None, joins: As
         scan.judge(context)
     if joins is not None:
         joins(context, execution, scans, made)
-    indexes = _indexes(door, scans_of(door, execution.analyzed())[0], scans, until) if any(scan.pruned for scan in scans) else {}
+    indexes = (
+        _indexes(door, scans_of(door, execution.analyzed())[0], scans, until)
+        if any(scan.pruned for scan in scans)
+        else {}
+    )
     report = Pruned(scan.report for scan in scans)
-    return (frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df), report
+    return (
+        frame_of(spark, door.replaced(execution.analyzed(), indexes)) if indexes else df
+    ), report
 
 
-def _indexes(door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int) -> dict[str, Any]:
+def _indexes(
+    door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int
+) -> dict[str, Any]:
     """Lists of files for scans of the analysed plan, by the ids of their columns, which hold until some time.
 
     The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
@@ -149,7 +190,9 @@ def _indexes(door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until:
         own = [scan for scan in judged if scan.ids & one.ids]
         if any(other.overlaps(one) for other in gone):
             _leave(own, "Spark does not read these files in all places where the query names them")
-        elif not all(scan.pruned for scan in own) or any(copy.kept is None and copy.overlaps(one) for copy in copies):
+        elif not all(scan.pruned for scan in own) or any(
+            copy.kept is None and copy.overlaps(one) for copy in copies
+        ):
             _leave(own, "its files are also needed in another place")
         elif own:
             needed = {path for scan in (*own, *copies) for path in scan.needed()}

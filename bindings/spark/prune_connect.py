@@ -20,7 +20,14 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.partitions import pair_of
 from skipstone.bindings.spark.column import from_column
 from skipstone.bindings.spark.listing import Listing, Listings, own_paths
-from skipstone.bindings.spark.scans import Context, Pruned, PrunedScan, Untouched, context_of, unusual_option
+from skipstone.bindings.spark.scans import (
+    Context,
+    Pruned,
+    PrunedScan,
+    Untouched,
+    context_of,
+    unusual_option,
+)
 from skipstone.bindings.spark.session import other_text
 from skipstone.bindings.spark.types import arrow_schema
 from skipstone.ir.errors import SkipstoneError
@@ -32,7 +39,9 @@ FILE: Final = "concat_ws('|', _metadata.file_path, unix_millis(_metadata.file_mo
 MOST: Final = 20_000  # names in a condition; reading it takes Spark some 20 us each
 
 
-def prune_remote(df: Any, filesystem: pafs.FileSystem | None, listings: Listings) -> tuple[Any, Pruned]:
+def prune_remote(
+    df: Any, filesystem: pafs.FileSystem | None, listings: Listings
+) -> tuple[Any, Pruned]:
     """The DataFrame with conditions on files, and what was found scan by scan."""
     walk = _Walk(df.sparkSession, context_of(df.sparkSession, None, filesystem, listings))
     plan = walk.node(df._plan, [])
@@ -82,7 +91,11 @@ class _Walk:
         if not dropped:
             return source
         zone, files = _literal(self.context.settings["timezone"]), ", ".join(map(_literal, dropped))
-        return type(scan.frame)(source, self.spark).where(f"current_timezone() <> {zone} OR {FILE} NOT IN ({files})")._plan
+        return (
+            type(scan.frame)(source, self.spark)
+            .where(f"current_timezone() <> {zone} OR {FILE} NOT IN ({files})")
+            ._plan
+        )
 
 
 class _Source:
@@ -93,7 +106,9 @@ class _Source:
 
         self.spark, self.source, self.where = spark, source, ""
         self.frame = DataFrame(source, spark)
-        self.table = source.table_name if type(source).__name__ == "Read" else ", ".join(source._paths or ())
+        self.table = (
+            source.table_name if type(source).__name__ == "Read" else ", ".join(source._paths or ())
+        )
         self.report = PrunedScan(self.table, "", None, None, "")
 
     def judge(self, conditions: list[Any], context: Context) -> list[str]:
@@ -101,17 +116,34 @@ class _Source:
         self._check(conditions, context)
         urls = sorted(self.frame.inputFiles())
         paths = [unquote(re.sub(r"^file:/+", "file:/", url)) for url in urls]
-        parted = {pair_of(folder)[0].lower() for path in paths for folder in path.split("/")[:-1] if "=" in folder}
+        parted = {
+            pair_of(folder)[0].lower()
+            for path in paths
+            for folder in path.split("/")[:-1]
+            if "=" in folder
+        }
         # Which columns are partition columns, a client is not told. They are named in paths, or lacking in files.
         schema = arrow_schema(self.frame.schema.jsonValue())
         predicate = self._predicate(conditions, schema, context)
-        listing = _listing(paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context)
-        kept = listing.kept(predicate, np.ones(len(listing), np.bool_), case_sensitive=context.settings["case_sensitive"], everywhere=True)
+        listing = _listing(
+            paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context
+        )
+        kept = listing.kept(
+            predicate,
+            np.ones(len(listing), np.bool_),
+            case_sensitive=context.settings["case_sensitive"],
+            everywhere=True,
+        )
         out = np.flatnonzero(~kept).tolist()
-        dropped = [f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}" for i in out]
+        dropped = [
+            f"{re.sub(r'^file:/+', 'file:/', urls[i])}|{listing.times[i]}|{listing.sizes[i]}"
+            for i in out
+        ]
         why = "" if dropped else "every file may hold a matching row"
         if len(dropped) > MOST:
-            raise Untouched(f"{len(dropped):,} files could be left out, and a condition names {MOST:,} at most; classic Spark has no such limit")
+            raise Untouched(
+                f"{len(dropped):,} files could be left out, and a condition names {MOST:,} at most; classic Spark has no such limit"
+            )
         self.report = PrunedScan(self.table, self.where, len(kept), int(kept.sum()), why)
         return dropped
 
@@ -121,12 +153,16 @@ class _Source:
             raise Untouched("it is streaming")
         if not conditions:
             raise Untouched("no condition stands directly above it")
-        if odd := context.unusual or unusual_option({k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}):
+        if odd := context.unusual or unusual_option(
+            {k.lower(): v for k, v in (getattr(source, "_options", None) or {}).items()}
+        ):
             raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
         if why := other_text(self.spark):
             raise Untouched(f"{why}, by which Spark reads conditions otherwise")
         if any(name.lower() == "_metadata" for name in self.frame.columns):
-            raise Untouched("it has a column named _metadata, which hides what Spark knows of files")
+            raise Untouched(
+                "it has a column named _metadata, which hides what Spark knows of files"
+            )
         if type(source).__name__ == "Read":
             self._check_table()
         elif source._format != "parquet" or source._predicates:
@@ -135,29 +171,50 @@ class _Source:
     def _check_table(self) -> None:
         with_kind = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}")
         found = {row["col_name"]: row["data_type"] for row in with_kind.collect()}
-        if (found.get("Provider") or "").lower() != "parquet" or found.get("Type") not in ("MANAGED", "EXTERNAL"):
-            raise Untouched(f"it is {found.get('Provider') or 'a view, or of no provider'}; Parquet tables are pruned")
+        if (found.get("Provider") or "").lower() != "parquet" or found.get("Type") not in (
+            "MANAGED",
+            "EXTERNAL",
+        ):
+            raise Untouched(
+                f"it is {found.get('Provider') or 'a view, or of no provider'}; Parquet tables are pruned"
+            )
 
-    def _predicate(self, conditions: list[Any], schema: pa.Schema, context: Context) -> PruningPredicate:
-        node = Node(Op.AND, tuple(map(from_column, conditions))) if len(conditions) > 1 else from_column(conditions[0])
+    def _predicate(
+        self, conditions: list[Any], schema: pa.Schema, context: Context
+    ) -> PruningPredicate:
+        node = (
+            Node(Op.AND, tuple(map(from_column, conditions)))
+            if len(conditions) > 1
+            else from_column(conditions[0])
+        )
         predicate = PruningPredicate(node, schema, **context.settings)
         if predicate.always_true:
-            whys = "; ".join(dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node)))
+            whys = "; ".join(
+                dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node))
+            )
             raise Untouched(f"nothing is asked that statistics can tell of, {whys}")
         self.where = predicate.expr
         return predicate
 
 
 def _is_plan(value: Any) -> bool:
-    return any(t.__name__ == "LogicalPlan" and t.__module__ == "pyspark.sql.connect.plan" for t in type(value).__mro__)
+    return any(
+        t.__name__ == "LogicalPlan" and t.__module__ == "pyspark.sql.connect.plan"
+        for t in type(value).__mro__
+    )
 
 
 def _listing(paths: list[str], schema: pa.Schema, context: Context) -> Listing:
     fs, own = own_paths(paths, context.filesystem)
     infos = fs.get_file_info(own)
-    text = "".join(f"{path}\0{i.size or 0}\0{(i.mtime_ns or 0) // 10**6}\x000\0" for path, i in zip(paths, infos, strict=True))
+    text = "".join(
+        f"{path}\0{i.size or 0}\0{(i.mtime_ns or 0) // 10**6}\x000\0"
+        for path, i in zip(paths, infos, strict=True)
+    )
     key = text, schema.serialize().to_pybytes(), id(context.filesystem)
-    return context.listings.get(key, lambda: Listing(text, "[[]]", schema, pa.schema([]), [], context.filesystem))
+    return context.listings.get(
+        key, lambda: Listing(text, "[[]]", schema, pa.schema([]), [], context.filesystem)
+    )
 
 
 def _literal(text: str) -> str:

@@ -95,13 +95,30 @@ def prune_join(
     require_pyspark()
     kind = kind_of(how)
     if kind == "not in":
-        raise PredicateError("how is 'not in'; expected a join of Spark's. NOT IN is an anti join in Spark only where neither side has a NULL")
+        raise PredicateError(
+            "how is 'not in'; expected a join of Spark's. NOT IN is an anti join in Spark only where neither side has a NULL"
+        )
     if not _is_frame(fact):
-        asked = Join(pairs_of(on), kind, side, where, threshold, max_values, null_safe, lambda a, b: joined_frames(a, b, on, kind, side, null_safe))
-        return join_shards(fact, dim, asked, read) if isinstance(fact, Shards) else join_table(fact, dim, asked)
+        asked = Join(
+            pairs_of(on),
+            kind,
+            side,
+            where,
+            threshold,
+            max_values,
+            null_safe,
+            lambda a, b: joined_frames(a, b, on, kind, side, null_safe),
+        )
+        return (
+            join_shards(fact, dim, asked, read)
+            if isinstance(fact, Shards)
+            else join_table(fact, dim, asked)
+        )
     if where is not None:
         if not (isinstance(where, str) or is_column(where)):
-            raise PredicateError(f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where")
+            raise PredicateError(
+                f"where is {type(where).__name__} {where!r:.80}; expected a Column or SQL text, as for DataFrame.where"
+            )
         fact = fact.where(where)
     plain = joined_frames(fact, dim, on, kind, side, null_safe)
     if why := _unfit(fact, dim, kind, side):
@@ -113,9 +130,13 @@ def prune_join(
     try:
         steady, watches = once(dim)
         joined = plain if steady is dim else joined_frames(fact, steady, on, kind, side, null_safe)
-        return remembered(*classic(joined, filesystem, _Asked(side, threshold, max_values, watches)))
+        return remembered(
+            *classic(joined, filesystem, _Asked(side, threshold, max_values, watches))
+        )
     except failures() as e:
-        return remembered(plain, Pruned((untouched(f"its keys cannot be collected ({str(e)[:300]})"),)))
+        return remembered(
+            plain, Pruned((untouched(f"its keys cannot be collected ({str(e)[:300]})"),))
+        )
 
 
 def _is_frame(fact: Any) -> bool:
@@ -138,13 +159,17 @@ def joined_frames(fact: Any, dim: Any, on: On, kind: str, side: Side, null_safe:
     if not null_safe and not isinstance(on, Mapping):
         return left.join(right, list(pairs), kind)
     both = [(fact[quoted_name(a)], dim[quoted_name(b)]) for a, b in pairs.items()]
-    return left.join(right, reduce(and_, (a.eqNullSafe(b) if null_safe else a == b for a, b in both)), kind)
+    return left.join(
+        right, reduce(and_, (a.eqNullSafe(b) if null_safe else a == b for a, b in both)), kind
+    )
 
 
 class _Asked:
     """Asks the join at the top of a plan what it says of the scans on one of its sides; of `watches`, what its keys hang on, None is not to collect them."""
 
-    def __init__(self, side: Side, threshold: str | int | None, most: int, watches: list[Any] | None = None) -> None:
+    def __init__(
+        self, side: Side, threshold: str | int | None, most: int, watches: list[Any] | None = None
+    ) -> None:
         self.side, self.threshold, self.most, self.watches = side, threshold, most, watches
         self.targets: list[Target] = []
 
@@ -158,11 +183,17 @@ class _Asked:
             return
         keys = frame_of(context.spark, joins.keys(0, OTHER[self.side]))
         # One scan that stands in a plan twice cannot be told from itself.
-        once_there = [n for n in top.half(self.side).origins if sum(bool(own[n].ids & one.ids) for one in own) == 1]
+        once_there = [
+            n
+            for n in top.half(self.side).origins
+            if sum(bool(own[n].ids & one.ids) for one in own) == 1
+        ]
         relations = json.loads(made.text())
         found = targets_of(top, self.side, once_there, own, keys.schema, context)
         matched = top.needs(self.side) is Needs.MATCHED
-        self.targets = [t for t in found if not (matched and _settled(t, relations[own.index(t.scan)], context))]
+        self.targets = [
+            t for t in found if not (matched and _settled(t, relations[own.index(t.scan)], context))
+        ]
         if self.watches is None:
             return
         collector = Collector(keys, top, self.side, self.threshold, self.most, context)
@@ -180,6 +211,9 @@ def _settled(target: Target, relation: Any, context: Context) -> bool:
         return False
     try:
         node = conjunction(relation["conditions"], scan.columns, scan.schema, context.settings)
-        return fixed(PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})), columns)
+        return fixed(
+            PruningPredicate(node, scan.schema, **(context.settings | {"case_sensitive": True})),
+            columns,
+        )
     except SkipstoneError:  # whatever cannot be understood fixes nothing
         return False

@@ -107,10 +107,18 @@ def prune_shards(
         settled = opened.settled(p)
         todo = undecided(settled)
         few = FEW * threads() if opened.local else FEW_FETCHED
-        here = where == "driver" or not todo or (where == "auto" and sum(opened.shards[i].rows for i in todo) <= few)
+        here = (
+            where == "driver"
+            or not todo
+            or (where == "auto" and sum(opened.shards[i].rows for i in todo) <= few)
+        )
         if returns == "frame":
             return _frame(spark, opened, p, settled, on_error, where, here, tasks)
-        return opened.judge(p, on_error=on_error) if here else _gathered(spark, opened, p, settled, todo, on_error, tasks)
+        return (
+            opened.judge(p, on_error=on_error)
+            if here
+            else _gathered(spark, opened, p, settled, todo, on_error, tasks)
+        )
 
 
 def _check(name: str, given: object, known: tuple[str, ...]) -> None:
@@ -119,10 +127,18 @@ def _check(name: str, given: object, known: tuple[str, ...]) -> None:
 
 
 def _gathered(
-    spark: SparkSession, shards: Shards, p: PruningPredicate, settled: list[Verdict], todo: list[int], on_error: OnError, tasks: int | None
+    spark: SparkSession,
+    shards: Shards,
+    p: PruningPredicate,
+    settled: list[Verdict],
+    todo: list[int],
+    on_error: OnError,
+    tasks: int | None,
 ) -> ShardVerdicts:
     """What the executors found, with what is settled."""
-    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(plain(Judging(shards, p, tuple(todo))), spark_schema(JUDGED))
+    answer: Any = _numbers(spark, len(todo), tasks).mapInArrow(
+        plain(Judging(shards, p, tuple(todo))), spark_schema(JUDGED)
+    )
     found = answer.toArrow()
     parts: list[Found | Verdict] = list(settled)
     unreadable: dict[str, StatisticsError] = {}
@@ -135,12 +151,21 @@ def _gathered(
             unreadable[shards.shards[i].file] = StatisticsError(error)
     # A job answers for each partition once, however often it was tried.
     if sorted(found.column("shard").to_pylist()) != todo:
-        raise SkipstoneError(f"{found.num_rows} shards were judged; expected {len(todo)}, each once")
+        raise SkipstoneError(
+            f"{found.num_rows} shards were judged; expected {len(todo)}, each once"
+        )
     return ShardVerdicts(shards.starts, parts, dict(sorted(unreadable.items())), len(todo))
 
 
 def _frame(
-    spark: SparkSession, shards: Shards, p: PruningPredicate, settled: list[Verdict], on_error: OnError, where: Where, here: bool, tasks: int | None
+    spark: SparkSession,
+    shards: Shards,
+    p: PruningPredicate,
+    settled: list[Verdict],
+    on_error: OnError,
+    where: Where,
+    here: bool,
+    tasks: int | None,
 ) -> DataFrame:
     schema = as_spark(shards.frame_schema)
     if here:
@@ -148,7 +173,9 @@ def _frame(
         if where == "driver" or found.kept <= ROWS:
             return from_arrow(spark, shards.listed(found), schema)
     todo = tuple((i, v) for i, v in enumerate(settled) if v is not Verdict.NEVER)
-    return _numbers(spark, len(todo), tasks).mapInArrow(plain(Listing(shards, p, todo, on_error)), schema)
+    return _numbers(spark, len(todo), tasks).mapInArrow(
+        plain(Listing(shards, p, todo, on_error)), schema
+    )
 
 
 def _numbers(spark: SparkSession, count: int, tasks: int | None) -> DataFrame:

@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from skipstone.bindings.dynamic.kinds import Needs, Side
 from skipstone.bindings.spark.join_keys import failures, watches
-from skipstone.bindings.spark.joins import OTHER, SIDES, Collector, Half, Joins, PlanJoin, session_of, targets_of
+from skipstone.bindings.spark.joins import (
+    OTHER,
+    SIDES,
+    Collector,
+    Half,
+    Joins,
+    PlanJoin,
+    session_of,
+    targets_of,
+)
 from skipstone.bindings.spark.jvm import frame_of
 from skipstone.bindings.spark.scans import FOREVER, Context, Scan, validity_of
 from skipstone.ir.errors import SkipstoneError
@@ -63,7 +72,9 @@ def star(context: Context, execution: Any, scans: list[Scan], made: Any) -> None
         return
     expected: tuple[type[Exception], ...] = (SkipstoneError, *failures())
     try:
-        _Star(context, execution, scans, Joins(context, execution.optimizedPlan(), made)).ask(expected)
+        _Star(context, execution, scans, Joins(context, execution.optimizedPlan(), made)).ask(
+            expected
+        )
     except expected as e:
         for scan in scans:
             scan.unasked(f"its joins cannot be read ({str(e)[:300]})")
@@ -97,7 +108,12 @@ class _Star:
                     # Of an anti join's dimension all keys are needed.
                     above = tuple(self._above(half)) if join.needs(side) is Needs.MATCHED else ()
                     if above or half.filtered or self._nbytes(half) <= SMALL:
-                        yield Dimension(join, side, above, (half, *(self.joins.each[n].half(OTHER[s]) for n, s in above)))
+                        yield Dimension(
+                            join,
+                            side,
+                            above,
+                            (half, *(self.joins.each[n].half(OTHER[s]) for n, s in above)),
+                        )
 
     def _above(self, half: Half) -> Iterator[tuple[int, Side]]:
         for number, standing in half.above:
@@ -105,7 +121,12 @@ class _Star:
             other = join.half(OTHER[standing])
             further = tuple(self._above(other))
             small = self._nbytes(other) <= max(SMALL, self._nbytes(half))
-            if join.needs(standing) is Needs.MATCHED and small and (other.filtered or further) and self._watches(number, OTHER[standing], further) is not None:
+            if (
+                join.needs(standing) is Needs.MATCHED
+                and small
+                and (other.filtered or further)
+                and self._watches(number, OTHER[standing], further) is not None
+            ):
                 yield number, standing
                 yield from further
 
@@ -125,12 +146,18 @@ class _Star:
 
     def _ask(self, dimension: Dimension) -> None:
         join, side = dimension.join, dimension.side
-        worth = [n for n in join.half(side).origins if self._pays(self.scans[n], join.half(side).origins[n], dimension)]
+        worth = [
+            n
+            for n in join.half(side).origins
+            if self._pays(self.scans[n], join.half(side).origins[n], dimension)
+        ]
         if not worth:
             return
         hangs = self._watches(join.number, OTHER[side], dimension.above)
         if hangs is None:
-            self._note(dimension, "the other side of a join may have other rows when it is computed again")
+            self._note(
+                dimension, "the other side of a join may have other rows when it is computed again"
+            )
             return
         keys = frame_of(self.context.spark, self._narrowed(dimension))
         targets = targets_of(join, side, worth, self.scans, keys.schema, self.context)
@@ -176,7 +203,10 @@ class _Star:
         indexes: dict[str, Any] = {}
         for scan in own:
             if scan.pruned and sum(bool(scan.ids & other.ids) for other in own) == 1:
-                indexes |= dict.fromkeys(map(str, scan.ids), scan.without(scan.index, (), validity_of(self.context.door, FOREVER, ())))
+                indexes |= dict.fromkeys(
+                    map(str, scan.ids),
+                    scan.without(scan.index, (), validity_of(self.context.door, FOREVER, ())),
+                )
         return self.context.door.replaced(plan, indexes) if indexes else plan
 
     def _note(self, dimension: Dimension, why: str) -> None:

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
 
 CHAR: Final = "__CHAR_VARCHAR_TYPE_STRING"
-OPENING: Final = 4 << 20  # what opening a file costs, in bytes read: `spark.sql.files.openCostInBytes`
+OPENING: Final = (
+    4 << 20
+)  # what opening a file costs, in bytes read: `spark.sql.files.openCostInBytes`
 MOST: Final = 128 << 20  # bytes a task reads, beyond one file: `spark.sql.files.maxPartitionBytes`
 LEAST_TASKS: Final = 8  # so many there are, if there are so many files, however small
 
 
-def by_workers(spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, dict[str, Any]]) -> DataFrame:
+def by_workers(
+    spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, dict[str, Any]]
+) -> DataFrame:
     """A DataFrame of some columns of a plan's files, which workers read when it runs.
 
     Rows that a worker can judge are judged there; all others come, to be judged by Spark.
@@ -36,11 +40,15 @@ def by_workers(spark: Any, plan: Plan, columns: Sequence[str], notes: dict[str, 
     groups = grouped(tasks)
     to = carried(schema)
     with quiet():
-        packed = spark.createDataFrame(pa.table({"tasks": pa.array([pickle.dumps(g) for g in groups], pa.binary())}))
+        packed = spark.createDataFrame(
+            pa.table({"tasks": pa.array([pickle.dumps(g) for g in groups], pa.binary())})
+        )
         # A small table is in as many parts as tasks run at once. Connect does not say; there tasks are always spread.
         if len(groups) > (parallelism(spark) or 0):
             packed = packed.repartition(len(groups))
-        found: DataFrame = packed.mapInArrow(_function(tasks.reader, to, padded(notes, columns)), spark_schema(to, notes))
+        found: DataFrame = packed.mapInArrow(
+            _function(tasks.reader, to, padded(notes, columns)), spark_schema(to, notes)
+        )
     return found
 
 
@@ -71,11 +79,15 @@ def padded(notes: dict[str, dict[str, Any]], columns: Sequence[str]) -> dict[str
         if found := re.fullmatch(r"char\((\d+)\)", declared):
             out[name] = int(found[1])
         elif re.search(r"\bchar\(", declared):
-            raise UnsupportedForm(f"column {name!r} is {declared}, and CHAR is padded at the top of a table alone; leave the column out: columns=")
+            raise UnsupportedForm(
+                f"column {name!r} is {declared}, and CHAR is padded at the top of a table alone; leave the column out: columns="
+            )
     return out
 
 
-def _function(reader: Reader, to: pa.Schema, pad: dict[str, int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _function(
+    reader: Reader, to: pa.Schema, pad: dict[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for packed in batch.column(0):

@@ -13,7 +13,13 @@ from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.spark.condition import columns_in, condition_of
 from skipstone.bindings.spark.native_read import Split, by_spark, split
 from skipstone.bindings.spark.python_read import CHAR, by_workers
-from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark, require_usual_text, settings_of
+from skipstone.bindings.spark.session import (
+    functions_of,
+    quiet,
+    require_pyspark,
+    require_usual_text,
+    settings_of,
+)
 from skipstone.bindings.spark.tables import table_of
 from skipstone.bindings.spark.types import carried, carried_type, spark_schema
 from skipstone.ir.errors import SourceError, UnsupportedForm
@@ -112,12 +118,23 @@ def read_plan(spark: Any, plan: Plan, how: How = "auto") -> DataFrame:
         return rows if needed == plan.columns else rows.select(*map(quoted_name, plan.columns))
 
 
-def _rows(spark: Any, plan: Plan, needed: list[str], notes: dict[str, dict[str, Any]], how: How, case_sensitive: bool) -> DataFrame:
+def _rows(
+    spark: Any,
+    plan: Plan,
+    needed: list[str],
+    notes: dict[str, dict[str, Any]],
+    how: How,
+    case_sensitive: bool,
+) -> DataFrame:
     """The rows of the files that were kept."""
     if not len(plan.kept):
-        empty: DataFrame = spark.createDataFrame([], spark_schema(carried(_schema(plan, needed)), notes))
+        empty: DataFrame = spark.createDataFrame(
+            [], spark_schema(carried(_schema(plan, needed)), notes)
+        )
         return empty
-    found = Split([], plan.kept.tolist()) if how == "python" else split(plan, needed, case_sensitive)
+    found = (
+        Split([], plan.kept.tolist()) if how == "python" else split(plan, needed, case_sensitive)
+    )
     if how == "native" and found.others:
         raise UnsupportedForm(
             f"Spark's own Parquet reader does not read {len(found.others)} of {len(plan.files)} files right: {found.why}. "
@@ -127,7 +144,9 @@ def _rows(spark: Any, plan: Plan, needed: list[str], notes: dict[str, dict[str, 
     if found.scans:
         frames.append(by_spark(spark, plan, found.scans, needed, notes))
     if found.others:
-        frames.append(by_workers(spark, plan.only(np.array(found.others, np.int64), needed), needed, notes))
+        frames.append(
+            by_workers(spark, plan.only(np.array(found.others, np.int64), needed), needed, notes)
+        )
     return frames[0] if len(frames) == 1 else frames[0].union(frames[1])
 
 
@@ -164,4 +183,6 @@ def _same_zone(plan: Plan, zone: str) -> None:
         return
     kinds = [plan.table.schema.field(name).type for name in plan.table.partition_columns]
     if plan.timezone != zone and any(pa.types.is_timestamp(k) and k.tz is not None for k in kinds):
-        raise SourceError(f"the plan read partition values without a zone in {plan.timezone}, and the session's zone is {zone}; plan with timezone={zone!r}")
+        raise SourceError(
+            f"the plan read partition values without a zone in {plan.timezone}, and the session's zone is {zone}; plan with timezone={zone!r}"
+        )

@@ -71,9 +71,23 @@ class PrunedScan:
     seconds: float = 0.0
 
     def __str__(self) -> str:
-        counts = "" if self.kept is None else f"{self.kept} of {'?' if self.files is None else self.files} files"
+        counts = (
+            ""
+            if self.kept is None
+            else f"{self.kept} of {'?' if self.files is None else self.files} files"
+        )
         keys = self.keys and f"joined by {self.keys}, collected in {self.seconds:.2f} s"
-        return ", ".join(filter(None, (f"{self.table}: {counts or 'untouched'}", self.where and f"where {self.where}", keys, self.why)))
+        return ", ".join(
+            filter(
+                None,
+                (
+                    f"{self.table}: {counts or 'untouched'}",
+                    self.where and f"where {self.where}",
+                    keys,
+                    self.why,
+                ),
+            )
+        )
 
 
 def reported(scan: PrunedScan, filters: Sequence[DynamicFilter]) -> PrunedScan:
@@ -84,7 +98,11 @@ def reported(scan: PrunedScan, filters: Sequence[DynamicFilter]) -> PrunedScan:
     keys = " and ".join(f"{f.how} join, {f.state}" for f in filters)
     counts = [d.num_rows for d in known if d.num_rows is not None]
     return replace(
-        scan, keys=keys, rows=sum(counts) if len(counts) == len(known) else None, nbytes=sum(d.nbytes for d in known), seconds=sum(d.seconds for d in known)
+        scan,
+        keys=keys,
+        rows=sum(counts) if len(counts) == len(known) else None,
+        nbytes=sum(d.nbytes for d in known),
+        seconds=sum(d.seconds for d in known),
     )
 
 
@@ -137,20 +155,38 @@ class Context:
     listings: Listings
 
 
-def context_of(spark: Any, door: Any, filesystem: pafs.FileSystem | None, listings: Listings) -> Context:
+def context_of(
+    spark: Any, door: Any, filesystem: pafs.FileSystem | None, listings: Listings
+) -> Context:
     """What a session says."""
-    unusual = (f"{key} is {value}" for key, usual in READING.items() if (value := str(spark.conf.get(key))) not in usual)
+    unusual = (
+        f"{key} is {value}"
+        for key, usual in READING.items()
+        if (value := str(spark.conf.get(key))) not in usual
+    )
     return Context(spark, door, settings_of(spark), next(unusual, ""), filesystem, listings)
 
 
 def unusual_option(options: Mapping[str, str]) -> str:
     """An option of a read, by names in lower case, under which statistics do not hold; "" is none."""
-    return next((f"the option {k} is {options[k]}" for k, usual in OPTIONS.items() if options.get(k, usual[0]).upper() not in usual), "")
+    return next(
+        (
+            f"the option {k} is {options[k]}"
+            for k, usual in OPTIONS.items()
+            if options.get(k, usual[0]).upper() not in usual
+        ),
+        "",
+    )
 
 
 def id_of(tree: Mapping[str, Any]) -> int:
     """Spark's id of the column that an expression is made of alone, -1: of none, or several."""
-    while "id" not in tree and tree["parts"] and isinstance(tree["parts"][0], dict) and "class" in tree["parts"][0]:
+    while (
+        "id" not in tree
+        and tree["parts"]
+        and isinstance(tree["parts"][0], dict)
+        and "class" in tree["parts"][0]
+    ):
         tree = tree["parts"][0]
     return int(tree.get("id", -1))
 
@@ -196,7 +232,9 @@ class Scan:
             self.unsaid.append(why)
             self.report = replace(self.report, why=_reasons(self.report.why, why))
 
-    def joined(self, by: DynamicFilter, session: Session, watches: Iterable[Any], context: Context) -> None:
+    def joined(
+        self, by: DynamicFilter, session: Session, watches: Iterable[Any], context: Context
+    ) -> None:
         """Judge it by what a join says of it, too, which hangs on some lists of files."""
         before, left = () if self.filters is None else self.filters.filters, self.report.kept
         self.filters = DynamicFilters((*before, by), self.schema, session)
@@ -205,8 +243,13 @@ class Scan:
             self.watches += [w for w in watches if w not in self.watches]
 
     def _reported(self, why: str, files: int | None = None, kept: int | None = None) -> PrunedScan:
-        table = self._told["name"] or ", ".join(self.roots[:3]) + (", ..." if len(self.roots) > 3 else "")
-        return reported(PrunedScan(table, self.where, files, kept, _reasons(why, *self.unsaid)), () if self.filters is None else self.filters.filters)
+        table = self._told["name"] or ", ".join(self.roots[:3]) + (
+            ", ..." if len(self.roots) > 3 else ""
+        )
+        return reported(
+            PrunedScan(table, self.where, files, kept, _reasons(why, *self.unsaid)),
+            () if self.filters is None else self.filters.filters,
+        )
 
     def judge(self, context: Context) -> None:
         """Find the files that can be left out. Where anything is not understood, none is."""
@@ -221,14 +264,20 @@ class Scan:
     def _judged(self, predicate: PruningPredicate, listing: Listing, case_sensitive: bool) -> None:
         self._admitted = admitted = listing.admitted(predicate)
         looked = admitted if self.filters is None else admitted & listing.joined(self.filters)
-        asked = {path[0] for path in columns_of(predicate.node)} | set(self.filters.columns if self.filters is not None else ())
+        asked = {path[0] for path in columns_of(predicate.node)} | set(
+            self.filters.columns if self.filters is not None else ()
+        )
         if asked <= set(listing.partitioned.names):  # footers have nothing to add
             found = looked
         else:
-            found = listing.kept(predicate, looked, case_sensitive=case_sensitive, filters=self.filters)
+            found = listing.kept(
+                predicate, looked, case_sensitive=case_sensitive, filters=self.filters
+            )
         self.kept = found
         files, kept = int(admitted.sum()), int(found.sum())
-        self.report = self._reported("" if kept < files else "every file may hold a matching row", files, kept)
+        self.report = self._reported(
+            "" if kept < files else "every file may hold a matching row", files, kept
+        )
 
     def left(self, context: Context) -> tuple[int, int]:
         """How many files Spark would open, as far as is known, and how many bytes they have.
@@ -246,14 +295,25 @@ class Scan:
     @property
     def nbytes(self) -> int:
         """Bytes of its files; where they were not looked at, as Spark takes them to be."""
-        return int(self._told["bytes"]) if self.listing is None or self.kept is None else int(self.listing.sizes[self.kept].sum())
+        return (
+            int(self._told["bytes"])
+            if self.listing is None or self.kept is None
+            else int(self.listing.sizes[self.kept].sum())
+        )
 
     @property
     def dynamic(self) -> list[tuple[int, bool]]:
         """Columns that Spark prunes partitions by while a query runs, by id, and whether it does so only where the keys are broadcast."""
-        found = [part for tree in self._told["conditions"] for part in (tree["parts"] if tree["class"] == "And" else [tree])]
+        found = [
+            part
+            for tree in self._told["conditions"]
+            for part in (tree["parts"] if tree["class"] == "And" else [tree])
+        ]
         each = [tree["parts"] for tree in found if tree["class"] == "DynamicPruningSubquery"]
-        return [(id_of(parts[0]), next((p for p in parts if isinstance(p, bool)), True)) for parts in each]
+        return [
+            (id_of(parts[0]), next((p for p in parts if isinstance(p, bool)), True))
+            for parts in each
+        ]
 
     @property
     def partitioned(self) -> set[str]:
@@ -264,7 +324,12 @@ class Scan:
     def schema(self) -> pa.Schema:
         """Its columns, as far as statistics can tell of them."""
         apart = {f["name"].lower() for f in self._told["partitions"]["fields"]}
-        return pa.schema([*(f for f in arrow_schema(self._told["data"]) if f.name.lower() not in apart), *arrow_schema(self._told["partitions"])])
+        return pa.schema(
+            [
+                *(f for f in arrow_schema(self._told["data"]) if f.name.lower() not in apart),
+                *arrow_schema(self._told["partitions"]),
+            ]
+        )
 
     @property
     def columns(self) -> dict[int, str]:
@@ -295,7 +360,9 @@ class Scan:
         """Positions of the files that can be left out, unless they are needed."""
         assert self.listing is not None and self.kept is not None
         paths = self.listing.paths
-        return np.array([i for i in np.flatnonzero(~self.kept).tolist() if paths[i] not in needed], np.int64)
+        return np.array(
+            [i for i in np.flatnonzero(~self.kept).tolist() if paths[i] not in needed], np.int64
+        )
 
     def without(self, index: Any, needed: Container[str], validity: Any) -> Any:
         """An index without the files that can be left out, unless they are needed, as long as that is valid."""
@@ -303,7 +370,9 @@ class Scan:
         dropped = np.zeros(len(self.listing), np.bool_)
         dropped[self.drops(needed)] = True
         # As bits, the first file in the lowest.
-        return self.listed.without(index, np.packbits(dropped, bitorder="little").tobytes(), validity)
+        return self.listed.without(
+            index, np.packbits(dropped, bitorder="little").tobytes(), validity
+        )
 
     def _condition(self, context: Context) -> PruningPredicate:
         """What is asked of the scan's columns.
@@ -315,12 +384,20 @@ class Scan:
         if told["streaming"]:
             raise Untouched("it is streaming")
         if told["format"] != PARQUET or told["index"] not in INDEXES:
-            raise Untouched(f"its files are listed by {told['index'].split('.')[-1]} and read as {told['format'].split('.')[-1]}; Parquet files are pruned")
+            raise Untouched(
+                f"its files are listed by {told['index'].split('.')[-1]} and read as {told['format'].split('.')[-1]}; Parquet files are pruned"
+            )
         if odd := context.unusual or unusual_option(told["options"]):
             raise Untouched(f"{odd}, under which values may be other ones than footers tell of")
         node = conjunction(told["conditions"], self.columns, self.schema, context.settings)
         # Names are Spark's own, resolved already.
-        predicate = PruningPredicate(node, self.schema, timezone=context.settings["timezone"], ansi=context.settings["ansi"], case_sensitive=True)
+        predicate = PruningPredicate(
+            node,
+            self.schema,
+            timezone=context.settings["timezone"],
+            ansi=context.settings["ansi"],
+            case_sensitive=True,
+        )
         if not predicate.always_true:
             self.where = predicate.expr
         return predicate
@@ -337,8 +414,14 @@ class Scan:
             raise Untouched("no condition comes down to it")
         asked = {path[0] for path in columns_of(predicate.node)}
         if predicate.always_true or not asked - self.partitioned:
-            whys = "; ".join(dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node)))
-            spark = "Spark prunes by partition columns itself" if asked and not predicate.always_true else "nothing is asked that statistics can tell of"
+            whys = "; ".join(
+                dict.fromkeys(f"{r.what}: {r.why}" for r in not_understood(predicate.node))
+            )
+            spark = (
+                "Spark prunes by partition columns itself"
+                if asked and not predicate.always_true
+                else "nothing is asked that statistics can tell of"
+            )
             raise Untouched(", ".join(filter(None, (spark, whys))))
 
     def _list(self, context: Context) -> Listing:
@@ -347,7 +430,13 @@ class Scan:
             raise Untouched("it has a partition column of a type that is not understood")
         data = pa.schema([f for f in self.schema if f.name not in partitioned.names])
         self.listed = listed = context.door.listing(self._relation.location())
-        key = listed.digest(), tuple(self.roots), data.serialize().to_pybytes(), partitioned.serialize().to_pybytes(), id(context.filesystem)
+        key = (
+            listed.digest(),
+            tuple(self.roots),
+            data.serialize().to_pybytes(),
+            partitioned.serialize().to_pybytes(),
+            id(context.filesystem),
+        )
         return context.listings.get(
             key, lambda: Listing(listed.text(), listed.partitions(), data, partitioned, self.roots, context.filesystem)
         )  # fmt: skip

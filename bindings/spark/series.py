@@ -27,7 +27,14 @@ EXACT32: Final = 2.0**24  # and a float32
 PAST: Final = 2.0**63
 # Zones lie within 18 hours of UTC in Java.
 ZONES: Final = 18 * 3600
-REFUSED: Final = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, ValueError, TypeError)
+REFUSED: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    OverflowError,
+    ValueError,
+    TypeError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,9 @@ class Carrier:
     means: pa.DataType | None = None
 
 
-def read(slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None) -> pa.Array | None:
+def read(
+    slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None
+) -> pa.Array | None:
     """One statistic of a batch as an Arrow array that bounds or counts at least as loosely.
 
     Args:
@@ -66,12 +75,20 @@ def read(slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | 
         elif carrier.means is not None and pa.types.is_list(carrier.means):
             array = _lists(series, carrier.means)
         elif carrier.means is not None:
-            array = _numbers(series, slot.statistic) if _is_number(series) else pa.array(series, pa.large_binary(), from_pandas=True)
+            array = (
+                _numbers(series, slot.statistic)
+                if _is_number(series)
+                else pa.array(series, pa.large_binary(), from_pandas=True)
+            )
         else:
             array = _bounds(series, slot.dtype, slot.statistic)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
-        return array if array is None or carrier.means is None or array.type == carrier.means else _standing_for(carrier.means, array)
+        return (
+            array
+            if array is None or carrier.means is None or array.type == carrier.means
+            else _standing_for(carrier.means, array)
+        )
     except REFUSED:
         return None
 
@@ -84,7 +101,9 @@ def _standing_for(means: pa.DataType, array: pa.Array) -> pa.Array:
 
 def _lists(series: pd.Series, means: pa.ListType) -> pa.Array:
     """Lists of values without nulls, whose elements are numbers or bytes that stand for others."""
-    sent = {pa.date32(): pa.int32(), pa.large_string(): pa.large_binary()}.get(means.value_type, means.value_type)
+    sent = {pa.date32(): pa.int32(), pa.large_string(): pa.large_binary()}.get(
+        means.value_type, means.value_type
+    )
     sent = pa.int64() if pa.types.is_timestamp(sent) else sent
     found = pa.array([None if v is None else list(v) for v in series], pa.list_(sent))
     return found.cast(means)
@@ -105,7 +124,9 @@ def _counts(series: pd.Series) -> pa.Array | None:
         return _integers(series)
     values = series.to_numpy()
     with np.errstate(invalid="ignore"):
-        known = (np.abs(values) < (EXACT if values.dtype == np.float64 else EXACT32)) & (values == np.floor(values))
+        known = (np.abs(values) < (EXACT if values.dtype == np.float64 else EXACT32)) & (
+            values == np.floor(values)
+        )
     return pa.array(np.where(known, values, 0).astype(np.int64), mask=~known)
 
 
@@ -113,8 +134,16 @@ def _integers(series: pd.Series) -> pa.Array | None:
     array = pa.array(series, from_pandas=True)
     if pa.types.is_null(array.type):
         return None
-    if pa.types.is_decimal(array.type) or (_kind(series) == "O" and not pa.types.is_integer(array.type)):
-        return pa.array([int(v) if isinstance(v, int | decimal.Decimal) and v == v // 1 else None for v in series.tolist()], pa.int64())
+    if pa.types.is_decimal(array.type) or (
+        _kind(series) == "O" and not pa.types.is_integer(array.type)
+    ):
+        return pa.array(
+            [
+                int(v) if isinstance(v, int | decimal.Decimal) and v == v // 1 else None
+                for v in series.tolist()
+            ],
+            pa.int64(),
+        )
     return array if pa.types.is_integer(array.type) else None
 
 
@@ -124,7 +153,10 @@ def _numbers(series: pd.Series, side: str) -> pa.Array:
         return pa.array(series, from_pandas=True)
     values = series.to_numpy()
     if values.dtype != np.float64:
-        return pa.array(np.where(np.isfinite(values), values, 0).astype(np.int64), mask=~(np.abs(values) < EXACT32))
+        return pa.array(
+            np.where(np.isfinite(values), values, 0).astype(np.int64),
+            mask=~(np.abs(values) < EXACT32),
+        )
     return outwards(values, side)
 
 
@@ -188,4 +220,6 @@ def _timestamps(series: pd.Series, dtype: DType, side: str) -> pa.Array:
         return array
     ticks = array.view(pa.int64())
     step = ZONES * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
-    return pc.call_function("subtract_checked" if side == "min" else "add_checked", [ticks, pa.scalar(step)]).view(pa.timestamp(array.type.unit, "UTC"))
+    return pc.call_function(
+        "subtract_checked" if side == "min" else "add_checked", [ticks, pa.scalar(step)]
+    ).view(pa.timestamp(array.type.unit, "UTC"))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 OLDEST: Final = (4, 0)
 
 
-def session(config: Mapping[str, str] | None = None, *, master: str = "local[*]", name: str = "skipstone") -> SparkSession:
+def session(
+    config: Mapping[str, str] | None = None, *, master: str = "local[*]", name: str = "skipstone"
+) -> SparkSession:
     """A Spark session on this machine; the one that is running already, if there is one.
 
     Java is found by `ensure_java`. Workers on this machine run this interpreter unless PYSPARK_PYTHON says otherwise.
@@ -51,7 +53,10 @@ def session(config: Mapping[str, str] | None = None, *, master: str = "local[*]"
 
 def settings_of(spark: Any) -> Settings:
     """The settings of a session, classic or of Spark Connect, that a predicate is bound under."""
-    zone, ansi, case = (str(spark.conf.get(f"spark.sql.{key}")) for key in ("session.timeZone", "ansi.enabled", "caseSensitive"))
+    zone, ansi, case = (
+        str(spark.conf.get(f"spark.sql.{key}"))
+        for key in ("session.timeZone", "ansi.enabled", "caseSensitive")
+    )
     return Settings(timezone=zone, ansi=ansi == "true", case_sensitive=case == "true")
 
 
@@ -68,9 +73,15 @@ def other_text(spark: Any) -> str:
 
     if is_set("spark.sql.parser.escapedStringLiterals", "TRUE"):
         return "spark.sql.parser.escapedStringLiterals is true"
-    if is_set("spark.sql.ansi.doubleQuotedIdentifiers", "TRUE") and is_set("spark.sql.ansi.enabled", "TRUE"):
+    if is_set("spark.sql.ansi.doubleQuotedIdentifiers", "TRUE") and is_set(
+        "spark.sql.ansi.enabled", "TRUE"
+    ):
         return "spark.sql.ansi.doubleQuotedIdentifiers is true"
-    return "" if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ") else "spark.sql.timestampType is not TIMESTAMP_LTZ"
+    return (
+        ""
+        if is_set("spark.sql.timestampType", "TIMESTAMP_LTZ")
+        else "spark.sql.timestampType is not TIMESTAMP_LTZ"
+    )
 
 
 def require_usual_text(spark: Any) -> None:
@@ -80,7 +91,9 @@ def require_usual_text(spark: Any) -> None:
         UnsupportedForm: a setting changes how SQL text is read.
     """
     if why := other_text(spark):
-        raise UnsupportedForm(f"{why}, by which Spark reads conditions otherwise than Skipstone; unset it, or leave the condition to Spark: df.where(...)")
+        raise UnsupportedForm(
+            f"{why}, by which Spark reads conditions otherwise than Skipstone; unset it, or leave the condition to Spark: df.where(...)"
+        )
 
 
 def parallelism(spark: Any) -> int | None:
@@ -99,9 +112,13 @@ def require_pyspark() -> None:
             import pandas  # noqa: F401
             import pyspark.sql
         except ImportError as e:
-            raise BackendMissing(f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"') from e
+            raise BackendMissing(
+                f'skipstone.spark needs pyspark and pandas, and {e}: pip install "skipstone[spark]"'
+            ) from e
         if version_of(pyspark.__version__) < OLDEST:
-            raise BackendMissing(f'skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed: pip install "pyspark[sql]>=4.0"')
+            raise BackendMissing(
+                f'skipstone.spark needs pyspark 4.0 or newer, and {pyspark.__version__} is installed: pip install "pyspark[sql]>=4.0"'
+            )
 
 
 def version_of(name: str) -> tuple[int, int]:
@@ -143,5 +160,7 @@ def functions_of(of: Any) -> Any:
 def quiet() -> Iterator[None]:
     """Without PySpark's notice that it does not claim pandas 3 yet; the forms used here are tested with it."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        warnings.filterwarnings(
+            "ignore", "PySpark does not yet fully support pandas", FutureWarning
+        )
         yield

@@ -27,8 +27,18 @@ from skipstone.kernels.pool import set_threads
 
 Batches = Iterator[pa.RecordBatch]
 # What a task answers: for each file that it wrote, in which order they follow each other; for each shard that it judged, packed verdicts.
-WRITTEN: Final = pa.schema([("partition", pa.int32()), ("place", pa.int32()), ("written", pa.binary())])
-JUDGED: Final = pa.schema([("shard", pa.int32()), ("words", pa.binary()), ("match", pa.binary()), ("sure", pa.binary()), ("error", pa.string())])
+WRITTEN: Final = pa.schema(
+    [("partition", pa.int32()), ("place", pa.int32()), ("written", pa.binary())]
+)
+JUDGED: Final = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("words", pa.binary()),
+        ("match", pa.binary()),
+        ("sure", pa.binary()),
+        ("error", pa.string()),
+    ]
+)
 
 
 def plain(job: Packing | Judging | Listing) -> Callable[[Batches], Batches]:
@@ -79,9 +89,24 @@ class Packing:
         self.place.make()
         for place, table in enumerate(_pieces(batches, self.rows)):
             given = [table.column(i) for i in range(len(self.slots))]
-            about = None if self.about is None else pa.table(list(table.columns[len(given) :]), names=self.about.names).cast(self.about)
-            written = write_shard(self.place, self.save, self._statistics(given), about, self.order_by or None)
-            yield pa.record_batch([pa.array([partition], pa.int32()), pa.array([place], pa.int32()), [pickle.dumps(written)]], schema=WRITTEN)
+            about = (
+                None
+                if self.about is None
+                else pa.table(list(table.columns[len(given) :]), names=self.about.names).cast(
+                    self.about
+                )
+            )
+            written = write_shard(
+                self.place, self.save, self._statistics(given), about, self.order_by or None
+            )
+            yield pa.record_batch(
+                [
+                    pa.array([partition], pa.int32()),
+                    pa.array([place], pa.int32()),
+                    [pickle.dumps(written)],
+                ],
+                schema=WRITTEN,
+            )
 
     def _statistics(self, given: list[pa.ChunkedArray]) -> Statistics:
         columns: dict[str, dict[str, Any]] = {}
@@ -129,9 +154,21 @@ class Judging:
             for at in batch.column(0).to_pylist():
                 i = self.todo[at]
                 failed: dict[str, StatisticsError] = {}
-                found = self.shards.ask(i, lambda i=i: as_bytes(self.predicate.find(self.shards.statistics(i))), (b"", b"", b""), "keep", failed)  # type: ignore[misc]
+                found = self.shards.ask(
+                    i,
+                    lambda i=i: as_bytes(self.predicate.find(self.shards.statistics(i))),
+                    (b"", b"", b""),
+                    "keep",
+                    failed,
+                )  # type: ignore[misc]
                 error = next((str(e) for e in failed.values()), None)
-                yield pa.record_batch([pa.array([v], t.type) for v, t in zip((i, *found, error), JUDGED, strict=True)], schema=JUDGED)
+                yield pa.record_batch(
+                    [
+                        pa.array([v], t.type)
+                        for v, t in zip((i, *found, error), JUDGED, strict=True)
+                    ],
+                    schema=JUDGED,
+                )
 
 
 @dataclass(frozen=True)
@@ -159,5 +196,13 @@ class Listing:
                 failed: dict[str, StatisticsError] = {}
                 found: Any = part
                 if part is Verdict.MAYBE:
-                    found = self.shards.ask(i, lambda i=i: self.predicate.find(self.shards.statistics(i)), part, self.on_error, failed)  # type: ignore[misc]
-                yield from self.shards.rows(i, found, next(iter(failed.values()), None)).to_batches()
+                    found = self.shards.ask(
+                        i,
+                        lambda i=i: self.predicate.find(self.shards.statistics(i)),
+                        part,
+                        self.on_error,
+                        failed,
+                    )  # type: ignore[misc]
+                yield from self.shards.rows(
+                    i, found, next(iter(failed.values()), None)
+                ).to_batches()

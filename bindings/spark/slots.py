@@ -72,7 +72,14 @@ def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
     """Every statistic that a table may have, column by column, the container's row count last."""
     leaves = leaves_of(schema)
     names = {path: plain_name(path, leaves) for path in leaves}
-    return (*(Slot(f"{names[path]}.{s}", path, s, leaf.dtype) for path, leaf in leaves.items() for s in KEYS), CONTAINER)
+    return (
+        *(
+            Slot(f"{names[path]}.{s}", path, s, leaf.dtype)
+            for path, leaf in leaves.items()
+            for s in KEYS
+        ),
+        CONTAINER,
+    )
 
 
 def spellings(path: Path) -> tuple[str, str, str]:

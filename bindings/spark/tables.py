@@ -19,7 +19,13 @@ Table: TypeAlias = DeltaTable | HiveTable | IcebergTable | ParquetTable
 FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 
 
-def table_of(table: Any, format: str | None = None, version: int | str | None = None, *, infer_types: bool = True) -> Table:
+def table_of(
+    table: Any,
+    format: str | None = None,
+    version: int | str | None = None,
+    *,
+    infer_types: bool = True,
+) -> Table:
     """A table of Skipstone's as it is; a path, its URI, or a list of paths scanned as what lies there.
 
     Args:
@@ -33,20 +39,32 @@ def table_of(table: Any, format: str | None = None, version: int | str | None = 
     """
     if isinstance(table, DeltaTable | HiveTable | IcebergTable | ParquetTable):
         if format is not None or version is not None:
-            raise SourceError("format= and version= belong to a path; a table that was scanned has its own")
+            raise SourceError(
+                "format= and version= belong to a path; a table that was scanned has its own"
+            )
         return table
     if format is not None and format not in FORMATS:
-        raise SourceError(f"format is {format!r}; expected {', '.join(FORMATS)}, or None to look what is there")
+        raise SourceError(
+            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to look what is there"
+        )
     if not isinstance(table, str | os.PathLike | Sequence):
-        return scan_iceberg(table, None if version is None else int(version))  # a table of pyiceberg's, or an error that says what it is
-    found = format or (format_at(os.fspath(table)) if isinstance(table, str | os.PathLike) else "parquet")
+        return scan_iceberg(
+            table, None if version is None else int(version)
+        )  # a table of pyiceberg's, or an error that says what it is
+    found = format or (
+        format_at(os.fspath(table)) if isinstance(table, str | os.PathLike) else "parquet"
+    )
     if version is not None and found not in ("delta", "iceberg"):
-        raise SourceError(f"version= belongs to Delta and Iceberg tables; {table} is read as {found}")
+        raise SourceError(
+            f"version= belongs to Delta and Iceberg tables; {table} is read as {found}"
+        )
     match found:
         case "delta":
             return scan_delta(table, version)  # type: ignore[arg-type]
         case "iceberg":
-            return scan_iceberg(_metadata(os.fspath(table)), None if version is None else int(version))  # type: ignore[arg-type]
+            return scan_iceberg(
+                _metadata(os.fspath(table)), None if version is None else int(version)
+            )  # type: ignore[arg-type]
         case "hive":
             return scan_hive(table, infer_types=infer_types)  # type: ignore[arg-type]
     return scan_parquet(table)  # type: ignore[arg-type]
@@ -65,7 +83,9 @@ def format_at(path: str) -> str:
         fs, root = resolve(path, None)
         below = fs.get_file_info(pafs.FileSelector(root, allow_not_found=True))
     except (SourceError, OSError, NotADirectoryError):
-        return "delta" if "://" in path else "parquet"  # storage that only the package deltalake reaches; or a file
+        return (
+            "delta" if "://" in path else "parquet"
+        )  # storage that only the package deltalake reaches; or a file
     folders = {i.base_name for i in below if i.type == pafs.FileType.Directory}
     if "_delta_log" in folders:
         return "delta"
@@ -81,7 +101,9 @@ def _metadata(path: str) -> str:
     fs, root = resolve(path, None)
     found = _hint(fs, root)
     if found is None:
-        raise SourceError(f"{path}: no Iceberg table is there, for its folder metadata holds no *.metadata.json")
+        raise SourceError(
+            f"{path}: no Iceberg table is there, for its folder metadata holds no *.metadata.json"
+        )
     return path if found == "" else f"{path.rstrip('/')}/metadata/{found}"
 
 

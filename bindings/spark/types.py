@@ -22,7 +22,12 @@ PLAIN: Final = {
 # What Spark notes of a column whose values are not, or not only, those that the files hold: texts that compare otherwise than
 # by bytes, and columns that read as a default where a file lacks them.
 STRANGE: Final = ("__COLLATIONS", "EXISTS_DEFAULT")
-UNSIGNED: Final = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
+UNSIGNED: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
 
 
 # From Spark to Arrow.
@@ -33,7 +38,9 @@ def as_arrow(schema: StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     # Older ones, which do not ask, say UTC.
-    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    zone = (
+        {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    )
     found: pa.Schema = to_arrow_schema(schema, **zone)
     return found
 
@@ -49,7 +56,11 @@ def arrow_schema(struct: Mapping[str, Any]) -> pa.Schema:
 
 
 def _fields(struct: Mapping[str, Any]) -> list[pa.Field]:
-    known = ((f["name"], arrow_type(f["type"])) for f in struct["fields"] if not any(key in (f.get("metadata") or {}) for key in STRANGE))
+    known = (
+        (f["name"], arrow_type(f["type"]))
+        for f in struct["fields"]
+        if not any(key in (f.get("metadata") or {}) for key in STRANGE)
+    )
     return [pa.field(name, kind) for name, kind in known if kind is not None]
 
 
@@ -91,7 +102,9 @@ def carried(schema: pa.Schema) -> pa.Schema:
         kind = carried_type(f.type)
         if kind is None:
             kept = ", ".join(o.name for o in schema if carried_type(o.type) is not None)
-            raise UnsupportedForm(f"Spark has no type for the column {f.name!r}, {f.type}; leave it out: columns= takes some of {kept or 'none'}")
+            raise UnsupportedForm(
+                f"Spark has no type for the column {f.name!r}, {f.type}; leave it out: columns= takes some of {kept or 'none'}"
+            )
         fields.append(pa.field(f.name, kind))
     return pa.schema(fields)
 
@@ -106,7 +119,11 @@ def carried_type(t: pa.DataType) -> pa.DataType | None:
         return None if any(kind is None for _, kind in below) else pa.struct(below)
     if is_.is_map(t):
         key, item = carried_type(t.key_type), carried_type(t.item_type)
-        return None if key is None or item is None else pa.map_(pa.field("key", key, nullable=False), pa.field("value", item))
+        return (
+            None
+            if key is None or item is None
+            else pa.map_(pa.field("key", key, nullable=False), pa.field("value", item))
+        )
     if is_.is_list(t) or is_.is_large_list(t) or is_.is_fixed_size_list(t):
         item = carried_type(t.value_type)
         return None if item is None else pa.list_(pa.field("element", item))
@@ -114,7 +131,12 @@ def carried_type(t: pa.DataType) -> pa.DataType | None:
         return UNSIGNED[t]
     if is_.is_string(t) or is_.is_large_string(t) or is_.is_string_view(t):
         return pa.string()
-    if is_.is_binary(t) or is_.is_large_binary(t) or is_.is_binary_view(t) or is_.is_fixed_size_binary(t):
+    if (
+        is_.is_binary(t)
+        or is_.is_large_binary(t)
+        or is_.is_binary_view(t)
+        or is_.is_fixed_size_binary(t)
+    ):
         return pa.binary()
     if is_.is_timestamp(t) and t.unit != "ns":
         return pa.timestamp("us", None if t.tz is None else "UTC")
@@ -122,7 +144,13 @@ def carried_type(t: pa.DataType) -> pa.DataType | None:
         return pa.date32()
     if is_.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
         return pa.decimal128(t.precision, t.scale)
-    plain = is_.is_boolean(t) or is_.is_signed_integer(t) or is_.is_float32(t) or is_.is_float64(t) or is_.is_null(t)
+    plain = (
+        is_.is_boolean(t)
+        or is_.is_signed_integer(t)
+        or is_.is_float32(t)
+        or is_.is_float64(t)
+        or is_.is_null(t)
+    )
     return t if plain else None
 
 
@@ -130,7 +158,9 @@ def spark_schema(schema: pa.Schema, notes: dict[str, dict[str, Any]] | None = No
     """Spark's schema of a `carried` one; `notes` are the metadata of its columns, by name."""
     from pyspark.sql import types as T
 
-    return T.StructType([T.StructField(f.name, spark_type(f.type), True, (notes or {}).get(f.name)) for f in schema])
+    return T.StructType(
+        [T.StructField(f.name, spark_type(f.type), True, (notes or {}).get(f.name)) for f in schema]
+    )
 
 
 def spark_type(t: pa.DataType) -> DataType:

@@ -16,7 +16,14 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.carry import dressed, own_carrier
 from skipstone.bindings.spark.judge import Answer, Judge, over_arrays, over_series
 from skipstone.bindings.spark.series import Carrier
-from skipstone.bindings.spark.session import functions_of, is_connect, quiet, require_pyspark, require_usual_text, settings_of
+from skipstone.bindings.spark.session import (
+    functions_of,
+    is_connect,
+    quiet,
+    require_pyspark,
+    require_usual_text,
+    settings_of,
+)
 from skipstone.bindings.spark.slots import slots_of
 from skipstone.bindings.spark.types import as_arrow
 from skipstone.ir.errors import BackendMissing, PredicateError, StatisticsError
@@ -48,7 +55,14 @@ class ContainerUDF:
         func, returnType, evalType, deterministic: As PySpark's UDFs have them.
     """
 
-    def __init__(self, predicate: PruningPredicate, answer: Answer, kind: Kind = "pandas", *, deterministic: bool = True) -> None:
+    def __init__(
+        self,
+        predicate: PruningPredicate,
+        answer: Answer,
+        kind: Kind = "pandas",
+        *,
+        deterministic: bool = True,
+    ) -> None:
         require_pyspark()
         self.predicate, self.kind, self.deterministic = predicate, kind, deterministic
         self._answer: Answer = answer
@@ -59,7 +73,14 @@ class ContainerUDF:
         self.func, self.returnType, self.evalType = plain.func, plain.returnType, plain.evalType
 
     def _made(self, carriers: Sequence[Carrier], *, connect: bool) -> Any:
-        return make(self._judge, carriers, self._answer, self.kind, deterministic=self.deterministic, connect=connect)
+        return make(
+            self._judge,
+            carriers,
+            self._answer,
+            self.kind,
+            deterministic=self.deterministic,
+            connect=connect,
+        )
 
     def __call__(self, *columns: Column | str) -> Column:
         """The answer as a column.
@@ -74,8 +95,13 @@ class ContainerUDF:
         like = next((c for c in columns if not isinstance(c, str)), None)
         F, arrow = functions_of(like), self.kind == "arrow"
         given = [F.col(c) if isinstance(c, str) else c for c in columns]
-        udf = self._made([own_carrier(s) for s in self._slots], connect=_remote() if like is None else is_connect(like))
-        found: Column = udf(*(dressed(F, s, c, arrow=arrow) for s, c in zip(self._slots, given, strict=True)))
+        udf = self._made(
+            [own_carrier(s) for s in self._slots],
+            connect=_remote() if like is None else is_connect(like),
+        )
+        found: Column = udf(
+            *(dressed(F, s, c, arrow=arrow) for s, c in zip(self._slots, given, strict=True))
+        )
         return found
 
     def asNondeterministic(self) -> ContainerUDF:
@@ -86,7 +112,12 @@ class ContainerUDF:
         return f"{self._answer}_udf({self.predicate.expr!r})"
 
 
-def keep_udf(predicate: PruningPredicate | Any, schema: pa.Schema | StructType | None = None, *, kind: Kind = "pandas") -> ContainerUDF:
+def keep_udf(
+    predicate: PruningPredicate | Any,
+    schema: pa.Schema | StructType | None = None,
+    *,
+    kind: Kind = "pandas",
+) -> ContainerUDF:
     """A UDF that says which containers to keep: BOOLEAN, false where no row can match.
 
     Args:
@@ -114,7 +145,12 @@ def keep_udf(predicate: PruningPredicate | Any, schema: pa.Schema | StructType |
     return ContainerUDF(predicate_of(predicate, schema), "keep", kind)
 
 
-def verdict_udf(predicate: PruningPredicate | Any, schema: pa.Schema | StructType | None = None, *, kind: Kind = "pandas") -> ContainerUDF:
+def verdict_udf(
+    predicate: PruningPredicate | Any,
+    schema: pa.Schema | StructType | None = None,
+    *,
+    kind: Kind = "pandas",
+) -> ContainerUDF:
     """A UDF that says whether no row, some or every row can match: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
 
     Args:
@@ -130,12 +166,16 @@ def verdict_udf(predicate: PruningPredicate | Any, schema: pa.Schema | StructTyp
     return ContainerUDF(predicate_of(predicate, schema), "verdict", kind)
 
 
-def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructType | None, spark: Any = None) -> PruningPredicate:
+def predicate_of(
+    predicate: PruningPredicate | Any, schema: pa.Schema | StructType | None, spark: Any = None
+) -> PruningPredicate:
     """A predicate that was given, or is made under the settings of a Spark session (`spark`, else the active one)."""
     if isinstance(predicate, PruningPredicate):
         return predicate
     if schema is None:
-        raise PredicateError(f"the predicate {predicate!r:.80} came without its schema; expected a PruningPredicate, or schema=")
+        raise PredicateError(
+            f"the predicate {predicate!r:.80} came without its schema; expected a PruningPredicate, or schema="
+        )
     require_pyspark()
     with quiet():
         from pyspark.sql import SparkSession
@@ -150,7 +190,15 @@ def predicate_of(predicate: PruningPredicate | Any, schema: pa.Schema | StructTy
     return PruningPredicate(predicate, schema, **settings_of(spark))
 
 
-def make(judge: Judge, carriers: Sequence[Carrier], answer: Answer, kind: Kind, *, deterministic: bool, connect: bool) -> Any:
+def make(
+    judge: Judge,
+    carriers: Sequence[Carrier],
+    answer: Answer,
+    kind: Kind,
+    *,
+    deterministic: bool,
+    connect: bool,
+) -> Any:
     """PySpark's UDF over batches: of Series, one for each carrier, or two where it is split; or of Arrow arrays, one for each slot.
 
     Raises:
@@ -163,8 +211,12 @@ def make(judge: Judge, carriers: Sequence[Carrier], answer: Answer, kind: Kind, 
         from pyspark.sql.types import BooleanType, IntegerType
 
         if kind == "arrow" and not hasattr(F, "arrow_udf"):
-            raise BackendMissing(f"Arrow UDFs need pyspark 4.1 or newer, and {pyspark.__version__} is installed; use kind='pandas', or with_verdict")
-        function: Any = over_series(judge, carriers, answer) if kind == "pandas" else over_arrays(judge, answer)
+            raise BackendMissing(
+                f"Arrow UDFs need pyspark 4.1 or newer, and {pyspark.__version__} is installed; use kind='pandas', or with_verdict"
+            )
+        function: Any = (
+            over_series(judge, carriers, answer) if kind == "pandas" else over_arrays(judge, answer)
+        )
         one, make_udf = (pd.Series, F.pandas_udf) if kind == "pandas" else (pa.Array, F.arrow_udf)
         function.__name__ = answer  # what plans and result columns show
         # Set, not written: annotations that are text would need pandas among the worker's names.

@@ -12,7 +12,14 @@ from skipstone.bindings.spark.carry import exact, split, usable
 from skipstone.bindings.spark.judge import Judge, over_batches
 from skipstone.bindings.spark.native_expression import obstacle, text_of, weight
 from skipstone.bindings.spark.places import Place, located
-from skipstone.bindings.spark.session import fold_of, functions_of, is_connect, quiet, require_pyspark, spark_version
+from skipstone.bindings.spark.session import (
+    fold_of,
+    functions_of,
+    is_connect,
+    quiet,
+    require_pyspark,
+    spark_version,
+)
 from skipstone.bindings.spark.slots import Slot, slots_of
 from skipstone.bindings.spark.udf import make, predicate_of
 from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
@@ -71,17 +78,34 @@ def with_verdict(
         1
     """
     if strategy not in get_args(Strategy):
-        raise SkipstoneError(f"strategy {strategy!r} is not known; expected one of {', '.join(get_args(Strategy))}")
+        raise SkipstoneError(
+            f"strategy {strategy!r} is not known; expected one of {', '.join(get_args(Strategy))}"
+        )
     require_pyspark()
     with quiet():
         predicate = predicate_of(predicate, schema, df.sparkSession)
         if VERDICT in map(fold_of(df.sparkSession), df.columns):
-            raise StatisticsError(f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first.")
-        found = {s: place for s, place in located(df, predicate.schema, slots_of(predicate, members=True), columns or {}).items() if usable(s, place)}
-        return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](df, predicate, found)
+            raise StatisticsError(
+                f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first."
+            )
+        found = {
+            s: place
+            for s, place in located(
+                df, predicate.schema, slots_of(predicate, members=True), columns or {}
+            ).items()
+            if usable(s, place)
+        }
+        return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](
+            df, predicate, found
+        )
 
 
-def chosen(strategy: Strategy, predicate: PruningPredicate, found: Mapping[Slot, Place], version: tuple[int, int]) -> str:
+def chosen(
+    strategy: Strategy,
+    predicate: PruningPredicate,
+    found: Mapping[Slot, Place],
+    version: tuple[int, int],
+) -> str:
     """The strategy that is taken.
 
     Raises:
@@ -107,21 +131,39 @@ def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataF
     new = _unused(df, len(unnamed))
     names = dict(zip(unnamed, new, strict=True))
     given = {s: Place(names[s], place.type) if s in names else place for s, place in found.items()}
-    wide = df.select("*", *(found[s].column.alias(name) for s, name in names.items())) if names else df  # type: ignore[union-attr]
+    wide = (
+        df.select("*", *(found[s].column.alias(name) for s, name in names.items())) if names else df
+    )  # type: ignore[union-attr]
     return wide.withColumn(VERDICT, F.expr(text_of(predicate, given, "verdict"))).drop(*new)
 
 
 def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F = functions_of(df)
-    udf = make(Judge.of(predicate, list(found)), (), "verdict", "arrow", deterministic=False, connect=is_connect(df))
+    udf = make(
+        Judge.of(predicate, list(found)),
+        (),
+        "verdict",
+        "arrow",
+        deterministic=False,
+        connect=is_connect(df),
+    )
     # A UDF takes at least one column, and learns from it how many rows there are.
-    return df.withColumn(VERDICT, udf(*([exact(s, place) for s, place in found.items()] or [F.lit(0)])))
+    return df.withColumn(
+        VERDICT, udf(*([exact(s, place) for s, place in found.items()] or [F.lit(0)]))
+    )
 
 
 def _pandas_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F = functions_of(df)
     ways = [split(F, s, place) for s, place in found.items()]
-    udf = make(Judge.of(predicate, list(found)), [carrier for carrier, _ in ways], "verdict", "pandas", deterministic=False, connect=is_connect(df))
+    udf = make(
+        Judge.of(predicate, list(found)),
+        [carrier for carrier, _ in ways],
+        "verdict",
+        "pandas",
+        deterministic=False,
+        connect=is_connect(df),
+    )
     return df.withColumn(VERDICT, udf(*([c for _, columns in ways for c in columns] or [F.lit(0)])))
 
 
@@ -130,10 +172,21 @@ def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) ->
 
     own = list(df.schema)
     new = _unused(df, len(own) + len(found) + 1)
-    wide = df.select("*", *(exact(s, place).alias(name) for (s, place), name in zip(found.items(), new[len(own) :], strict=False)))
+    wide = df.select(
+        "*",
+        *(
+            exact(s, place).alias(name)
+            for (s, place), name in zip(found.items(), new[len(own) :], strict=False)
+        ),
+    )
     function = over_batches(Judge.of(predicate, list(found)), len(own), new[-1])
     # PySpark looks up each column by its bare name, which dots, backticks and other columns of that name lead astray.
-    plain = StructType([StructField(name, f.dataType, f.nullable, f.metadata) for name, f in zip(new, own, strict=False)])
+    plain = StructType(
+        [
+            StructField(name, f.dataType, f.nullable, f.metadata)
+            for name, f in zip(new, own, strict=False)
+        ]
+    )
     judged = wide.toDF(*new[:-1]).mapInArrow(function, plain.add(new[-1], IntegerType()))
     return judged.toDF(*df.columns, VERDICT)
 

@@ -80,7 +80,18 @@ def write_shards(
         arrow = as_arrow(schema) if isinstance(schema, StructType) else schema
         frame, slots, kept = _picked(stats, arrow, columns or {}, about)
         # Names are the user's own; those of the frame are numbers.
-        told = pa.schema([f.with_name(name) for f, name in zip(list(as_arrow(frame.schema))[len(slots) :], kept, strict=True)]) if kept else None
+        told = (
+            pa.schema(
+                [
+                    f.with_name(name)
+                    for f, name in zip(
+                        list(as_arrow(frame.schema))[len(slots) :], kept, strict=True
+                    )
+                ]
+            )
+            if kept
+            else None
+        )
         place, save = Place.of(where, filesystem), new_token()
         place.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
@@ -88,7 +99,9 @@ def write_shards(
             job = Packing(place, save, arrow, slots, told, rows, by)
             answer: Any = frame.mapInArrow(plain(job), spark_schema(WRITTEN))
             found = answer.toArrow().sort_by([("partition", "ascending"), ("place", "ascending")])
-            written: list[Written] = [pickle.loads(entry) for entry in found.column("written").to_pylist()]
+            written: list[Written] = [
+                pickle.loads(entry) for entry in found.column("written").to_pylist()
+            ]
             commit(place, save, arrow, written, told)
         except BaseException:
             forget(place, save)
@@ -96,16 +109,23 @@ def write_shards(
     return Shards.open(where, filesystem)
 
 
-def _picked(df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None) -> tuple[DataFrame, tuple[Slot, ...], list[str]]:
+def _picked(
+    df: DataFrame, schema: pa.Schema, given: Mapping[str, Column | str], about: Sequence[str] | None
+) -> tuple[DataFrame, tuple[Slot, ...], list[str]]:
     """Statistics and then other columns, with numbers for names; what the first ones are; names of the others."""
     found = located(df, schema, all_slots(schema), given, KEYS)
     kept = _others(df, schema) if about is None else _known(df, about)
     sure = {slot: place for slot, place in found.items() if usable(slot, place)}
     if not sure:
         types = ", ".join(f"{s.name} {place.type.simpleString()}" for s, place in found.items())
-        raise StatisticsError(f"no statistic has a type that bounds a column: {types or 'there is none':.200}; expected columns of the table's types")
+        raise StatisticsError(
+            f"no statistic has a type that bounds a column: {types or 'there is none':.200}; expected columns of the table's types"
+        )
     F = functions_of(df)
-    columns = [*(exact(slot, place) for slot, place in sure.items()), *(F.col(quoted_name(name)) for name in kept)]
+    columns = [
+        *(exact(slot, place) for slot, place in sure.items()),
+        *(F.col(quoted_name(name)) for name in kept),
+    ]
     return df.select(*(c.alias(str(i)) for i, c in enumerate(columns))), tuple(sure), kept
 
 
@@ -119,5 +139,7 @@ def _known(df: DataFrame, about: Sequence[str]) -> list[str]:
     fold = fold_of(df.sparkSession)
     own = set(map(fold, df.columns))
     if unknown := next((name for name in about if fold(name) not in own), None):
-        raise StatisticsError(f"about= names {unknown!r}; the DataFrame has {', '.join(df.columns)}")
+        raise StatisticsError(
+            f"about= names {unknown!r}; the DataFrame has {', '.join(df.columns)}"
+        )
     return list(about)

@@ -14,7 +14,9 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     """A new file, to be written and read, that takes the place of any at `path` when the block ends well; else nothing is left of it."""
     path = os.path.abspath(path)
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    handle = os.open(
+        temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+    )
     try:
         with os.fdopen(handle, "w+b") as f:
             yield f

@@ -39,7 +39,9 @@ def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
     return checksum
 
 
-def read_table(path: str, data: pa.Buffer, again: str = AGAIN, expected: int | None = None) -> pa.Table:
+def read_table(
+    path: str, data: pa.Buffer, again: str = AGAIN, expected: int | None = None
+) -> pa.Table:
     """The table in the bytes of a file.
 
     Args:
@@ -58,14 +60,26 @@ def read_table(path: str, data: pa.Buffer, again: str = AGAIN, expected: int | N
         raise wrong(path, f"holds no statistics of files: {data.size} bytes", again)
     checksum, length, version, magic = TAIL.unpack(data.slice(size).to_pybytes())
     if magic != MAGIC:
-        raise wrong(path, f"holds no statistics of files, or is torn: it ends with {magic!r}, and {MAGIC!r} was expected", again)
+        raise wrong(
+            path,
+            f"holds no statistics of files, or is torn: it ends with {magic!r}, and {MAGIC!r} was expected",
+            again,
+        )
     if version != VERSION:
-        raise wrong(path, f"has format version {version}, and this Skipstone reads version {VERSION}", again)
+        raise wrong(
+            path, f"has format version {version}, and this Skipstone reads version {VERSION}", again
+        )
     body = data.slice(0, size)
     if length != size or xxhash.xxh3_64_intdigest(body) != checksum:
-        raise wrong(path, f"is damaged: {size} bytes of {length}, or others than were written", again)
+        raise wrong(
+            path, f"is damaged: {size} bytes of {length}, or others than were written", again
+        )
     if expected is not None and checksum != expected:
-        raise wrong(path, f"is another file than was saved: its checksum is {checksum:016x}, and {expected:016x} was expected", again)
+        raise wrong(
+            path,
+            f"is another file than was saved: its checksum is {checksum:016x}, and {expected:016x} was expected",
+            again,
+        )
     try:
         return pa.ipc.open_stream(body).read_all()
     except (pa.ArrowException, OSError) as e:

@@ -35,10 +35,21 @@ ALIGN: Final = 64
 TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
 # What malformed values raise where they are used as well-formed ones.
-MALFORMED: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+MALFORMED: Final = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
-def wrong(path: str, what: str, way_out: str = "save the statistics again, or remove the file if a scan left it") -> StatisticsError:
+def wrong(
+    path: str,
+    what: str,
+    way_out: str = "save the statistics again, or remove the file if a scan left it",
+) -> StatisticsError:
     """The error for a file that cannot be used."""
     return StatisticsError(f"{path}: {what}; {way_out}")
 
@@ -54,7 +65,15 @@ def ending(footer: bytes, at: int) -> bytes:
 
 def type_of(dtype: DType) -> list[object]:
     """A type as footers write it."""
-    return [dtype.kind.value, dtype.bits, dtype.precision, dtype.scale, dtype.unit, dtype.zoned, dtype.name]
+    return [
+        dtype.kind.value,
+        dtype.bits,
+        dtype.precision,
+        dtype.scale,
+        dtype.unit,
+        dtype.zoned,
+        dtype.name,
+    ]
 
 
 @dataclass(frozen=True)
@@ -81,24 +100,41 @@ def opened(path: str) -> Opened:
             size = os.fstat(f.fileno()).st_size
             data = mmap.mmap(f.fileno(), size, access=mmap.ACCESS_READ) if size else None
     except (OSError, ValueError) as e:
-        raise wrong(path, f"cannot be opened ({e.strerror if isinstance(e, OSError) else e})", "name a file that Statistics.save wrote") from e
+        raise wrong(
+            path,
+            f"cannot be opened ({e.strerror if isinstance(e, OSError) else e})",
+            "name a file that Statistics.save wrote",
+        ) from e
     if data is None or data[: len(MAGIC)] != MAGIC:
         came = "is empty" if data is None else f"starts with {data[: len(MAGIC)]!r}"
-        raise wrong(path, f"holds no saved statistics: it {came}, and {MAGIC!r} was expected", "name a file that Statistics.save wrote")
+        raise wrong(
+            path,
+            f"holds no saved statistics: it {came}, and {MAGIC!r} was expected",
+            "name a file that Statistics.save wrote",
+        )
     raw = _footer(path, data, size)
     try:
         footer = json.loads(raw)
         block, (at, count, total) = footer["block"], footer["checksums"]
         if block != 1 << SHIFT or count != -(-at // block) or not 0 < at <= at + count * 8 <= size:
-            raise ValueError(f"{count} checksums of blocks of {block} bytes from {at} on, in {size} bytes")
+            raise ValueError(
+                f"{count} checksums of blocks of {block} bytes from {at} on, in {size} bytes"
+            )
     except MALFORMED as e:
-        raise wrong(path, f"its footer is not one that version {VERSION} of the format has ({_why(e)})") from e
+        raise wrong(
+            path, f"its footer is not one that version {VERSION} of the format has ({_why(e)})"
+        ) from e
     import xxhash
 
     table = data[at : at + count * 8]
     if xxhash.xxh3_64_intdigest(table) != total:
         raise wrong(path, f"the table of checksums, bytes {at} to {at + len(table)}, is damaged")
-    return Opened(data, footer, Checked(path, data, np.frombuffer(table, "<u8"), at), END.unpack(data[-END.size :])[0])
+    return Opened(
+        data,
+        footer,
+        Checked(path, data, np.frombuffer(table, "<u8"), at),
+        END.unpack(data[-END.size :])[0],
+    )
 
 
 def _footer(path: str, data: mmap.mmap, size: int) -> bytes:
@@ -114,13 +150,25 @@ def _footer(path: str, data: mmap.mmap, size: int) -> bytes:
         raise wrong(path, f"{torn}: it ends with {magic!r}, and {MAGIC!r} was expected")
     at, length, told, version, _ = TAIL.unpack(data[-END.size - TAIL.size : -END.size])
     if version != VERSION:
-        newer = "a newer Skipstone wrote it: update this one, or save the statistics again" if version > VERSION else "save the statistics again"
-        raise wrong(path, f"has format version {version}, and this Skipstone reads version {VERSION}", newer)
+        newer = (
+            "a newer Skipstone wrote it: update this one, or save the statistics again"
+            if version > VERSION
+            else "save the statistics again"
+        )
+        raise wrong(
+            path, f"has format version {version}, and this Skipstone reads version {VERSION}", newer
+        )
     if told != size or at + length + TAIL.size + END.size != size:
-        raise wrong(path, f"{torn}: {size} bytes, and {told} were written, with a footer of {length} from byte {at} on")
+        raise wrong(
+            path,
+            f"{torn}: {size} bytes, and {told} were written, with a footer of {length} from byte {at} on",
+        )
     body = data[at : size - END.size]
     if xxhash.xxh3_64_intdigest(body) != checksum:
-        raise wrong(path, f"its footer, bytes {at} to {size}, is damaged: it has another checksum than when it was saved")
+        raise wrong(
+            path,
+            f"its footer, bytes {at} to {size}, is damaged: it has another checksum than when it was saved",
+        )
     return body[:length]
 
 

@@ -76,7 +76,10 @@ def load(path: str, identity: int | None = None) -> Statistics:
     path = os.path.abspath(path)
     found = opened(path)
     if identity is not None and found.identity != identity:
-        raise wrong(path, f"is another file than was saved: its checksum is {found.identity:016x}, and {identity:016x} was expected")
+        raise wrong(
+            path,
+            f"is another file than was saved: its checksum is {found.identity:016x}, and {identity:016x} was expected",
+        )
     return _checked(path, lambda: _Reader(path, found).statistics())
 
 
@@ -98,7 +101,9 @@ class PackedFile:
         found = opened(path)
         self._path, self._reader = path, _checked(path, lambda: _Reader(path, found))
         self.containers: int = self._reader.n
-        self.note, self._tables = _checked(path, lambda: (found.footer["note"], dict(found.footer["tables"])))
+        self.note, self._tables = _checked(
+            path, lambda: (found.footer["note"], dict(found.footer["tables"]))
+        )
 
     def table(self, name: str) -> pa.Table:
         """One of the tables, verified, where it lies in the file.
@@ -110,7 +115,9 @@ class PackedFile:
 
     def adopt(self, stats: Statistics) -> None:
         """Give statistics of the same containers and schema their packed columns, which are verified when they are read."""
-        _checked(self._path, lambda: self._reader.source(stats, self._reader.footer["packed"], None))
+        _checked(
+            self._path, lambda: self._reader.source(stats, self._reader.footer["packed"], None)
+        )
 
 
 def _checked(path: str, read: Callable[[], V]) -> V:
@@ -136,9 +143,14 @@ class _Reader:
             self.whole(length, self.file.stop - at, f"the length of section {name!r}")
             self.whole(rows, MOST, f"the rows of section {name!r}")
             if at < end:
-                raise wrong(path, f"section {name!r} starts at byte {at}, before the last one ends, at {end}")
+                raise wrong(
+                    path,
+                    f"section {name!r} starts at byte {at}, before the last one ends, at {end}",
+                )
             end = at + length
-        self.schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.footer["schema"], validate=True)))
+        self.schema = pa.ipc.read_schema(
+            pa.py_buffer(base64.b64decode(self.footer["schema"], validate=True))
+        )
         self.leaves = leaves_of(self.schema)
         self.batches: dict[int, pa.RecordBatch] = {}
         self.dictionaries: dict[tuple[int, DType], Dictionary] = {}
@@ -153,15 +165,23 @@ class _Reader:
         from skipstone.bindings.statistics import Statistics
 
         rows, counts_parents = self.footer["row_count"], self.footer["counts_parents"]
-        raw = {self.path_of(path): self.raw(keys, section) for path, keys, section in self.footer["statistics"]}
+        raw = {
+            self.path_of(path): self.raw(keys, section)
+            for path, keys, section in self.footer["statistics"]
+        }
         extras: dict[Path, dict[str, Callable[[], pa.Array]]] = {}
         for path, key, section in self.footer["extras"]:
             if key not in KEYS[5:]:
-                raise wrong(self.path, f"a statistic is named {key!r}; expected one of {', '.join(KEYS[5:])}")
+                raise wrong(
+                    self.path,
+                    f"a statistic is named {key!r}; expected one of {', '.join(KEYS[5:])}",
+                )
             extras.setdefault(self.path_of(path), {})[key] = self.arrays(section, 1, 0)
         later = {path: Later(makers) for path, makers in extras.items()}
         asked = any("values" in e or "bloom" in e for e in later.values())
-        members = Members(later, {p: leaf.dtype for p, leaf in self.leaves.items()}) if asked else None
+        members = (
+            Members(later, {p: leaf.dtype for p, leaf in self.leaves.items()}) if asked else None
+        )
         if type(counts_parents) is not bool:
             raise wrong(self.path, f"counts_parents is {counts_parents!r}; expected true or false")
         out = Statistics(
@@ -182,13 +202,18 @@ class _Reader:
 
     def raw(self, keys: list[str], section: int | None) -> Callable[[], Raw]:
         if set(keys) - set(KEYS[:5]) or len(set(keys)) != len(keys):
-            raise wrong(self.path, f"a column has the statistics {', '.join(keys)}; expected some of {', '.join(KEYS[:5])}")
+            raise wrong(
+                self.path,
+                f"a column has the statistics {', '.join(keys)}; expected some of {', '.join(KEYS[:5])}",
+            )
         if section is None or not keys:
             return Raw
         reads = {key: self.arrays(section, len(keys), i) for i, key in enumerate(keys)}
         return lambda: Raw(**{key: read() for key, read in reads.items()})
 
-    def arrays(self, section: int, columns: int, i: int, rows: int | None = None) -> Callable[[], pa.Array]:
+    def arrays(
+        self, section: int, columns: int, i: int, rows: int | None = None
+    ) -> Callable[[], pa.Array]:
         """What reads one of the columns of a section, which has a value for each container."""
         self.whole(section, len(self.sections) - 1, "the number of a section")
         name, _, _, told = self.sections[section]
@@ -210,7 +235,10 @@ class _Reader:
         except (pa.ArrowException, OSError, StopIteration) as e:
             raise wrong(self.path, f"section {name!r} is no Arrow IPC stream ({e})"[:300]) from e
         if (batch.num_rows, batch.num_columns) != (rows, columns):
-            raise wrong(self.path, f"section {name!r} has {batch.num_rows} rows of {batch.num_columns} columns; expected {rows} of {columns}")
+            raise wrong(
+                self.path,
+                f"section {name!r} has {batch.num_rows} rows of {batch.num_columns} columns; expected {rows} of {columns}",
+            )
         return self.batches.setdefault(section, batch)
 
     def table(self, section: int) -> pa.Table:
@@ -235,26 +263,42 @@ class _Reader:
             path = self.path_of(c["path"])
             leaf = self.leaves.get(path)
             if leaf is None or c["type"] != type_of(leaf.dtype):
-                raise wrong(self.path, f"column {show_path(path)} was packed as {c['type']}; its schema has {leaf and type_of(leaf.dtype)}")
-            columns[path, leaf.dtype] = self.column(c, path, leaf.dtype, n, (full or {}).get((path, leaf.dtype)))
+                raise wrong(
+                    self.path,
+                    f"column {show_path(path)} was packed as {c['type']}; its schema has {leaf and type_of(leaf.dtype)}",
+                )
+            columns[path, leaf.dtype] = self.column(
+                c, path, leaf.dtype, n, (full or {}).get((path, leaf.dtype))
+            )
         source.adopt(columns, rows, guard)
         return columns
 
-    def column(self, c: dict[str, Any], path: Path, dtype: DType, n: int, full: Column | None) -> Column:
+    def column(
+        self, c: dict[str, Any], path: Path, dtype: DType, n: int, full: Column | None
+    ) -> Column:
         guards: dict[str, Guard] = {}
         codes, lane, name = self.codes(c["codes"], dtype, full), c["lane"], show_path(path)
         if lane not in _lanes(dtype, codes):
-            raise wrong(self.path, f"column {name} of type {dtype} has lanes of type {lane!r}; expected one of {', '.join(_lanes(dtype, codes))}")
+            raise wrong(
+                self.path,
+                f"column {name} of type {dtype} has lanes of type {lane!r}; expected one of {', '.join(_lanes(dtype, codes))}",
+            )
         found: dict[str, Any] = {}
         for key in ("low", "high", "real", "nulls", "nans"):
             what = f"{name}.{key}"
-            part, guard = self.lanes(c[key], lane, n, what) if key in ("low", "high") else self.plane(c[key], n, what)
+            part, guard = (
+                self.lanes(c[key], lane, n, what)
+                if key in ("low", "high")
+                else self.plane(c[key], n, what)
+            )
             found[key] = part
             if guard is not None:
                 guards[key] = guard
         return Column(dtype, lane, **found, codes=codes, guards=guards or None)
 
-    def codes(self, told: list[Any] | None, dtype: DType, full: Column | None) -> Dictionary | Grid | None:
+    def codes(
+        self, told: list[Any] | None, dtype: DType, full: Column | None
+    ) -> Dictionary | Grid | None:
         match told:
             case None if not dtype.coded:
                 return None
@@ -263,17 +307,38 @@ class _Reader:
                     read = self.arrays(section, 1, 0, self.sections[section][3])
                     self.dictionaries[section, dtype] = Dictionary(lambda: self.keys(read()), dtype)
                 return self.dictionaries[section, dtype]
-            case ["grid", base, int(shift), float(scale)] if full is not None and full.guards is not None:
-                bare = replace(full, low=None, high=None, real=True, nulls=True, nans=True, lost=False, guards=None)
+            case ["grid", base, int(shift), float(scale)] if (
+                full is not None and full.guards is not None
+            ):
+                bare = replace(
+                    full,
+                    low=None,
+                    high=None,
+                    real=True,
+                    nulls=True,
+                    nans=True,
+                    lost=False,
+                    guards=None,
+                )
                 info = np.iinfo(full.lane) if full.lane[0] in "iu" else None
-                fits = type(base) is float if info is None else type(base) is int and info.min <= base <= info.max
+                fits = (
+                    type(base) is float
+                    if info is None
+                    else type(base) is int and info.min <= base <= info.max
+                )
                 if fits and 0 <= shift < 64:
                     return Grid(bare, base, shift, scale)
-        raise wrong(self.path, f"bounds of type {dtype} have codes {told!r}; expected none, a dictionary for text and long decimals, or a grid")
+        raise wrong(
+            self.path,
+            f"bounds of type {dtype} have codes {told!r}; expected none, a dictionary for text and long decimals, or a grid",
+        )
 
     def keys(self, keys: pa.Array) -> pa.Array:
         if keys.type != pa.large_binary() or keys.null_count:
-            raise wrong(self.path, f"a dictionary is of type {keys.type}, {keys.null_count} of it null; expected large_binary without nulls")
+            raise wrong(
+                self.path,
+                f"a dictionary is of type {keys.type}, {keys.null_count} of it null; expected large_binary without nulls",
+            )
         return keys
 
     def plane(self, told: Any, n: int, what: str) -> tuple[Plane, Guard | None]:
@@ -284,18 +349,26 @@ class _Reader:
             raise wrong(self.path, f"plane {what} is null; expected true, false or words")
         return words, guard
 
-    def lanes(self, told: Any, lane: str, count: int, what: str, step: int = 0) -> tuple[npt.NDArray[Any] | None, Guard | None]:
+    def lanes(
+        self, told: Any, lane: str, count: int, what: str, step: int = 0
+    ) -> tuple[npt.NDArray[Any] | None, Guard | None]:
         """An array in its place, not verified, and what guards it."""
         if told is None:
             return None, None
         at, named, rows = told
         dtype = np.dtype(lane)
         if named != lane or rows != count or type(rows) is not int:
-            raise wrong(self.path, f"{what} is an array of {rows!r} {named!r}; expected {count} {lane!r}")
+            raise wrong(
+                self.path, f"{what} is an array of {rows!r} {named!r}; expected {count} {lane!r}"
+            )
         self.whole(at, self.file.stop - count * dtype.itemsize, f"the first byte of {what}")
         if at % dtype.itemsize:
-            raise wrong(self.path, f"{what} starts at byte {at}; expected a multiple of {dtype.itemsize}")
-        return np.frombuffer(self.data, dtype, count, at), Guard(self.file, what, at, count * dtype.itemsize, step or dtype.itemsize * 64)
+            raise wrong(
+                self.path, f"{what} starts at byte {at}; expected a multiple of {dtype.itemsize}"
+            )
+        return np.frombuffer(self.data, dtype, count, at), Guard(
+            self.file, what, at, count * dtype.itemsize, step or dtype.itemsize * 64
+        )
 
     # The index.
 
@@ -303,7 +376,9 @@ class _Reader:
         order, guard, leaf = None, None, flat
         source: Packed = leaf
         if told["order"] is not None:
-            order, guard = self.lanes(told["order"]["order"], "int32" if self.n < 2**31 else "int64", self.n, "order")
+            order, guard = self.lanes(
+                told["order"]["order"], "int32" if self.n < 2**31 else "int64", self.n, "order"
+            )
             if order is None:
                 raise wrong(self.path, "the order is null; expected an array")
             source = Reordered(flat, order, guard)
@@ -324,11 +399,15 @@ class _Reader:
             if self.whole(told["size"], MOST, "the size of blocks") < 2:
                 raise wrong(self.path, f"the size of blocks is {told['size']}; expected at least 2")
             return Blocks(n, told["size"])
-        starts, guard = self.lanes(told["starts"], "int64", told["starts"][2], "the starts of blocks")
+        starts, guard = self.lanes(
+            told["starts"], "int64", told["starts"][2], "the starts of blocks"
+        )
         assert starts is not None and guard is not None
         guard.touch()
         if len(starts) < 2 or starts[0] or starts[-1] != n or (starts[1:] <= starts[:-1]).any():
-            raise wrong(self.path, f"the {len(starts)} starts of blocks do not ascend from 0 to {n}")
+            raise wrong(
+                self.path, f"the {len(starts)} starts of blocks do not ascend from 0 to {n}"
+            )
         return Blocks(n, starts=starts)
 
 
@@ -337,7 +416,11 @@ def _lanes(dtype: DType, codes: Dictionary | Grid | None) -> tuple[str, ...]:
     if codes is not None:
         return ("int32",) if isinstance(codes, Dictionary) else (LANE,)
     own = np.dtype(dtype.lane)
-    narrow = [c for c in CANDIDATES if np.dtype(c).itemsize < own.itemsize] if dtype.discrete and own.itemsize >= 4 else []
+    narrow = (
+        [c for c in CANDIDATES if np.dtype(c).itemsize < own.itemsize]
+        if dtype.discrete and own.itemsize >= 4
+        else []
+    )
     return (dtype.lane, *narrow)
 
 

@@ -93,7 +93,9 @@ class _Writer:
             "counts_parents": stats.counts_parents,
             "row_count": None if rows is None else self.raw("row_count", {"row_count": rows}),
             "statistics": [self.statistics_of(path, stats) for path in stats.leaf_paths()],
-            "extras": [extra for path in stats.extra_paths() for extra in self.extras_of(path, stats)],
+            "extras": [
+                extra for path in stats.extra_paths() for extra in self.extras_of(path, stats)
+            ],
             "packed": self.source("packed", stats, stats),
             "index": None if stats.levels is None else self.index(stats),
         }
@@ -101,7 +103,9 @@ class _Writer:
 
     def packed(self, stats: Statistics, tables: Mapping[str, pa.Table], note: Any) -> None:
         named = {name: self.table(name, table) for name, table in tables.items()}
-        self.finish(stats, {"note": note, "tables": named, "packed": self.source("packed", stats, stats)})
+        self.finish(
+            stats, {"note": note, "tables": named, "packed": self.source("packed", stats, stats)}
+        )
 
     def finish(self, stats: Statistics, footer: dict[str, Any]) -> None:
         import xxhash
@@ -111,9 +115,14 @@ class _Writer:
         schema = base64.b64encode(stats.schema.serialize().to_pybytes()).decode()
         footer |= {"containers": stats.num_containers, "schema": schema, "sections": self.sections}
         at, table = self.sink.at, np.array(self.sink.sums, "<u8").tobytes()
-        footer |= {"block": BLOCK, "checksums": [at, len(self.sink.sums), xxhash.xxh3_64_intdigest(table)]}
+        footer |= {
+            "block": BLOCK,
+            "checksums": [at, len(self.sink.sums), xxhash.xxh3_64_intdigest(table)],
+        }
         self.sink.file.write(table)
-        self.sink.file.write(ending(json.dumps(footer, separators=(",", ":")).encode(), at + len(table)))
+        self.sink.file.write(
+            ending(json.dumps(footer, separators=(",", ":")).encode(), at + len(table))
+        )
 
     def pad(self) -> None:
         self.sink.write(bytes(-self.sink.at % ALIGN))
@@ -137,9 +146,13 @@ class _Writer:
         section, places = self.section(name, plain)
         for array, at in zip(plain.values(), places, strict=True):
             t = array.type
-            if at is not None and (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_temporal(t)):
+            if at is not None and (
+                pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_temporal(t)
+            ):
                 width = t.bit_width // 8
-                self.known[array.buffers()[1].address + array.offset * width, len(array) * width] = at, array
+                self.known[
+                    array.buffers()[1].address + array.offset * width, len(array) * width
+                ] = at, array
         return section
 
     def table(self, name: str, table: pa.Table) -> int:
@@ -174,7 +187,10 @@ class _Writer:
     def source(self, name: str, source: Packed, stats: Statistics) -> dict[str, Any]:
         """Packed columns of everything that has statistics; one that was not packed yet is dropped once it is written."""
         rows = source.rows_plane()
-        out: dict[str, Any] = {"rows": self.arrays(f"{name}: rows", source.num_containers, {"rows": rows})["rows"], "columns": []}
+        out: dict[str, Any] = {
+            "rows": self.arrays(f"{name}: rows", source.num_containers, {"rows": rows})["rows"],
+            "columns": [],
+        }
         for path in stats.leaf_paths():
             leaf = stats.leaf(path)
             if leaf is None:
@@ -182,9 +198,16 @@ class _Writer:
             made = source.made(path, leaf.dtype)
             before = dict(self.known), dict(self.keys)
             column = source.pack(path, leaf.dtype) if made is None else made
-            shown = {"path": path, "type": type_of(leaf.dtype), "lane": column.lane, "codes": self.codes(path, column)}
+            shown = {
+                "path": path,
+                "type": type_of(leaf.dtype),
+                "lane": column.lane,
+                "codes": self.codes(path, column),
+            }
             parts = {key: getattr(column, key) for key in ("low", "high", "real", "nulls", "nans")}
-            out["columns"].append(shown | self.arrays(f"{name}: {show_path(path)}", source.num_containers, parts))
+            out["columns"].append(
+                shown | self.arrays(f"{name}: {show_path(path)}", source.num_containers, parts)
+            )
             if made is None:
                 self.known, self.keys = before
         return out
@@ -198,18 +221,29 @@ class _Writer:
             return ["keys", self.keys[id(codes)][0]]
         return ["grid", codes.base, codes.shift, codes.scale] if isinstance(codes, Grid) else None
 
-    def arrays(self, name: str, n: int, parts: dict[str, npt.NDArray[Any] | Plane | None]) -> dict[str, Any]:
+    def arrays(
+        self, name: str, n: int, parts: dict[str, npt.NDArray[Any] | Plane | None]
+    ) -> dict[str, Any]:
         """Packed arrays as references to their places, all that are new in one section; what is no array stands for itself."""
         new = {}
         for key, part in parts.items():
             if isinstance(part, np.ndarray) and part.nbytes and _key(part) not in self.known:
                 plane = key in ("real", "nulls", "nans", "rows")
                 arrow = pa.bool_() if plane else pa.from_numpy_dtype(part.dtype)
-                new[key] = pa.Array.from_buffers(arrow, n if plane else len(part), [None, pa.py_buffer(part)])
+                new[key] = pa.Array.from_buffers(
+                    arrow, n if plane else len(part), [None, pa.py_buffer(part)]
+                )
         if new:
             _, places = self.section(name, new)
-            self.known |= {_key(part): (at or 0, part) for key, at in zip(new, places, strict=True) if isinstance(part := parts[key], np.ndarray)}
-        return {key: self.ref(part) if isinstance(part, np.ndarray) else part for key, part in parts.items()}
+            self.known |= {
+                _key(part): (at or 0, part)
+                for key, at in zip(new, places, strict=True)
+                if isinstance(part := parts[key], np.ndarray)
+            }
+        return {
+            key: self.ref(part) if isinstance(part, np.ndarray) else part
+            for key, part in parts.items()
+        }
 
     def ref(self, part: npt.NDArray[Any]) -> Ref:
         return [self.known[_key(part)][0] if part.nbytes else ALIGN, str(part.dtype), len(part)]
@@ -220,13 +254,19 @@ class _Writer:
         order = None
         if index.order is not None:
             index.touch()
-            order = self.arrays("order", len(index.order), {"order": index.order}) | self.source("ordered", index.leaf, stats)
+            order = self.arrays("order", len(index.order), {"order": index.order}) | self.source(
+                "ordered", index.leaf, stats
+            )
         levels = []
         for i, level in enumerate(index.levels):
             size, starts = level.blocks.size, level.blocks.starts
             grouped = {"size": size} | self.arrays(f"level {i}: starts", 0, {"starts": starts})
             levels.append(grouped | self.source(f"level {i}", level, stats))
-        return {"order": order, "levels": levels, "codes": None if index.coarse is None else self.source("codes", index.coarse, stats)}
+        return {
+            "order": order,
+            "levels": levels,
+            "codes": None if index.coarse is None else self.source("codes", index.coarse, stats),
+        }
 
 
 def _key(part: npt.NDArray[Any]) -> tuple[int, int]:
@@ -236,11 +276,18 @@ def _key(part: npt.NDArray[Any]) -> tuple[int, int]:
 def _place(array: pa.Array, written: pa.Buffer) -> int | None:
     """Where the values of an array that was read from `written` lie in it."""
     t = array.type
-    if not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_temporal(t) or pa.types.is_boolean(t)) or not len(array):
+    if not (
+        pa.types.is_integer(t)
+        or pa.types.is_floating(t)
+        or pa.types.is_temporal(t)
+        or pa.types.is_boolean(t)
+    ) or not len(array):
         return None
     values = array.buffers()[1]
     needed = word_count(len(array)) * 8 if pa.types.is_boolean(t) else len(array) * t.bit_width // 8
     at = int(values.address - written.address)
     if array.offset or not 0 <= at <= written.size - needed:
-        raise SkipstoneError(f"pyarrow {pa.__version__} does not give an array's values where they lie in a file; use a version from 17 to 26")
+        raise SkipstoneError(
+            f"pyarrow {pa.__version__} does not give an array's values where they lie in a file; use a version from 17 to 26"
+        )
     return at

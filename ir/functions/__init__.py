@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from skipstone.ir.function import Function
-from skipstone.ir.functions import arithmetic, casts, choice, dates, division, iceberg, numbers, text, words
+from skipstone.ir.functions import (
+    arithmetic,
+    casts,
+    choice,
+    dates,
+    division,
+    iceberg,
+    numbers,
+    text,
+    words,
+)
 
 FUNCTIONS: Final[dict[str, Function]] = {
     **words.FUNCTIONS,

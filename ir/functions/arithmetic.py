@@ -35,7 +35,9 @@ def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
     a, b = (number(n.dtype) for n in args)
     kinds = {a.kind, b.kind}
     if Kind.FLOAT in kinds:
-        narrow = all(t.kind is Kind.INT or t.bits == 32 for t in (a, b)) and not (session.ansi and Kind.INT in kinds)
+        narrow = all(t.kind is Kind.INT or t.bits == 32 for t in (a, b)) and not (
+            session.ansi and Kind.INT in kinds
+        )
         to = ty.FLOAT if narrow else ty.DOUBLE
         return to, to
     if kinds == {Kind.INT}:
@@ -48,7 +50,12 @@ def _decimal(n: Node, t: DType) -> DType:
     """An integer beside a decimal: a literal has its own digits, a column those of its type."""
     if t.kind is Kind.DECIMAL:
         return t
-    return ty.decimal_type(len(str(abs(int(n.value)))) if n.op is Op.LITERAL and n.value is not None else DIGITS[t.bits], 0)  # type: ignore[call-overload]
+    return ty.decimal_type(
+        len(str(abs(int(n.value))))
+        if n.op is Op.LITERAL and n.value is not None
+        else DIGITS[t.bits],
+        0,
+    )  # type: ignore[call-overload]
 
 
 def fits(precision: int, scale: int) -> DType:
@@ -68,7 +75,9 @@ def _sum(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _product(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
-    return (a, b), a if a.kind is not Kind.DECIMAL else fits(a.precision + b.precision + 1, a.scale + b.scale)
+    return (a, b), a if a.kind is not Kind.DECIMAL else fits(
+        a.precision + b.precision + 1, a.scale + b.scale
+    )
 
 
 def _unary(args: tuple[Node, ...], session: Session) -> Signature:
@@ -128,7 +137,10 @@ def _integers_or_floats(op: Any) -> Any:
         if call.dtype.kind is Kind.INT:
             return wrap(exact(op, a, b, call.dtype.bits), call.dtype)
         if op is not np.multiply:
-            a, b = (rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
+            a, b = (
+                rescale(x, call.dtype.scale - t.scale)
+                for x, t in zip((a, b), call.types, strict=True)
+            )
         return exact(op, a, b, 64)  # a decimal's result type holds it
 
     return point
@@ -136,7 +148,11 @@ def _integers_or_floats(op: Any) -> Any:
 
 def rescale(a: Data, digits: int) -> Data:
     """Decimals with more digits behind the point."""
-    return a if digits == 0 else exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
+    return (
+        a
+        if digits == 0
+        else exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
+    )
 
 
 _TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=True, bad=overflow)
@@ -148,7 +164,11 @@ def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if call.dtype.kind is not Kind.FLOAT:
         return found
     a, b = args
-    undefined = a.real & b.real & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
+    undefined = (
+        a.real
+        & b.real
+        & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
+    )
     return replace(found, nans=found.nans | undefined)
 
 
@@ -163,18 +183,32 @@ def _holds_infinity(a: Interval) -> Mask:
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return -a, _long(a)
-    return -a if call.dtype.kind is not Kind.INT else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
+    return (
+        -a
+        if call.dtype.kind is not Kind.INT
+        else wrap(exact(np.subtract, np.zeros(1, np.int64), a, 64), call.dtype)
+    )
 
 
 def _long(a: Data) -> Data:
     """Spark rounds the negative of a decimal to 34 digits. Source: Scala, `BigDecimal.unary_-`; seen in 4.3."""
-    return np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0) if a.dtype == object else np.zeros(len(a), np.uint8)
+    return (
+        np.where(np.asarray(np.abs(a) >= 10**34, np.bool_), LOST, 0)
+        if a.dtype == object
+        else np.zeros(len(a), np.uint8)
+    )
 
 
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
         return np.abs(a), _long(a)
-    return np.abs(a) if call.dtype.kind is not Kind.INT else wrap(np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype)
+    return (
+        np.abs(a)
+        if call.dtype.kind is not Kind.INT
+        else wrap(
+            np.abs(a.astype(object) if (a == np.iinfo(np.int64).min).any() else a), call.dtype
+        )
+    )
 
 
 _ABS: Final = Function(_unary, _abs, bad=overflow)

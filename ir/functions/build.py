@@ -37,7 +37,9 @@ def function_of(name: str) -> Function | None:
 def call_of(n: Node) -> Call:
     """What a bound call means."""
     assert isinstance(n.value, tuple) and n.dtype is not None
-    return Call(n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1])
+    return Call(
+        n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1]
+    )
 
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
@@ -61,7 +63,9 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         if found is None:
             raise Incomparable(f"the function {name} is not understood")
         if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
-            raise Incomparable(f"{next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)} allows null tests only")
+            raise Incomparable(
+                f"{next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)} allows null tests only"
+            )
         types, dtype = found.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except Incomparable as e:
@@ -109,14 +113,22 @@ def folded(n: Node) -> Node:
         return unknown(show(n), "Spark raises an error for it, or its value is not certain here")
     assert n.dtype is not None
     value = v.data[0]
-    return literal(None if not v.valid[0] else value.item() if isinstance(value, np.generic) else value, n.dtype)
+    return literal(
+        None if not v.valid[0] else value.item() if isinstance(value, np.generic) else value,
+        n.dtype,
+    )
 
 
 def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
     """A bound call's values on rows."""
     found = function_of(call_of(n).name)
     if found is None:  # a user's function that this process has not registered
-        return Values(call_of(n).dtype, constant(None, call_of(n).dtype).data, np.ones(1, np.bool_), np.ones(1, np.bool_))
+        return Values(
+            call_of(n).dtype,
+            constant(None, call_of(n).dtype).data,
+            np.ones(1, np.bool_),
+            np.ones(1, np.bool_),
+        )
     return evaluate_rows(call_of(n), found, args)
 
 
@@ -146,9 +158,17 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(f"date_trunc is understood on dates and timestamps, and this is {source}")
-    if not is_fixed(session.zone) and UNITS.get(text_of(unit).lower()) in STEPS and UNITS[text_of(unit).lower()] != "day":
-        raise Incomparable("what is cut from a clock where the zone's offset changes depends on which of two equal readings it is")
+        raise Incomparable(
+            f"date_trunc is understood on dates and timestamps, and this is {source}"
+        )
+    if (
+        not is_fixed(session.zone)
+        and UNITS.get(text_of(unit).lower()) in STEPS
+        and UNITS[text_of(unit).lower()] != "day"
+    ):
+        raise Incomparable(
+            "what is cut from a clock where the zone's offset changes depends on which of two equal readings it is"
+        )
     wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
     return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
 
@@ -156,32 +176,54 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}")
+        raise Incomparable(
+            f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}"
+        )
     # A wall clock is read as it stands, in no zone; and seconds are cut towards zero. Source: Spark, `ToTimestamp`; seen in 4.3.
     wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
-    return build("whole_seconds", (cast(args[0], ty.TIMESTAMP_NTZ if wall else ty.TIMESTAMP, session),), session)
+    return build(
+        "whole_seconds",
+        (cast(args[0], ty.TIMESTAMP_NTZ if wall else ty.TIMESTAMP, session),),
+        session,
+    )
 
 
 def _move(args: tuple[Node, ...], session: Session) -> Node:
     """A date or timestamp, a number and a unit: what `x + INTERVAL n unit` means."""
     at, count, unit = args[0], whole_of(args[1]), text_of(args[2])
     source = at.dtype
-    days, micros = {"day": 1, "week": 7}.get(unit), {"hour": 3600, "minute": 60, "second": 1}.get(unit)
+    days, micros = (
+        {"day": 1, "week": 7}.get(unit),
+        {"hour": 3600, "minute": 60, "second": 1}.get(unit),
+    )
     if source == ty.DATE and days:
         return build("date_add", (at, literal(count * days, ty.INT32)), session)
     if source == ty.DATE and unit in ("month", "year"):
-        return build("add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session)
-    steady = source is not None and source.kind is Kind.TIMESTAMP and (not source.zoned or is_fixed(session.zone))
+        return build(
+            "add_months", (at, literal(count * (12 if unit == "year" else 1), ty.INT32)), session
+        )
+    steady = (
+        source is not None
+        and source.kind is Kind.TIMESTAMP
+        and (not source.zoned or is_fixed(session.zone))
+    )
     seconds = count * (micros or (days or 0) * 86400)
     # Spark moves a zoned timestamp by the whole days of an interval on the wall clock, those of 40 hours too.
-    if source is not None and source.kind is Kind.TIMESTAMP and (micros or days) and (steady or abs(seconds) < 86400):
+    if (
+        source is not None
+        and source.kind is Kind.TIMESTAMP
+        and (micros or days)
+        and (steady or abs(seconds) < 86400)
+    ):
         return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
     raise Incomparable(f"{source} is not moved by {unit}s here")
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
     arity(args, 2)
-    return build(FIELDS.get(text_of(args[0]).lower(), f"extract {text_of(args[0])}"), args[1:], session)
+    return build(
+        FIELDS.get(text_of(args[0]).lower(), f"extract {text_of(args[0])}"), args[1:], session
+    )
 
 
 def _left(args: tuple[Node, ...], session: Session) -> Node:
@@ -196,7 +238,12 @@ def _plus(sign: str) -> Build:
         arity(args, 2)
         a, b = args
         days = "date_add" if sign == "+" else "date_sub"
-        if a.dtype == ty.DATE and b.dtype is not None and b.dtype.kind is Kind.INT and b.dtype.bits <= 32:
+        if (
+            a.dtype == ty.DATE
+            and b.dtype is not None
+            and b.dtype.kind is Kind.INT
+            and b.dtype.bits <= 32
+        ):
             return build(days, (a, b), session)
         if sign == "+" and b.dtype == ty.DATE:
             return make((b, a), session)

@@ -45,7 +45,11 @@ def _clipped(call: Call, a: Data) -> Any:
     if a.dtype != object and high >= 2**63:
         return a, NO
     bad = np.asarray((a < low) | (a > high), np.bool_)
-    return np.where(bad, np.where(np.asarray(a < 0, np.bool_), np.array([low], a.dtype), np.array([high], a.dtype)), a), bad
+    return np.where(
+        bad,
+        np.where(np.asarray(a < 0, np.bool_), np.array([low], a.dtype), np.array([high], a.dtype)),
+        a,
+    ), bad
 
 
 def _float_to_integer(call: Call, a: Data) -> Any:
@@ -115,17 +119,23 @@ def _to_boolean_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
     zero = a.real & np.asarray((a.low <= 0) & (a.high >= 0), np.bool_)
     other = a.nans | (a.real & np.asarray((a.low != 0) | (a.high != 0), np.bool_))
-    return Interval(ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64), NO, a.some, a.nulls, NO, a.lost)
+    return Interval(
+        ty.BOOL, (~zero).astype(np.int64), other.astype(np.int64), NO, a.some, a.nulls, NO, a.lost
+    )
 
 
 def _seconds_to_timestamp(call: Call, a: Data) -> Any:
-    return _clipped(call, exact(np.multiply, a, np.full(1, MICROS), 64))[0].astype(np.int64)  # it saturates
+    return _clipped(call, exact(np.multiply, a, np.full(1, MICROS), 64))[0].astype(
+        np.int64
+    )  # it saturates
 
 
 def _float_to_timestamp(call: Call, a: Data) -> Any:
     """Seconds, which saturate where ANSI mode does not refuse them; NaN and the infinities are no time."""
     micros = a.astype(np.float64) * MICROS
-    inside = np.clip(np.where(np.isnan(micros), 0, np.trunc(micros)), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
+    inside = np.clip(
+        np.where(np.isnan(micros), 0, np.trunc(micros)), -(2.0**63), np.nextafter(2.0**63, 0)
+    ).astype(np.int64)
     beyond = (np.abs(micros) > 2.0**63) & (call.session.ansi or call.name == "try_cast")
     return np.where(micros >= 2.0**63, 2**63 - 1, inside), ~np.isfinite(a) | beyond
 
@@ -139,7 +149,11 @@ def _decimal_to_timestamp(call: Call, a: Data) -> Any:
 def _rescaled(call: Call, a: Data) -> Any:
     """Between units of timestamps; Spark's is the microsecond."""
     source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
-    return a // (source // to) if source >= to else _clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
+    return (
+        a // (source // to)
+        if source >= to
+        else _clipped(call, exact(np.multiply, a, np.full(1, to // source), 64))
+    )
 
 
 def _shift(call: Call) -> Any:
@@ -158,7 +172,16 @@ def _other_clock_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     low, high = shift.around(a.low, a.high)
     fits = shift.certain(a.low) & shift.certain(a.high)
     u = unknown(call.dtype)
-    return Interval(call.dtype, np.where(fits, low, u.low), np.where(fits, high, u.high), NO, a.real, a.nulls, NO, a.lost | (a.real & ~fits))
+    return Interval(
+        call.dtype,
+        np.where(fits, low, u.low),
+        np.where(fits, high, u.high),
+        NO,
+        a.real,
+        a.nulls,
+        NO,
+        a.lost | (a.real & ~fits),
+    )
 
 
 def _date_to_wall(call: Call, a: Data) -> Any:
@@ -190,7 +213,11 @@ def _text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], An
 
 
 def _show_date(days: int, t: DType) -> str | None:
-    return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat() if -719162 <= days <= 2932896 else None
+    return (
+        (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+        if -719162 <= days <= 2932896
+        else None
+    )
 
 
 def _show_wall(micros: int, t: DType) -> str | None:
@@ -273,13 +300,23 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_DATE, _STRING): _rule(_text(_show_date), monotone=True, bad="lost"),
     (_FLOAT, _STAMP): _rule(_float_to_timestamp, monotone=True, bad=_fails_or_null, saturates=True),
     (_DECIMAL, _STAMP): _rule(_decimal_to_timestamp, monotone=True, bad="lost", saturates=True),
-    (_STAMP, _FLOAT): _rule(lambda call, a: (a / MICROS).astype(lane_of(call.dtype)), monotone=True),
+    (_STAMP, _FLOAT): _rule(
+        lambda call, a: (a / MICROS).astype(lane_of(call.dtype)), monotone=True
+    ),
     (_STAMP, _DATE): _rule(_wall_to_date, monotone=True),
     (_STAMP, _STRING): _rule(_text(_show_wall), monotone=True, bad="lost"),
-    (_STAMP, _INT): _rule(lambda call, a: _clipped(call, a // MICROS), monotone=True, bad=_fails_or_null, saturates=True),
+    (_STAMP, _INT): _rule(
+        lambda call, a: _clipped(call, a // MICROS),
+        monotone=True,
+        bad=_fails_or_null,
+        saturates=True,
+    ),
     (_STRING, _BINARY): _rule(_as_text, bad="lost", interval=_as_text_interval),
     (_BINARY, _STRING): _rule(_as_text, bad="lost", interval=_as_text_interval),
-    **{(_STRING, k): _rule(_text_to, bad="lost") for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, _STAMP)},
+    **{
+        (_STRING, k): _rule(_text_to, bad="lost")
+        for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, _STAMP)
+    },
 }
 CLOCK: Final = _rule(_other_clock, bad="lost", interval=_other_clock_interval)
 UNITS: Final = _rule(_rescaled, monotone=True, bad="lost", saturates=True)
@@ -302,7 +339,9 @@ def steps(source: DType, to: DType) -> tuple[DType, ...]:
     if at.kind is _STAMP and at.unit != "us" and not (stamps and at.zoned == to.zoned):
         at = DType(_STAMP, unit="us", zoned=at.zoned)
         path.append(at)
-    if (at.kind is _DATE and to.kind is _STAMP) or (at.kind is _STAMP and at.zoned and to.kind in (_DATE, _STRING)):
+    if (at.kind is _DATE and to.kind is _STAMP) or (
+        at.kind is _STAMP and at.zoned and to.kind in (_DATE, _STRING)
+    ):
         at = ty.TIMESTAMP_NTZ
         path.append(at)
     if at.kind is _STAMP and to.kind is _STAMP and at.zoned != to.zoned:
@@ -328,7 +367,11 @@ def _rows(call: Call, args: tuple[Any, ...]) -> Any:
 
 
 CAST: Final = Function(_cast_signature, interval=_interval, rows=_rows)
-FUNCTIONS: Final = {"cast": CAST, "try_cast": CAST, "widen": Function(_cast_signature, _same, monotone=True)}
+FUNCTIONS: Final = {
+    "cast": CAST,
+    "try_cast": CAST,
+    "widen": Function(_cast_signature, _same, monotone=True),
+}
 
 
 def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:

@@ -62,7 +62,16 @@ def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         open_ = open_ & (condition.nulls | (condition.real & (condition.low == 0)))
     parts.append((args[-1], open_))
     found = hull(call.dtype, parts)
-    return Interval(found.dtype, found.low, found.high, found.above, found.real, found.nulls, found.nans, found.lost | lost)
+    return Interval(
+        found.dtype,
+        found.low,
+        found.high,
+        found.above,
+        found.real,
+        found.nulls,
+        found.nans,
+        found.lost | lost,
+    )
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
@@ -96,7 +105,9 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         parts.append((a, reach))
         reach = reach & a.nulls
     found = hull(call.dtype, parts)
-    return Interval(found.dtype, found.low, found.high, found.above, found.real, reach, found.nans, found.lost)
+    return Interval(
+        found.dtype, found.low, found.high, found.above, found.real, reach, found.nans, found.lost
+    )
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
@@ -131,7 +142,11 @@ def _extreme(greatest: bool) -> Function:
         best = args[0]
         for a in args[1:]:
             wins = beyond(a, best) if greatest else beyond(best, a)
-            best = _pick(call.dtype, [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))], best.lost | a.lost)
+            best = _pick(
+                call.dtype,
+                [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))],
+                best.lost | a.lost,
+            )
         return best
 
     return Function(_alike(2, 100), interval=interval, rows=rows)

@@ -35,7 +35,14 @@ FIELDS: Final = {
     "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
     "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
 }  # fmt: skip
-STEPS: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": 60 * SECOND, "hour": HOUR, "day": DAY}
+STEPS: Final = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": SECOND,
+    "minute": 60 * SECOND,
+    "hour": HOUR,
+    "day": DAY,
+}
 
 
 def months(days: Data) -> Data:
@@ -61,14 +68,22 @@ def _iso_year(days: Data) -> Data:
     return np.asarray(months(days - (days + 3) % 7 + 3) // 12)
 
 
-def _field(source: DType, first: int, last: int, value: Callable[[Data], Data], period: Callable[[Data], Data]) -> Function:
+def _field(
+    source: DType,
+    first: int,
+    last: int,
+    value: Callable[[Data], Data],
+    period: Callable[[Data], Data],
+) -> Function:
     """A part of a date or clock, which rises within a period and starts anew with the next."""
     base = Function(fixed(source, returns=ty.INT32), lambda call, a: value(a), monotone=True)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
         within = np.asarray(period(a.low) == period(a.high), np.bool_) | ~a.real
-        whole = Interval(ty.INT32, np.full(1, first), np.full(1, last), NO, a.real, a.nulls, NO, a.lost)
+        whole = Interval(
+            ty.INT32, np.full(1, first), np.full(1, last), NO, a.real, a.nulls, NO, a.lost
+        )
         if within.all():
             return corners(call, base, args)
         where = np.broadcast_to(within, len(a))
@@ -84,7 +99,9 @@ def _month_of(days: Data) -> Data:
 def _unit(n: Node, known: tuple[str, ...]) -> str:
     unit = UNITS.get(text_of(n).lower(), "")
     if unit not in known:
-        raise Incomparable(f"the unit {text_of(n)!r} is not understood; expected one of {', '.join(known)}")
+        raise Incomparable(
+            f"the unit {text_of(n)!r} is not understood; expected one of {', '.join(known)}"
+        )
     return unit
 
 
@@ -109,7 +126,9 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
     if name in STEPS:
         low = np.iinfo(np.int64).min + STEPS[name]
         return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, LOST, 0)
-    return truncate_days(a // DAY, name) * DAY, np.where(a < np.iinfo(np.int64).min + 366 * DAY, LOST, 0)
+    return truncate_days(a // DAY, name) * DAY, np.where(
+        a < np.iinfo(np.int64).min + 366 * DAY, LOST, 0
+    )
 
 
 def _in_days(values: Data) -> Any:
@@ -128,12 +147,19 @@ def _add_months(call: Call, days: Data, count: Data) -> Any:
 
 def _micros(step: int) -> Function:
     """Whole numbers of some unit as an instant."""
-    return Function(fixed(ty.INT64, returns=ty.TIMESTAMP), lambda call, a: _instant(exact(np.multiply, a, np.full(1, step), 64)), monotone=True, bad="raise")
+    return Function(
+        fixed(ty.INT64, returns=ty.TIMESTAMP),
+        lambda call, a: _instant(exact(np.multiply, a, np.full(1, step), 64)),
+        monotone=True,
+        bad="raise",
+    )
 
 
 def _instant(values: Data) -> Any:
     low, high = -(2**63), 2**63 - 1
-    return np.clip(values, low, high).astype(np.int64), np.asarray((values < low) | (values > high), np.bool_)
+    return np.clip(values, low, high).astype(np.int64), np.asarray(
+        (values < low) | (values > high), np.bool_
+    )
 
 
 def _units_since(step: int) -> Function:
@@ -165,28 +191,64 @@ def _later_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 FUNCTIONS: Final = {
-    "year": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: months(a) // 12 + 1970, monotone=True),
+    "year": Function(
+        fixed(ty.DATE, returns=ty.INT32), lambda call, a: months(a) // 12 + 1970, monotone=True
+    ),
     "quarter": _field(ty.DATE, 1, 4, lambda d: (_month_of(d) + 2) // 3, lambda d: months(d) // 12),
     "month": _field(ty.DATE, 1, 12, _month_of, lambda d: months(d) // 12),
     "day": _field(ty.DATE, 1, 31, lambda d: d - month_start(months(d)) + 1, months),
-    "dayofyear": _field(ty.DATE, 1, 366, lambda d: d - truncate_days(d, "year") + 1, lambda d: months(d) // 12),
+    "dayofyear": _field(
+        ty.DATE, 1, 366, lambda d: d - truncate_days(d, "year") + 1, lambda d: months(d) // 12
+    ),
     "dayofweek": _field(ty.DATE, 1, 7, lambda d: (d + 4) % 7 + 1, lambda d: (d + 4) // 7),
     "weekday": _field(ty.DATE, 0, 6, lambda d: (d + 3) % 7, lambda d: (d + 3) // 7),
-    "weekofyear": _field(ty.DATE, 1, 53, lambda d: (d - (d + 3) % 7 + 3 - month_start(_iso_year(d) * 12)) // 7 + 1, _iso_year),
+    "weekofyear": _field(
+        ty.DATE,
+        1,
+        53,
+        lambda d: (d - (d + 3) % 7 + 3 - month_start(_iso_year(d) * 12)) // 7 + 1,
+        _iso_year,
+    ),
     "hour": _field(ty.TIMESTAMP_NTZ, 0, 23, lambda t: t // HOUR % 24, lambda t: t // DAY),
-    "minute": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // (60 * SECOND) % 60, lambda t: t // HOUR),
-    "second": _field(ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // SECOND % 60, lambda t: t // (60 * SECOND)),
-    "last_day": Function(fixed(ty.DATE, returns=ty.DATE), lambda call, a: _in_days(month_start(months(a) + 1) - 1), monotone=True, bad="lost"),
+    "minute": _field(
+        ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // (60 * SECOND) % 60, lambda t: t // HOUR
+    ),
+    "second": _field(
+        ty.TIMESTAMP_NTZ, 0, 59, lambda t: t // SECOND % 60, lambda t: t // (60 * SECOND)
+    ),
+    "last_day": Function(
+        fixed(ty.DATE, returns=ty.DATE),
+        lambda call, a: _in_days(month_start(months(a) + 1) - 1),
+        monotone=True,
+        bad="lost",
+    ),
     "trunc": Function(_trunc_signature, _trunc, monotone=True, bad="lost"),
     "wall_trunc": Function(_wall_trunc_signature, _wall_trunc, monotone=True, bad="lost"),
-    "date_add": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a + n), monotone=True, bad="lost"),
-    "date_sub": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), lambda call, a, n: _in_days(a - n), monotone=True, bad="lost"),
-    "add_months": Function(fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="lost"),
+    "date_add": Function(
+        fixed(ty.DATE, ty.INT32, returns=ty.DATE),
+        lambda call, a, n: _in_days(a + n),
+        monotone=True,
+        bad="lost",
+    ),
+    "date_sub": Function(
+        fixed(ty.DATE, ty.INT32, returns=ty.DATE),
+        lambda call, a, n: _in_days(a - n),
+        monotone=True,
+        bad="lost",
+    ),
+    "add_months": Function(
+        fixed(ty.DATE, ty.INT32, returns=ty.DATE), _add_months, monotone=True, bad="lost"
+    ),
     "datediff": Function(
-        fixed(ty.DATE, ty.DATE, returns=ty.INT32), lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, LOST, 0)), monotone=True, bad="lost"
+        fixed(ty.DATE, ty.DATE, returns=ty.INT32),
+        lambda call, a, b: (a - b, np.where(np.abs(a - b) >= 2**31, LOST, 0)),
+        monotone=True,
+        bad="lost",
     ),
     "unix_date": Function(fixed(ty.DATE, returns=ty.INT32), lambda call, a: a, monotone=True),
-    "date_from_unix_date": Function(fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True),
+    "date_from_unix_date": Function(
+        fixed(ty.INT32, returns=ty.DATE), lambda call, a: a, monotone=True
+    ),
     "whole_seconds": Function(_whole_seconds_signature, _whole_seconds, monotone=True),
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),

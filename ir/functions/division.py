@@ -84,7 +84,9 @@ def _mod(call: Call, a: Data, b: Data) -> Any:
     if call.dtype.kind is Kind.FLOAT:
         return np.fmod(a, b), bad
     if call.dtype.kind is Kind.DECIMAL:
-        a, b = (rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True))
+        a, b = (
+            rescale(x, call.dtype.scale - t.scale) for x, t in zip((a, b), call.types, strict=True)
+        )
     if object in (a.dtype, b.dtype):
         return a - divide(a, b) * b, bad
     return np.fmod(a, b), bad
@@ -102,7 +104,9 @@ def _pmod(call: Call, a: Data, b: Data) -> Any:
     else:
         again = np.fmod(r + d, d)
     out = np.where(np.asarray(r < 0, np.bool_), again, r)
-    if call.dtype.kind is Kind.DECIMAL:  # of a negative dividend the result may be as long as the divisor
+    if (
+        call.dtype.kind is Kind.DECIMAL
+    ):  # of a negative dividend the result may be as long as the divisor
         beyond = np.asarray(np.abs(out) > call.dtype.highest, np.bool_)
         out, bad = np.where(beyond, np.zeros(1, out.dtype), out), bad | beyond
     return out, bad
@@ -114,8 +118,12 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
     a = args[0]
     clear = np.asarray((b.low > 0) | (b.high < 0), np.bool_) | ~b.real
     if call.dtype.kind is Kind.INT:  # the least BIGINT divided by -1 wraps or raises
-        clear = clear & ~np.asarray((a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_)
-    if call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi:  # a quotient beyond BIGINT wraps
+        clear = clear & ~np.asarray(
+            (a.low == np.iinfo(np.int64).min) & (b.low <= -1) & (b.high >= -1), np.bool_
+        )
+    if (
+        call.name == "div" and call.types[0].kind is Kind.DECIMAL and not call.session.ansi
+    ):  # a quotient beyond BIGINT wraps
         unit = 10 ** (max(t.scale for t in call.types) - call.types[0].scale)
         reach = np.maximum(np.abs(a.low.astype(object)), np.abs(a.high.astype(object))) * unit
         clear = clear & np.asarray(reach < 2**63, np.bool_)
@@ -147,11 +155,16 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
     low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
     high = np.where(a.high <= 0, 0, np.minimum(most, np.maximum(a.high, 0)))
-    if call.name == "pmod":  # what is below 0 is moved up by a positive divisor, and may be by a negative one
+    if (
+        call.name == "pmod"
+    ):  # what is below 0 is moved up by a positive divisor, and may be by a negative one
         low, high = np.where(b.low > 0, 0, low), np.where(a.low >= 0, high, most)
     # The whole dividend lies below the divisor: the rest is the dividend.
     small = (a.low >= 0) & (b.low > 0) & (a.high < b.low)
-    low, high = np.where(small, a.low, low).astype(np.int64), np.where(small, a.high, high).astype(np.int64)
+    low, high = (
+        np.where(small, a.low, low).astype(np.int64),
+        np.where(small, a.high, high).astype(np.int64),
+    )
     use = clear & ~exact_at
     return Interval(
         call.dtype, np.where(use, low, found.low), np.where(use, high, found.high), found.above, found.real,
@@ -159,4 +172,7 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )  # fmt: skip
 
 
-FUNCTIONS: Final = {name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval) for name, f in _BY_CORNERS.items()}
+FUNCTIONS: Final = {
+    name: replace(f, interval=_clear_of_zero if name in ("divide", "div") else _mod_interval)
+    for name, f in _BY_CORNERS.items()
+}

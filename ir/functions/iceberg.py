@@ -21,7 +21,12 @@ from skipstone.ir.transforms import Transform
 from skipstone.ir.types import DType
 from skipstone.ir.values import NO, TEXT, Data, lane_of
 
-TIMES: Final = {"system.years": "year", "system.months": "month", "system.days": "day", "system.hours": "hour"}
+TIMES: Final = {
+    "system.years": "year",
+    "system.months": "month",
+    "system.days": "day",
+    "system.hours": "hour",
+}
 
 
 def _result(transform: Transform, source: DType) -> DType:
@@ -48,7 +53,12 @@ def _fitted(call: Call, values: Data) -> Any:
 
 def _time(name: str) -> Function:
     transform = Transform(name)
-    return Function(_time_signature(name), lambda call, a: _fitted(call, transform.floor(a, call.types[0])), monotone=True, bad="lost")
+    return Function(
+        _time_signature(name),
+        lambda call, a: _fitted(call, transform.floor(a, call.types[0])),
+        monotone=True,
+        bad="lost",
+    )
 
 
 def _sized(name: str) -> Any:
@@ -87,16 +97,29 @@ def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     return Interval(call.dtype, low, high, a.above, a.real, a.nulls, NO, a.lost)
 
 
-_BUCKET: Final = Function(_sized("bucket"), lambda call, width, a: _transformed("bucket", call, width, a))
+_BUCKET: Final = Function(
+    _sized("bucket"), lambda call, width, a: _transformed("bucket", call, width, a)
+)
 
 
 def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     found, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
-    return Interval(found.dtype, np.maximum(found.low, 0), np.minimum(found.high, last), NO, found.real, found.nulls, NO, found.lost)
+    return Interval(
+        found.dtype,
+        np.maximum(found.low, 0),
+        np.minimum(found.high, last),
+        NO,
+        found.real,
+        found.nulls,
+        NO,
+        found.lost,
+    )
 
 
 FUNCTIONS: Final = {
     **{name: _time(transform) for name, transform in TIMES.items()},
     "system.bucket": Function(_BUCKET.signature, _BUCKET.point, interval=_bucket_interval),
-    "system.truncate": Function(_TRUNCATE.signature, _TRUNCATE.point, bad="lost", interval=_truncate_interval),
+    "system.truncate": Function(
+        _TRUNCATE.signature, _TRUNCATE.point, bad="lost", interval=_truncate_interval
+    ),
 }

@@ -70,7 +70,10 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
     out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):
         if np.isfinite(x):
-            sizes = {int(abs(Fraction(v)) * 10**places + Fraction(1, 2)) for v in (decimal.Decimal(repr(x)), x)}
+            sizes = {
+                int(abs(Fraction(v)) * 10**places + Fraction(1, 2))
+                for v in (decimal.Decimal(repr(x)), x)
+            }
             bad[i] = LOST * (len(sizes) > 1)
             out[i] = np.copysign(float(Fraction(max(sizes), 10**places)), x)
     return out, bad
@@ -86,7 +89,10 @@ def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """The root of a number below 0 is NaN."""
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
-    below, above = a.real & np.asarray(a.low < 0, np.bool_), a.real & np.asarray(a.high >= 0, np.bool_)
+    below, above = (
+        a.real & np.asarray(a.low < 0, np.bool_),
+        a.real & np.asarray(a.high >= 0, np.bool_),
+    )
     return Interval(ty.DOUBLE, low, high, NO, above, a.nulls, a.nans | below, a.lost)
 
 

@@ -26,7 +26,9 @@ from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
 LONGEST: Final = 2**31 - 1
-PAST: Final = b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+PAST: Final = (
+    b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+)
 NEAR: Final = 64  # bytes; an upper bound that goes on for longer ends there, in PAST
 
 
@@ -41,7 +43,9 @@ def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
 
 def shared(a: bytes, b: bytes) -> int:
     """How many bytes two texts start with alike; all texts between them start so too."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def _characters(raw: bytes) -> int:
@@ -101,12 +105,21 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     plain = Function(_part_signature, _substring)
     if not literals or at.low[0] < 0:
         return apply(call, plain, args)
-    low, high = (_substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high))
+    low, high = (
+        _substring(call, d, at.low, *(c.low for c in count)) for d in (text.low, text.high)
+    )
     cut = Interval(ty.STRING, low, high, text.above, text.real, text.nulls, NO, text.lost)
     if at.low[0] < 2:
         return cut
-    before = np.broadcast_to(each(_alike, text.low, text.high, to=np.int64) >= at.low[0] - 1, len(text)) & ~text.above
-    return merge(before, cut.take(before), apply(call, plain, args)) if before.any() else apply(call, plain, args)
+    before = (
+        np.broadcast_to(each(_alike, text.low, text.high, to=np.int64) >= at.low[0] - 1, len(text))
+        & ~text.above
+    )
+    return (
+        merge(before, cut.take(before), apply(call, plain, args))
+        if before.any()
+        else apply(call, plain, args)
+    )
 
 
 def _alike(a: bytes, b: bytes) -> int:
@@ -131,7 +144,11 @@ def _case(upper: bool) -> Function:
         return turn(raw.decode("utf-8", "replace")).encode()
 
     def point(call: Call, a: Data) -> Any:
-        return each(change, a), each(lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST, a, to=np.uint8)
+        return each(change, a), each(
+            lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST,
+            a,
+            to=np.uint8,
+        )
 
     base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
 
@@ -155,10 +172,17 @@ def _case(upper: bool) -> Function:
         (a,) = args
         exact = a.single & ~a.above
         n = len(a)
-        rows = [prefixes(*row) for row in zip(*(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)), strict=True)]
+        rows = [
+            prefixes(*row)
+            for row in zip(
+                *(np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)), strict=True
+            )
+        ]
         low, high = np.empty(n, object), np.empty(n, object)
         low[:], high[:] = [r[0] for r in rows], [r[1] for r in rows]
-        near = Interval(ty.STRING, low, high, np.array([r[2] for r in rows]), a.real, a.nulls, NO, a.lost)
+        near = Interval(
+            ty.STRING, low, high, np.array([r[2] for r in rows]), a.real, a.nulls, NO, a.lost
+        )
         where = np.broadcast_to(exact, n)
         if not where.any():
             return near
@@ -190,10 +214,15 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         nulls, lost, alive = nulls | a.nulls, lost | a.lost, alive & a.real
     n = max(map(len, args))
     columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
-    rows = [_chain([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns]) for i in range(n)]
+    rows = [
+        _chain([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
+        for i in range(n)
+    ]
     low, high = np.empty(n, object), np.empty(n, object)
     low[:], high[:] = [r[0] for r in rows], [r[1] or b"" for r in rows]
-    return Interval(ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, lost)
+    return Interval(
+        ty.STRING, low, high, np.array([r[1] is None for r in rows]), alive, nulls, NO, lost
+    )
 
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
@@ -230,7 +259,10 @@ def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _found(test: Callable[[bytes, bytes], bool]) -> Function:
-    return Function(fixed(ty.STRING, ty.STRING, returns=ty.BOOL), lambda call, a, b: each(test, a, b, to=np.int64))
+    return Function(
+        fixed(ty.STRING, ty.STRING, returns=ty.BOOL),
+        lambda call, a, b: each(test, a, b, to=np.int64),
+    )
 
 
 def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
@@ -280,7 +312,9 @@ def _rlike(call: Call, a: Data, pattern: Data) -> Any:
     if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
         # One that RE2 refuses is an error in Spark, or says there what RE2 has no form for.
         with contextlib.suppress(pa.ArrowInvalid):
-            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(pc.match_substring_regex(shown, pattern=_LINE_END)) * LOST
+            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(
+                pc.match_substring_regex(shown, pattern=_LINE_END)
+            ) * LOST
     return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
 
 
@@ -303,7 +337,9 @@ def regex_prefix(pattern: str) -> tuple[str, bool]:
 
 FUNCTIONS: Final = {
     "length": _ranged(Function(_length_signature, _length), 0, LONGEST),
-    "octet_length": _ranged(Function(_length_signature, lambda call, a: each(len, a, to=np.int64)), 0, LONGEST),
+    "octet_length": _ranged(
+        Function(_length_signature, lambda call, a: each(len, a, to=np.int64)), 0, LONGEST
+    ),
     "substring": Function(_part_signature, _substring, interval=_substring_interval),
     "upper": _case(True),
     "lower": _case(False),
@@ -311,7 +347,9 @@ FUNCTIONS: Final = {
     "trim": _trimmed(lambda raw: raw.strip(b" ")),
     "ltrim": _trimmed(lambda raw: raw.lstrip(b" ")),
     "rtrim": _trimmed(lambda raw: raw.rstrip(b" ")),
-    "reverse": _trimmed(lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")),
+    "reverse": _trimmed(
+        lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")
+    ),
     "has_prefix": _found(bytes.startswith),
     "has_suffix": _found(bytes.endswith),
     "has_part": _found(lambda a, b: b in a),

@@ -21,7 +21,9 @@ HUGE: Final = 1 << 16  # characters; longer results are not made here
 S, I, B = ty.STRING, ty.INT32, ty.BINARY
 
 
-def _typed(types: tuple[DType, ...], returns: DType, least: int) -> Callable[[tuple[Node, ...], Session], Signature]:
+def _typed(
+    types: tuple[DType, ...], returns: DType, least: int
+) -> Callable[[tuple[Node, ...], Session], Signature]:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         arity(args, least, len(types))
         for a, t in zip(args, types, strict=False):
@@ -34,11 +36,15 @@ def _typed(types: tuple[DType, ...], returns: DType, least: int) -> Callable[[tu
     return signature
 
 
-def _characters(change: Callable[..., str | None], *types: DType, least: int | None = None) -> Function:
+def _characters(
+    change: Callable[..., str | None], *types: DType, least: int | None = None
+) -> Function:
     """A function of characters; None is a result that is too long to be made."""
 
     def one(*row: Any) -> bytes | None:
-        made = change(*(v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in row))
+        made = change(
+            *(v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in row)
+        )
         return None if made is None else made.encode("utf-8", "surrogateescape")
 
     def point(call: Call, *data: Data) -> Any:
@@ -87,7 +93,9 @@ def _split_part(text: str, by: str, n: int) -> str | None:
 
 
 def _number(count: Callable[..., int], types: tuple[DType, ...], returns: DType) -> Function:
-    return Function(_typed(types, returns, len(types)), lambda call, *data: each(count, *data, to=np.int64))
+    return Function(
+        _typed(types, returns, len(types)), lambda call, *data: each(count, *data, to=np.int64)
+    )
 
 
 def _place(text: bytes, part: bytes) -> int:
@@ -104,7 +112,9 @@ def _digest(name: str) -> Function:
     def point(call: Call, a: Data) -> Any:
         import hashlib
 
-        return each(lambda raw: hashlib.new(name, raw, usedforsecurity=False).hexdigest().encode(), a)
+        return each(
+            lambda raw: hashlib.new(name, raw, usedforsecurity=False).hexdigest().encode(), a
+        )
 
     return Function(_typed((B,), S, 1), point)
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
-    from skipstone.bindings.dynamic.collector import DynamicFilterCollector as DynamicFilterCollector
+    from skipstone.bindings.dynamic.collector import (
+        DynamicFilterCollector as DynamicFilterCollector,
+    )
     from skipstone.bindings.dynamic.data import DynamicFilterData as DynamicFilterData
     from skipstone.bindings.dynamic.data import DynamicFilteringEvent as DynamicFilteringEvent
     from skipstone.bindings.dynamic.enumerator import Split as Split

@@ -33,7 +33,11 @@ def table_of(asked: Asked, read: Callable[[DeltaTable | None], DeltaTable]) -> D
     """
     with _lock:
         found = _held.get(asked)
-        older = [k for k in _held if k.uri == asked.uri and k.options == asked.options and k.version < asked.version]
+        older = [
+            k
+            for k in _held
+            if k.uri == asked.uri and k.options == asked.options and k.version < asked.version
+        ]
         base = _held.get(max(older, key=lambda k: k.version)) if older and found is None else None
     if found is None:
         found = read(base)

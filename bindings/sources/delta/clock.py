@@ -31,11 +31,19 @@ FAR: Final = FARTHEST.days * DAY + FARTHEST.seconds * 10**6
 YEARS: Final = 287_000  # both ways from 0: nearly all that microseconds can count
 DAYS: Final = YEARS * 365
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
-LONGEST: Final = {**STEPS, "week": 7 * DAY, "month": 31 * DAY, "quarter": 92 * DAY, "year": 366 * DAY}
+LONGEST: Final = {
+    **STEPS,
+    "week": 7 * DAY,
+    "month": 31 * DAY,
+    "quarter": 92 * DAY,
+    "year": 366 * DAY,
+}
 TURNS: Final = ("month", "day", "hour")
 # Days that some zone's clocks never showed, as islands moved over the date line; Spark takes such a date for the next.
 # Source: the tz database, all versions (Enderbury's and Kiritimati's day was moved in 2021).
-SKIPPED: Final = np.array(["1844-12-31", "1993-08-21", "1994-12-31", "1995-01-01", "2011-12-30"], "datetime64[D]").astype(np.int64)
+SKIPPED: Final = np.array(
+    ["1844-12-31", "1993-08-21", "1994-12-31", "1995-01-01", "2011-12-30"], "datetime64[D]"
+).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,8 +57,12 @@ class Stretch:
     def __and__(self, other: Stretch) -> Stretch:
         """What lies in both."""
         a, b = self, other
-        start = np.where(a.known & b.known, np.maximum(a.start, b.start), np.where(a.known, a.start, b.start))
-        stop = np.where(a.known & b.known, np.minimum(a.stop, b.stop), np.where(a.known, a.stop, b.stop))
+        start = np.where(
+            a.known & b.known, np.maximum(a.start, b.start), np.where(a.known, a.start, b.start)
+        )
+        stop = np.where(
+            a.known & b.known, np.minimum(a.stop, b.stop), np.where(a.known, a.stop, b.stop)
+        )
         return Stretch(start, stop, a.known | b.known)
 
 
@@ -86,7 +98,12 @@ def told_of_time(kind: pa.DataType, made: Sequence[tuple[Cell | Turn, Given, pa.
             wall &= _turn(wall, unit, *turns[unit])
     found = axis & _on_axis(wall, kind)
     known = found.known & (found.start < found.stop) & ~null
-    return Raw(_array(found.start, known, kind), _array(found.stop - 1, known, kind), _nulls(null, real), pa.array(np.ones(n, np.int64)))
+    return Raw(
+        _array(found.start, known, kind),
+        _array(found.stop - 1, known, kind),
+        _nulls(null, real),
+        pa.array(np.ones(n, np.int64)),
+    )
 
 
 def _nulls(null: Mask, real: Mask) -> pa.Array:
@@ -101,7 +118,9 @@ def _array(values: Ticks, known: Mask, kind: pa.DataType) -> pa.Array:
 
 def _numbers(values: pa.ChunkedArray) -> tuple[Ticks, Mask]:
     whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-    return np.asarray(whole.cast(pa.int64()).fill_null(0), np.int64), np.asarray(pc.is_valid(values), np.bool_)
+    return np.asarray(whole.cast(pa.int64()).fill_null(0), np.int64), np.asarray(
+        pc.is_valid(values), np.bool_
+    )
 
 
 def _within(values: Ticks, known: Mask, most: int) -> tuple[Ticks, Mask]:
@@ -130,7 +149,12 @@ def _parsed(text: str, pattern: str) -> int | None:
 
     Source: Spark 3 and later, `DateTimeFormatterHelper`, where `y` is the year, not that of the era.
     """
-    regex = pattern.replace("yyyy", r"([+-]?\d{4,6})").replace("MM", r"(\d\d)").replace("dd", r"(\d\d)").replace("HH", r"(\d\d)")
+    regex = (
+        pattern.replace("yyyy", r"([+-]?\d{4,6})")
+        .replace("MM", r"(\d\d)")
+        .replace("dd", r"(\d\d)")
+        .replace("HH", r"(\d\d)")
+    )
     found = re.fullmatch(regex, text, re.ASCII)
     if found is None:
         return None
@@ -155,12 +179,18 @@ def _turn(wall: Stretch, unit: str, numbers: Ticks, valid: Mask) -> Stretch:
     known = wall.known & valid & (wall.start < wall.stop) & (numbers >= 0) & (numbers <= 31)
     first, last, number = (np.where(known, a, 0) for a in (wall.start, wall.stop - 1, numbers))
     if unit == "hour":
-        return Stretch(begin := first // DAY * DAY + number * HOUR, begin + HOUR, known & (first // DAY == last // DAY))
+        return Stretch(
+            begin := first // DAY * DAY + number * HOUR,
+            begin + HOUR,
+            known & (first // DAY == last // DAY),
+        )
     a, b = months(first // DAY), months(last // DAY)
     if unit == "day":
         return Stretch(begin := (month_start(a) + number - 1) * DAY, begin + DAY, known & (a == b))
     month = a // 12 * 12 + number
-    return Stretch(month_start(month - 1) * DAY, month_start(month) * DAY, known & (a // 12 == b // 12))
+    return Stretch(
+        month_start(month - 1) * DAY, month_start(month) * DAY, known & (a // 12 == b // 12)
+    )
 
 
 def _on_axis(wall: Stretch, kind: pa.DataType) -> Stretch:
@@ -174,7 +204,11 @@ def _on_axis(wall: Stretch, kind: pa.DataType) -> Stretch:
 
 def _unskipped(days: Stretch) -> Stretch:
     """And a day before them that clocks skipped, which Spark takes for the first of them."""
-    return Stretch(days.start - np.where(np.isin(days.start // DAY - 1, SKIPPED), DAY, 0), days.stop, days.known)
+    return Stretch(
+        days.start - np.where(np.isin(days.start // DAY - 1, SKIPPED), DAY, 0),
+        days.stop,
+        days.known,
+    )
 
 
 def _since(instant: Ticks, known: Mask, unit: str) -> Stretch:
@@ -186,7 +220,9 @@ def _since(instant: Ticks, known: Mask, unit: str) -> Stretch:
     start, known = _within(instant, known, DAYS * DAY)
     stop = start + LONGEST[unit]
     if unit not in ("second", "millisecond", "microsecond"):
-        stop = np.where((start < FIRST) | (LONGEST[unit] > HOUR), stop + DAY + 2 * HOUR, stop + HOUR)
+        stop = np.where(
+            (start < FIRST) | (LONGEST[unit] > HOUR), stop + DAY + 2 * HOUR, stop + HOUR
+        )
     return Stretch(start, stop, known)
 
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
-WHOLE_MINUTES: Final = 63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+WHOLE_MINUTES: Final = (
+    63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
+)
 EXACT: Final = 15  # digits that a float64 keeps of any decimal
 REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
 ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
@@ -63,7 +65,9 @@ class LogColumns(Mapping[Path, Raw]):
 
     def rows(self) -> pa.ChunkedArray:
         """Physical rows of each file, int64; null is unknown, and so are more than a file can have, and none beside bounds or NULLs."""
-        return pa.chunked_array([c for s in self._read.stats for c in _chunks(self._rows_of(s))], pa.int64())
+        return pa.chunked_array(
+            [c for s in self._read.stats for c in _chunks(self._rows_of(s))], pa.int64()
+        )
 
     def _rows_of(self, stats: Given) -> Given:
         rows = _int64(child(stats, ("numRecords",)), len(stats))
@@ -75,13 +79,20 @@ class LogColumns(Mapping[Path, Raw]):
             for told in bounds:
                 wrong[empty] |= False if told is None else np.asarray(told.is_valid(), np.bool_)
             nulls = child(few, ("nullCount", *leaf.physical))
-            wrong[empty] |= False if nulls is None else np.asarray(pc.greater(_int64(nulls, len(few)), 0).fill_null(False), np.bool_)
+            wrong[empty] |= (
+                False
+                if nulls is None
+                else np.asarray(pc.greater(_int64(nulls, len(few)), 0).fill_null(False), np.bool_)
+            )
         return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
         """Whether bounds occur in the file; they do unless it says otherwise."""
         found = ((len(s), child(s, ("tightBounds",))) for s in self._read.stats)
-        told = (pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True) for n, f in found)
+        told = (
+            pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)
+            for n, f in found
+        )
         return pa.chunked_array([c for t in told for c in _chunks(t)], pa.bool_())
 
     def texts(self, name: str) -> Given:
@@ -93,8 +104,12 @@ class LogColumns(Mapping[Path, Raw]):
     def _raw(self, leaf: LeafField) -> Raw:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
             return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
-        low = self._joined(leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False))
-        high = self._joined(leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True))
+        low = self._joined(
+            leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False)
+        )
+        high = self._joined(
+            leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True)
+        )
         nulls = self._joined(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
         return Raw(low, high, nulls, self.rows(), self._nans(leaf, high))
 
@@ -105,12 +120,17 @@ class LogColumns(Mapping[Path, Raw]):
         none = pc.and_(pc.and_(self._read.files.column("spark"), self.tight()), pc.is_valid(high))
         return pc.if_else(none, pa.scalar(0, pa.int64()), None)
 
-    def _joined(self, kind: pa.DataType, look: Callable[[Given], Given | None]) -> pa.ChunkedArray | None:
+    def _joined(
+        self, kind: pa.DataType, look: Callable[[Given], Given | None]
+    ) -> pa.ChunkedArray | None:
         """One statistic of all files; None where no part has it."""
         parts = [look(s) for s in self._read.stats]
         if all(p is None for p in parts):
             return None
-        whole = [pa.nulls(len(s), kind) if p is None else attempt(p, kind) for p, s in zip(parts, self._read.stats, strict=True)]
+        whole = [
+            pa.nulls(len(s), kind) if p is None else attempt(p, kind)
+            for p, s in zip(parts, self._read.stats, strict=True)
+        ]
         return pa.chunked_array([c for p in whole for c in _chunks(p)], kind)
 
 
@@ -134,7 +154,9 @@ def _int64(values: Given | None, n: int) -> Given:
 
 def attempt(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
     """Values as another type; null where one cannot be."""
-    return pa.chunked_array([part for chunk in _chunks(values) for part in _attempt(chunk, kind)], kind)
+    return pa.chunked_array(
+        [part for chunk in _chunks(values) for part in _attempt(chunk, kind)], kind
+    )
 
 
 def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
@@ -147,7 +169,11 @@ def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
         yield pa.nulls(len(values), kind)
     except pa.ArrowInvalid:
         if len(values) == 1:
-            yield _as_spark(values[0].as_py(), kind) if pa.types.is_string(values.type) else pa.nulls(1, kind)
+            yield (
+                _as_spark(values[0].as_py(), kind)
+                if pa.types.is_string(values.type)
+                else pa.nulls(1, kind)
+            )
             return
         step = -(-len(values) // 16)
         for start in range(0, len(values), step):
@@ -178,7 +204,9 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
         values = attempt(values, kind)
         return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values
     if pa.types.is_decimal(kind) and kind.precision > EXACT:
-        return pa.chunked_array([_decimals(part, kind, high=high) for part in attempt(values, kind).chunks], kind)
+        return pa.chunked_array(
+            [_decimals(part, kind, high=high) for part in attempt(values, kind).chunks], kind
+        )
     return values
 
 
@@ -194,7 +222,10 @@ def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
         return bool(t.is_date(given) or text)
     if t.is_integer(given):
         return bool(t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind))
-    return bool((t.is_floating(given) and t.is_floating(kind)) or (t.is_decimal(given) and t.is_decimal(kind)))
+    return bool(
+        (t.is_floating(given) and t.is_floating(kind))
+        or (t.is_decimal(given) and t.is_decimal(kind))
+    )
 
 
 def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
@@ -211,9 +242,13 @@ def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
     early = np.where(values < WHOLE_MINUTES, MINUTE, 0)
     if high:
         more = early + MILLISECOND
-        values = np.where(values > np.iinfo(np.int64).max - more, np.iinfo(np.int64).max, values + more)
+        values = np.where(
+            values > np.iinfo(np.int64).max - more, np.iinfo(np.int64).max, values + more
+        )
     else:
-        values = np.where(values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early)
+        values = np.where(
+            values < np.iinfo(np.int64).min + early, np.iinfo(np.int64).min, values - early
+        )
     return pa.array(values, pa.int64(), mask=np.asarray(ticks.is_null())).cast(kind)
 
 
@@ -247,11 +282,17 @@ def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
     unread = pc.and_(pc.is_null(values), pc.invert(empty))
     nulls = pc.if_else(unread, None, empty.cast(pa.int64()))
     ones = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(texts))])
-    nans = pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64())) if pa.types.is_floating(kind) else None
+    nans = (
+        pc.if_else(unread, None, pc.is_nan(values).fill_null(False).cast(pa.int64()))
+        if pa.types.is_floating(kind)
+        else None
+    )
     return Raw(values, values, nulls, ones, nans)
 
 
-def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def partition_values(
+    texts: Given, kind: pa.DataType, timezone: str
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Values of a partition column, and where they are NULL: an absent text, or an empty one.
 
     Args:
@@ -263,15 +304,25 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
     empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
     if pa.types.is_string(kind):
         return pc.if_else(empty, pa.scalar(None, kind), texts), empty
-    if pa.types.is_binary(kind):  # Spark's bytes are those of the text; what beyond ASCII stood for is not known
-        return attempt(pc.if_else(pc.and_(pc.string_is_ascii(texts), pc.invert(empty)), texts, None), kind), empty
+    if pa.types.is_binary(
+        kind
+    ):  # Spark's bytes are those of the text; what beyond ASCII stood for is not known
+        return attempt(
+            pc.if_else(pc.and_(pc.string_is_ascii(texts), pc.invert(empty)), texts, None), kind
+        ), empty
     # Few texts are distinct, so each is read once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
-        words = pc.utf8_trim(pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS)
+        words = pc.utf8_trim(
+            pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS
+        )
         if pa.types.is_integer(kind):  # and no hexadecimal ones, which Arrow reads too
-            words = pc.if_else(pc.match_substring_regex(words, r"^[+-]?[0-9]+$"), pc.replace_substring_regex(words, r"^\+", ""), None)
+            words = pc.if_else(
+                pc.match_substring_regex(words, r"^[+-]?[0-9]+$"),
+                pc.replace_substring_regex(words, r"^\+", ""),
+                None,
+            )
         elif pa.types.is_floating(kind):  # and NaN with a sign or a payload
             words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -279,7 +330,9 @@ def partition_values(texts: Given, kind: pa.DataType, timezone: str) -> tuple[pa
         if pa.types.is_timestamp(kind):
             read = _instants(words, kind, timezone)
         elif pa.types.is_decimal(kind):  # with an exponent Arrow's overflow unnoticed
-            read = pa.concat_arrays([pa.nulls(0, kind), *(_as_spark(word or "", kind) for word in words.to_pylist())])
+            read = pa.concat_arrays(
+                [pa.nulls(0, kind), *(_as_spark(word or "", kind) for word in words.to_pylist())]
+            )
         else:
             read = attempt(words, kind).combine_chunks()
         out.append(pc.take(read, chunk.indices))
@@ -305,7 +358,11 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
     bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
     absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
-    local = [None if v is None else _instant(v, zone) for chunk in _chunks(bare) for v in chunk.cast(pa.int64()).to_pylist()]
+    local = [
+        None if v is None else _instant(v, zone)
+        for chunk in _chunks(bare)
+        for v in chunk.cast(pa.int64()).to_pylist()
+    ]
     return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))
 
 
@@ -315,7 +372,11 @@ def _instant(local: int, zone: dt.tzinfo) -> int | None:
     if certain is not None or local < WHOLE_MINUTES:
         return certain
     try:
-        offset = (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local)).replace(tzinfo=zone).utcoffset()
+        offset = (
+            (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local))
+            .replace(tzinfo=zone)
+            .utcoffset()
+        )
     except OverflowError:
         return None
     return None if offset is None else local - offset // dt.timedelta(microseconds=1)

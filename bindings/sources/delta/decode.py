@@ -34,7 +34,9 @@ BOUNDS: Final = ("minValues", "maxValues")
 
 def struct_of(leaves: Sequence[LeafField]) -> pa.StructType:
     """The type of a file's statistics, by physical names, as they are read from JSON."""
-    bounded = [(leaf.physical, kind) for leaf in leaves if (kind := json_type(leaf.type)) is not None]
+    bounded = [
+        (leaf.physical, kind) for leaf in leaves if (kind := json_type(leaf.type)) is not None
+    ]
     counted = [(leaf.physical, pa.int64()) for leaf in leaves]
     fields = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     fields += [(name, nested(bounded)) for name in BOUNDS]
@@ -51,7 +53,12 @@ def nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructT
     heads: dict[str, list[tuple[tuple[str, ...], pa.DataType]]] = {}
     for path, kind in columns:
         heads.setdefault(path[0], []).append((path[1:], kind))
-    return pa.struct([(head, below[0][1] if below[0][0] == () else nested(below)) for head, below in heads.items()])
+    return pa.struct(
+        [
+            (head, below[0][1] if below[0][0] == () else nested(below))
+            for head, below in heads.items()
+        ]
+    )
 
 
 def json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -94,7 +101,9 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
 
 
 def _joined(texts: pa.Array) -> bytes:
-    buffer = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n").buffers()[2]
+    buffer = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n"
+    ).buffers()[2]
     return b"" if buffer is None else buffer.to_pybytes()
 
 
@@ -109,7 +118,9 @@ def _read(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.S
     if not left.any():
         yield found
         return
-    others = pa.chunked_array(list(_parse(texts.filter(pa.array(left)), kind, floating)), kind).combine_chunks()
+    others = pa.chunked_array(
+        list(_parse(texts.filter(pa.array(left)), kind, floating)), kind
+    ).combine_chunks()
     at = np.arange(len(texts))
     at[left] = len(texts) + np.arange(len(others))
     yield pa.concat_arrays([found, others]).take(pa.array(at))
@@ -120,7 +131,9 @@ def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.
     try:
         lines = _lines(texts, floating)
         if EXPONENT.search(lines) and _has_decimals(kind):
-            raise pa.ArrowInvalid("Arrow ends the process on some numbers, such as 1E-1000000000, that are to be decimals (26.0)")
+            raise pa.ArrowInvalid(
+                "Arrow ends the process on some numbers, such as 1E-1000000000, that are to be decimals (26.0)"
+            )
         table = parse_lines(lines, pa.schema(list(kind)))
         if table.num_rows == n:
             yield from table.to_struct_array().chunks
@@ -140,7 +153,11 @@ def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
-    return any(map(_has_decimals, (f.type for f in kind))) if pa.types.is_struct(kind) else bool(pa.types.is_decimal(kind))
+    return (
+        any(map(_has_decimals, (f.type for f in kind)))
+        if pa.types.is_struct(kind)
+        else bool(pa.types.is_decimal(kind))
+    )
 
 
 def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:
@@ -154,10 +171,16 @@ def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:
 
 def _fitting(found: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
-        return {f.name: _fitting(found.get(f.name), f.type) for f in kind} if isinstance(found, Mapping) else None
+        return (
+            {f.name: _fitting(found.get(f.name), f.type) for f in kind}
+            if isinstance(found, Mapping)
+            else None
+        )
     if isinstance(found, bool) is not pa.types.is_boolean(kind):
         return None
-    if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > LARGE:  # it would be written out
+    if (
+        isinstance(found, decimal.Decimal) and abs(found.adjusted()) > LARGE
+    ):  # it would be written out
         return None
     if pa.types.is_floating(kind) and isinstance(found, int | decimal.Decimal):
         found = float(found)
@@ -165,4 +188,6 @@ def _fitting(found: Any, kind: pa.DataType) -> Any:
         value = pa.scalar(found, kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    return None if isinstance(value, float) and math.isinf(value) else value  # more than the type holds
+    return (
+        None if isinstance(value, float) and math.isinf(value) else value
+    )  # more than the type holds

@@ -47,7 +47,11 @@ def newest(asked: Asked, place: Place) -> DeltaTable | None:
         # Another table may have been made in the same place; then its commit is not the one that was read.
         if version <= asked.version and stamp == place.stamp(version):
             with contextlib.suppress(StatisticsError, OSError):
-                return _opened(os.path.join(str(folder), name), Asked(asked.uri, version, stamp, asked.options), place)
+                return _opened(
+                    os.path.join(str(folder), name),
+                    Asked(asked.uri, version, stamp, asked.options),
+                    place,
+                )
     return None
 
 
@@ -62,7 +66,10 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
     folder = _folder(asked)
     if folder is None or not settled(np.array([asked.stamp[0]]), place.time)[0]:
         return table  # or the commit of another table in its place, made at once, could have the same time
-    if any(version > asked.version and stamp == place.stamp(version) for version, stamp, _ in _saved(folder)):
+    if any(
+        version > asked.version and stamp == place.stamp(version)
+        for version, stamp, _ in _saved(folder)
+    ):
         return table
     path = os.path.join(folder, f"{asked.version}-{asked.stamp[0]}-{asked.stamp[1]}.stats")
     read = table.snapshot
@@ -82,8 +89,15 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder, place)
         return _opened(path, asked, place)
-    except (StatisticsError, OSError) as e:  # a full disk, or another process that cleans up: the table itself was read
-        warnings.warn(f"skipstone does not keep {table.redacted_path} in {folder}: {e}", RuntimeWarning, stacklevel=2)
+    except (
+        StatisticsError,
+        OSError,
+    ) as e:  # a full disk, or another process that cleans up: the table itself was read
+        warnings.warn(
+            f"skipstone does not keep {table.redacted_path} in {folder}: {e}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return table
 
 
@@ -99,14 +113,28 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
     def stats() -> tuple[pa.ChunkedArray, ...]:
         return tuple(file.table(f"stats {i}").column(0) for i in range(note["parts"]))
 
-    read = Snapshot(place.uri, place.root, place.fs, asked.version, fields, note["metadata"], file.containers, lambda: file.table("files"), stats)
+    read = Snapshot(
+        place.uri,
+        place.root,
+        place.fs,
+        asked.version,
+        fields,
+        note["metadata"],
+        file.containers,
+        lambda: file.table("files"),
+        stats,
+    )
     return DeltaTable(asked, read, place.meter, file.adopt)
 
 
 def _folder(asked: Asked) -> str | None:
     """Where the versions of a table are kept; None: nowhere."""
     folder, key = cache_dir(), repr((asked.uri, sorted(asked.options)))
-    return None if folder is None else os.path.join(folder, "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
+    return (
+        None
+        if folder is None
+        else os.path.join(folder, "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
+    )
 
 
 def _saved(folder: str) -> Iterator[tuple[int, tuple[int, int], str]]:
@@ -136,5 +164,7 @@ def _sweep(folder: str, place: Place) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            if name in old or (name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN):
+            if name in old or (
+                name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN
+            ):
                 os.unlink(path)

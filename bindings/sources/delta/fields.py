@@ -90,8 +90,20 @@ def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: b
     physical = {f["name"]: _physical(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
-    generated = {f["name"]: text for f in fields if isinstance(text := (f.get("metadata") or {}).get(GENERATED), str)}
-    return TableFields(arrow, leaves, {name: physical[name] for name in partition_columns}, generated, physical, tuple(fields), mapped)
+    generated = {
+        f["name"]: text
+        for f in fields
+        if isinstance(text := (f.get("metadata") or {}).get(GENERATED), str)
+    }
+    return TableFields(
+        arrow,
+        leaves,
+        {name: physical[name] for name in partition_columns},
+        generated,
+        physical,
+        tuple(fields),
+        mapped,
+    )
 
 
 COLLATIONS: Final = "__COLLATIONS"
@@ -103,7 +115,9 @@ def _physical(field: Mapping[str, Any], mapped: bool) -> str:
     return str(field["name"] if name is None else name)
 
 
-def _leaves(fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped: bool) -> Iterator[LeafField]:
+def _leaves(
+    fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped: bool
+) -> Iterator[LeafField]:
     for f in fields:
         path, own, kind = (*above, f["name"]), (*physical, _physical(f, mapped)), f["type"]
         if isinstance(kind, Mapping):
@@ -111,16 +125,34 @@ def _leaves(fields: list[Mapping[str, Any]], above: Path, physical: Path, mapped
                 yield from _leaves(kind["fields"], path, own, mapped)
             continue
         changes = (f.get("metadata") or {}).get("delta.typeChanges", ())
-        yield LeafField(path, own, arrow_type(kind), tuple(str(c["fromType"]) for c in changes if "fieldPath" not in c))
+        yield LeafField(
+            path,
+            own,
+            arrow_type(kind),
+            tuple(str(c["fromType"]) for c in changes if "fieldPath" not in c),
+        )
 
 
 def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
     # Collated text is not ordered by its bytes, and CHAR is padded by who reads it: `ir.types.from_arrow` reads the note.
     notes = f.get("metadata") or {}
-    padded = padded or re.search(r"(?:^|[<:, ])char\(", str(notes.get("__CHAR_VARCHAR_TYPE_STRING", "")), re.IGNORECASE) is not None
+    padded = (
+        padded
+        or re.search(
+            r"(?:^|[<:, ])char\(", str(notes.get("__CHAR_VARCHAR_TYPE_STRING", "")), re.IGNORECASE
+        )
+        is not None
+    )
     kind = str(f["type"])
-    noted = notes.get(COLLATIONS) or (kind if kind.startswith("string collate") or (padded and kind == "string") else None)
-    return pa.field(f["name"], arrow_type(f["type"], padded), f.get("nullable", True), None if noted is None else {COLLATIONS: str(noted)})
+    noted = notes.get(COLLATIONS) or (
+        kind if kind.startswith("string collate") or (padded and kind == "string") else None
+    )
+    return pa.field(
+        f["name"],
+        arrow_type(f["type"], padded),
+        f.get("nullable", True),
+        None if noted is None else {COLLATIONS: str(noted)},
+    )
 
 
 def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
@@ -135,9 +167,15 @@ def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
             case "struct":
                 return pa.struct([_field(f, padded) for f in kind["fields"]])
             case "array":
-                return pa.list_(pa.field("element", arrow_type(kind["elementType"]), kind.get("containsNull", True)))
+                return pa.list_(
+                    pa.field(
+                        "element", arrow_type(kind["elementType"]), kind.get("containsNull", True)
+                    )
+                )
             case "map":
-                item = pa.field("value", arrow_type(kind["valueType"]), kind.get("valueContainsNull", True))
+                item = pa.field(
+                    "value", arrow_type(kind["valueType"]), kind.get("valueContainsNull", True)
+                )
                 return pa.map_(pa.field("key", arrow_type(kind["keyType"]), False), item)
     elif kind in _PRIMITIVES:
         return _PRIMITIVES[kind]
@@ -147,4 +185,6 @@ def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
         return pa.string()
     elif kind == "variant":
         return pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
-    raise SourceError(f"the Delta schema has the type {kind!r}; expected one of {', '.join(_PRIMITIVES)}, decimal, struct, array, map or variant")
+    raise SourceError(
+        f"the Delta schema has the type {kind!r}; expected one of {', '.join(_PRIMITIVES)}, decimal, struct, array, map or variant"
+    )

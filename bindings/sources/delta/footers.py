@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from skipstone.bindings.sources.delta.table import DeltaTable
 
 Verdicts = npt.NDArray[np.uint8]
-MOST: Final = 64  # files whose footers a plan reads; whoever reads the files needs these footers too
+MOST: Final = (
+    64  # files whose footers a plan reads; whoever reads the files needs these footers too
+)
 
 
-def by_footers(table: DeltaTable, predicate: PruningPredicate, statistics: Statistics, verdicts: Verdicts, held: dict[str, Footer], most: int) -> Verdicts:
+def by_footers(
+    table: DeltaTable,
+    predicate: PruningPredicate,
+    statistics: Statistics,
+    verdicts: Verdicts,
+    held: dict[str, Footer],
+    most: int,
+) -> Verdicts:
     """Verdicts, where files that may match, and of which the log lacks a bound, are ruled out if none of their row groups can match.
 
     Args:
@@ -34,7 +43,11 @@ def by_footers(table: DeltaTable, predicate: PruningPredicate, statistics: Stati
         held: Footers that were read before, by path.
         most: How many files may lack bounds, for any footer to be read.
     """
-    paths = [path for path in columns_of(predicate.node) if path[0] not in table.partition_columns and _bounded(statistics, path)]
+    paths = [
+        path
+        for path in columns_of(predicate.node)
+        if path[0] not in table.partition_columns and _bounded(statistics, path)
+    ]
     if not paths or most < 1 or table.snapshot.fields.mapped:
         return verdicts
     lacking = np.zeros(len(verdicts), np.bool_)
@@ -47,13 +60,27 @@ def by_footers(table: DeltaTable, predicate: PruningPredicate, statistics: Stati
     if not names:
         return verdicts
     root = table.snapshot.root
-    places = {name: name if name.startswith("/") or not root else f"{root}/{name}" for name in names}
+    places = {
+        name: name if name.startswith("/") or not root else f"{root}/{name}" for name in names
+    }
     new = [name for name in names if name not in held]
-    held.update(zip(new, read_footers([places[name] for name in new], table.snapshot.fs, table.meter, keep=True), strict=True))
+    held.update(
+        zip(
+            new,
+            read_footers([places[name] for name in new], table.snapshot.fs, table.meter, keep=True),
+            strict=True,
+        )
+    )
     part = FooterPart([held[name] for name in names], np.arange(len(names)))
     kinds = {leaf.path: leaf.type for leaf in table.snapshot.fields.leaves}
     rows = pa.array(part.rows, mask=part.rows < 0)
-    groups = Statistics(table.schema, len(part.owner), {path: part.raw(path, kinds[path]) for path in paths}, row_count=rows, counts_parents=True)
+    groups = Statistics(
+        table.schema,
+        len(part.owner),
+        {path: part.raw(path, kinds[path]) for path in paths},
+        row_count=rows,
+        counts_parents=True,
+    )
     some = np.bincount(part.owner, predicate.prune(groups), len(names)) > 0
     out = verdicts.copy()
     out[at[~some]] = Verdict.NEVER

@@ -35,7 +35,9 @@ from skipstone.kernels.counts import planes_of
 Rows: TypeAlias = Given | Callable[[], pa.Array] | None
 
 
-def statistics_of(fields: TableFields, files: int, columns: LogColumns, row_count: Rows) -> Statistics:
+def statistics_of(
+    fields: TableFields, files: int, columns: LogColumns, row_count: Rows
+) -> Statistics:
     """The statistics of a table's files; of one with generated partition columns, narrowed by what they tell."""
     if not any(name in fields.generated for name in fields.partitions):
         return Statistics(fields.schema, files, columns, row_count=row_count, counts_parents=True)
@@ -45,13 +47,28 @@ def statistics_of(fields: TableFields, files: int, columns: LogColumns, row_coun
 class Narrowed(Statistics):
     """Statistics as they came, to people; to kernels what partition values tell besides."""
 
-    def __init__(self, schema: pa.Schema, files: int, columns: Mapping[Path, Raw], told: Told, row_count: Rows) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        files: int,
+        columns: Mapping[Path, Raw],
+        told: Told,
+        row_count: Rows,
+    ) -> None:
         self._told = told
-        super().__init__(schema, files, columns, row_count=row_count, members=told, counts_parents=True)
+        super().__init__(
+            schema, files, columns, row_count=row_count, members=told, counts_parents=True
+        )
 
     def of_partitions(self, names: Iterable[str]) -> Statistics:
         """What partition columns alone tell, of their own values and of what they were made from."""
-        return Narrowed(self.schema, self.num_containers, {(name,): self.raw((name,)) for name in names}, self._told, None)
+        return Narrowed(
+            self.schema,
+            self.num_containers,
+            {(name,): self.raw((name,)) for name in names},
+            self._told,
+            None,
+        )
 
     def pack(self, path: Path, dtype: DType) -> Column:
         """Packed statistics of a column, within what partition values tell."""
@@ -62,7 +79,15 @@ class Narrowed(Statistics):
         if dtype != ty.STRING:
             return pack_column(raw, dtype, self.num_containers, nullable=leaf.nullable, rows=rows)
         low, high = _text_bounds(raw.min, "min"), _text_bounds(raw.max, "max")
-        planes = planes_of(raw.null_count, raw.row_count, None, rows, self.num_containers, nullable=leaf.nullable, floating=False)
+        planes = planes_of(
+            raw.null_count,
+            raw.row_count,
+            None,
+            rows,
+            self.num_containers,
+            nullable=leaf.nullable,
+            floating=False,
+        )
         return column_of(dtype, low, high, *planes)
 
 
@@ -99,20 +124,30 @@ class Told(Mapping[Path, Raw]):
     def __len__(self) -> int:
         return len(self._by_source)
 
-    def contained(self, path: Path, values: tuple[object, ...], dtype: DType) -> pa.BooleanArray | None:
+    def contained(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
         """False: the part of no value is the partition's, so none is in the file; null: not known."""
         absent = None
         for g in self._by_source.get(path, ()):
             if isinstance(g.form, Part) and dtype == ty.STRING:
-                parts = pa.array({part_of(v, g.form) for v in values if isinstance(v, bytes)}, pa.large_binary())
+                parts = pa.array(
+                    {part_of(v, g.form) for v in values if isinstance(v, bytes)}, pa.large_binary()
+                )
                 texts = whole(self._columns.texts(g.name)).cast(pa.large_binary())
-                none = pc.invert(pc.is_in(pc.fill_null(texts, b""), value_set=parts))  # an empty part is written as NULL
+                none = pc.invert(
+                    pc.is_in(pc.fill_null(texts, b""), value_set=parts)
+                )  # an empty part is written as NULL
                 absent = none if absent is None else pc.or_(absent, none)
         return None if absent is None else pc.if_else(absent, False, None)
 
     def _raws(self, path: Path, made: list[Generated]) -> Iterator[Raw]:
         kind = self._leaf_type(path)
-        times = [(g.form, self._columns.texts(g.name), self._leaf_type((g.name,))) for g in made if isinstance(g.form, Cell | Turn)]
+        times = [
+            (g.form, self._columns.texts(g.name), self._leaf_type((g.name,)))
+            for g in made
+            if isinstance(g.form, Cell | Turn)
+        ]
         if times:
             yield told_of_time(kind, times)
         for g in made:
@@ -149,14 +184,27 @@ def told_of_text(texts: Given, part: Part) -> Raw:
     if part.at not in (0, 1) or (part.count is not None and part.count < 1):
         return Raw(null_count=nulls, row_count=ones)
     low = filled.cast(pa.large_binary())
-    ends = pc.is_valid(filled) if part.count is None else pc.less(pc.utf8_length(filled), part.count)
-    return Raw(low, pc.if_else(ends, low, pc.binary_join_element_wise(low, *pa.array([PAST, b""], pa.large_binary()))), nulls, ones)
+    ends = (
+        pc.is_valid(filled) if part.count is None else pc.less(pc.utf8_length(filled), part.count)
+    )
+    return Raw(
+        low,
+        pc.if_else(
+            ends, low, pc.binary_join_element_wise(low, *pa.array([PAST, b""], pa.large_binary()))
+        ),
+        nulls,
+        ones,
+    )
 
 
 def part_of(value: bytes, part: Part) -> bytes:
     """The characters of a text that a part is of."""
     numbers = (part.at,) if part.count is None else (part.at, part.count)
-    found = build("substring", (literal(value, ty.STRING), *(literal(n, ty.INT32) for n in numbers)), Session())
+    found = build(
+        "substring",
+        (literal(value, ty.STRING), *(literal(n, ty.INT32) for n in numbers)),
+        Session(),
+    )
     assert isinstance(found.value, bytes)
     return found.value
 
@@ -166,7 +214,10 @@ def narrowed(own: Raw, told: Raw) -> Raw:
     return Raw(
         _tighter(own.min, told.min, pc.max_element_wise),
         _tighter(own.max, told.max, pc.min_element_wise),
-        *(_instead(getattr(own, key), getattr(told, key), told.null_count) for key in ("null_count", "row_count", "nan_count")),
+        *(
+            _instead(getattr(own, key), getattr(told, key), told.null_count)
+            for key in ("null_count", "row_count", "nan_count")
+        ),
     )
 
 

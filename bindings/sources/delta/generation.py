@@ -70,7 +70,14 @@ class Generated:
 
 
 # Patterns of date_format, and the unit that the last of their letters counts.
-PATTERNS: Final = {"yyyy": "year", "yyyy-MM": "month", "yyyyMM": "month", "yyyy-MM-dd": "day", "yyyyMMdd": "day", "yyyy-MM-dd-HH": "hour"}
+PATTERNS: Final = {
+    "yyyy": "year",
+    "yyyy-MM": "month",
+    "yyyyMM": "month",
+    "yyyy-MM-dd": "day",
+    "yyyyMMdd": "day",
+    "yyyy-MM-dd-HH": "hour",
+}
 SHORT: Final = STEPS.keys() - {"day"}  # units that a date does not have
 TRUNC: Final = ("week", "month", "quarter", "year")
 
@@ -78,7 +85,11 @@ TRUNC: Final = ("week", "month", "quarter", "year")
 def generated(fields: TableFields) -> tuple[Generated, ...]:
     """The partition columns of a table that tell something of its other columns."""
     leaves = leaves_of(fields.schema)
-    found = (_read(name, fields.generated[name], leaves) for name in fields.partitions if name in fields.generated)
+    found = (
+        _read(name, fields.generated[name], leaves)
+        for name in fields.partitions
+        if name in fields.generated
+    )
     return tuple(g for g in found if g is not None and g.source[0] not in fields.partitions)
 
 
@@ -129,11 +140,17 @@ def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
             return Cell("year"), Kind.INT, x, False
         case Node(Op.CALL, (x,), "month" | "day" | "dayofmonth" | "hour"):
             return Turn("day" if n.value == "dayofmonth" else str(n.value)), Kind.INT, x, False
-        case Node(Op.CALL, (x, unit), "trunc") if (known := UNITS.get(_text(unit).lower())) in TRUNC:
+        case Node(Op.CALL, (x, unit), "trunc") if (
+            known := UNITS.get(_text(unit).lower())
+        ) in TRUNC:
             return Cell(str(known)), Kind.DATE, x, False
-        case Node(Op.CALL, (unit, x), "date_trunc") if (known := UNITS.get(_text(unit).lower())) is not None:
+        case Node(Op.CALL, (unit, x), "date_trunc") if (
+            known := UNITS.get(_text(unit).lower())
+        ) is not None:
             return Cell(known), Kind.TIMESTAMP, x, True
-        case Node(Op.CALL, (x, pattern), "date_format") if (known := PATTERNS.get(_text(pattern))) is not None:
+        case Node(Op.CALL, (x, pattern), "date_format") if (
+            known := PATTERNS.get(_text(pattern))
+        ) is not None:
             return Cell(known, _text(pattern)), Kind.STRING, x, True
         case Node(Op.CALL, (x, at), "substring" | "substr"):
             return Part(_whole(at), None), None, x, False

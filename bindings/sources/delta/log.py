@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from skipstone.bindings.sources.delta.actions import COLUMNS, checkpoint_settings, fetch, read_checkpoint, read_commits, settings
+from skipstone.bindings.sources.delta.actions import (
+    COLUMNS,
+    checkpoint_settings,
+    fetch,
+    read_checkpoint,
+    read_commits,
+    settings,
+)
 from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
@@ -28,7 +35,15 @@ from skipstone.ir.errors import SourceError
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
 FEATURES: Final = frozenset(
-    {"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidening", "typeWidening-preview"}
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "typeWidening",
+        "typeWidening-preview",
+    }
     | {"variantType", "variantType-preview", "variantShredding-preview"}
 )
 VERSION: Final = 3  # the protocol's reader version
@@ -76,7 +91,9 @@ class Snapshot:
     def nbytes(self) -> int:
         """Bytes of what was read, host memory or mapped from a file."""
         read = vars(self)
-        return int(self.files.nbytes if "files" in read else 0) + sum(int(s.nbytes) for s in (self.stats if "stats" in read else ()))
+        return int(self.files.nbytes if "files" in read else 0) + sum(
+            int(s.nbytes) for s in (self.stats if "stats" in read else ())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +132,17 @@ class Place:
     def stamp(self, version: int) -> tuple[int, int]:
         """Time and size of a commit, or of the last file that bears its number; zeros if there is none."""
         own = [i for i in self.listed if i.base_name.startswith(f"{version:020}.")]
-        return max(((i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size) for i in own), default=(False, 0, 0))[1:]
+        return max(
+            ((i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size) for i in own),
+            default=(False, 0, 0),
+        )[1:]
 
 
-def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime | None, storage_options: Mapping[str, str] | None) -> tuple[Asked, Place]:
+def locate(
+    where: str | os.PathLike[str],
+    version: int | str | datetime.datetime | None,
+    storage_options: Mapping[str, str] | None,
+) -> tuple[Asked, Place]:
     """Find a table's log, and the version that is meant.
 
     Raises:
@@ -129,12 +153,20 @@ def locate(where: str | os.PathLike[str], version: int | str | datetime.datetime
     place = Place(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with place.meter.phase("listing"):
-            listed = tuple(i for i in fs.get_file_info(pafs.FileSelector(place.log)) if i.type == pafs.FileType.File)
+            listed = tuple(
+                i
+                for i in fs.get_file_info(pafs.FileSelector(place.log))
+                if i.type == pafs.FileType.File
+            )
     except OSError as e:
-        raise SourceError(f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})") from e
+        raise SourceError(
+            f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})"
+        ) from e
     place = replace(place, listed=listed)
     at = version_at(listed, version, fs, uri)
-    return Asked(root or uri, at, place.stamp(at), frozenset((storage_options or {}).items())), place
+    return Asked(
+        root or uri, at, place.stamp(at), frozenset((storage_options or {}).items())
+    ), place
 
 
 def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = None) -> Snapshot:
@@ -149,7 +181,11 @@ def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = 
         SourceError: a part of the log is missing or damaged; the table needs a reader that knows more.
     """
     names = [i.base_name for i in place.listed]
-    if older is not None and older[0].stamp == place.stamp(older[0].version) and (newer := _refreshed(older[1], asked, place, names)) is not None:
+    if (
+        older is not None
+        and older[0].stamp == place.stamp(older[0].version)
+        and (newer := _refreshed(older[1], asked, place, names)) is not None
+    ):
         return newer
     chosen = segment(names, asked.version, place.log)
     commits = [f"{place.log}/{c.name}" for c in chosen.commits]
@@ -161,24 +197,40 @@ def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = 
     partitions = tuple(fields.partitions.values())
     adds, removes = read_commits(texts, commits, partitions)
     live, keys = last_adds(adds, removes)
-    older_files = (_without(t, hidden(t, keys)) for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions, place.meter))
-    parts = [part for t in (*older_files, adds.filter(pa.array(live))) for part in _parts(t, fields.leaves)]
-    return _of_parts(place, asked.version, fields, metadata, _once([(_files_of(t), s) for t, s in parts]))
+    older_files = (
+        _without(t, hidden(t, keys))
+        for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions, place.meter)
+    )
+    parts = [
+        part
+        for t in (*older_files, adds.filter(pa.array(live)))
+        for part in _parts(t, fields.leaves)
+    ]
+    return _of_parts(
+        place, asked.version, fields, metadata, _once([(_files_of(t), s) for t, s in parts])
+    )
 
 
 def _once(parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> list[tuple[pa.Table, pa.ChunkedArray]]:
     """Each file once: a checkpoint may name one twice, which replaying it would not notice."""
-    keys = pa.chunked_array([c for t, _ in parts for c in keys_of(t, decoded=True).chunks], pa.string())
+    keys = pa.chunked_array(
+        [c for t, _ in parts for c in keys_of(t, decoded=True).chunks], pa.string()
+    )
     if pc.count_distinct(keys).as_py() == len(keys):
         return parts
     code = keys.combine_chunks().dictionary_encode().indices.to_numpy()
     again = np.ones(len(keys), np.bool_)
     again[np.unique(code, return_index=True)[1]] = False
     starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
-    return [(_without(t, again[a : a + t.num_rows]), s.filter(pa.array(~again[a : a + t.num_rows]))) for (t, s), a in zip(parts, starts, strict=False)]
+    return [
+        (_without(t, again[a : a + t.num_rows]), s.filter(pa.array(~again[a : a + t.num_rows])))
+        for (t, s), a in zip(parts, starts, strict=False)
+    ]
 
 
-def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]) -> Snapshot | None:
+def _refreshed(
+    older: Snapshot, asked: Asked, place: Place, names: Sequence[str]
+) -> Snapshot | None:
     """A newer version from an older one; None: the log has to be read from its checkpoint."""
     try:
         chosen = segment(names, asked.version, place.log, after=older.version)
@@ -197,52 +249,93 @@ def _refreshed(older: Snapshot, asked: Asked, place: Place, names: Sequence[str]
         mask = gone[start : start + len(stats)]
         files = older.files.slice(start, len(stats))
         start += len(stats)
-        parts.append((_without(files, mask), stats.filter(pa.array(~mask)) if mask.any() else stats))
-    parts += [(_files_of(t), s) for t, s in _parts(adds.filter(pa.array(live)), older.fields.leaves)]
+        parts.append(
+            (_without(files, mask), stats.filter(pa.array(~mask)) if mask.any() else stats)
+        )
+    parts += [
+        (_files_of(t), s) for t, s in _parts(adds.filter(pa.array(live)), older.fields.leaves)
+    ]
     return _of_parts(place, asked.version, older.fields, older.metadata, parts)
 
 
 def _files_of(table: pa.Table) -> pa.Table:
-    spark = table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
+    spark = (
+        table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
+    )
     # A vector was added by who need not have computed the statistics.
-    files = table.select(KEPT).append_column("spark", pc.and_(spark, pc.is_null(table.column("deletionVector"))))
+    files = table.select(KEPT).append_column(
+        "spark", pc.and_(spark, pc.is_null(table.column("deletionVector")))
+    )
     return files.set_column(0, "path", paths_of(files))
 
 
-def _of_parts(place: Place, version: int, fields: TableFields, metadata: Mapping[str, Any], parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> Snapshot:
+def _of_parts(
+    place: Place,
+    version: int,
+    fields: TableFields,
+    metadata: Mapping[str, Any],
+    parts: list[tuple[pa.Table, pa.ChunkedArray]],
+) -> Snapshot:
     there = [(t, s) for t, s in parts if t.num_rows] or parts[:1]
     files, stats = pa.concat_tables([t for t, _ in there]), tuple(s for _, s in there)
-    return Snapshot(place.uri, place.root, place.fs, version, fields, metadata, files.num_rows, lambda: files, lambda: stats)
+    return Snapshot(
+        place.uri,
+        place.root,
+        place.fs,
+        version,
+        fields,
+        metadata,
+        files.num_rows,
+        lambda: files,
+        lambda: stats,
+    )
 
 
 MAPPING: Final = "delta.columnMapping.mode"
 METADATA: Final = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
 
 
-def _understood(found: Mapping[str, Mapping[str, Any]], uri: str, version: int) -> tuple[dict[str, Any], TableFields]:
+def _understood(
+    found: Mapping[str, Mapping[str, Any]], uri: str, version: int
+) -> tuple[dict[str, Any], TableFields]:
     """The table's metadata and columns, if this reader knows all that they need."""
     for name in ("metaData", "protocol"):
         if name not in found:
-            raise SourceError(f"{uri}: the log of version {version} has no {name}; expected one in each checkpoint and in the first commit")
+            raise SourceError(
+                f"{uri}: the log of version {version} has no {name}; expected one in each checkpoint and in the first commit"
+            )
     try:
         return _read_settings(found["protocol"], found["metaData"], uri)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
-        raise SourceError(f"{uri}: the settings of version {version} cannot be read ({type(e).__name__}: {str(e)[:200]})") from e
+        raise SourceError(
+            f"{uri}: the settings of version {version} cannot be read ({type(e).__name__}: {str(e)[:200]})"
+        ) from e
 
 
-def _read_settings(protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str) -> tuple[dict[str, Any], TableFields]:
+def _read_settings(
+    protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str
+) -> tuple[dict[str, Any], TableFields]:
     unknown = sorted(set(protocol.get("readerFeatures") or ()) - FEATURES)
     least = protocol.get("minReaderVersion")
     if unknown or int(1 if least is None else least) > VERSION:
         needs = ", ".join(unknown) or f"reader version {protocol['minReaderVersion']}"
-        raise SourceError(f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}")
+        raise SourceError(
+            f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}"
+        )
     kept: dict[str, Any] = {name: metadata.get(name) for name in METADATA}
     kept["configuration"] = dict(kept["configuration"] or {})
     mapped = kept["configuration"].get(MAPPING, "none") != "none"
-    return kept, fields_of(json.loads(metadata["schemaString"]), list(kept["partitionColumns"] or ()), mapped)
+    return kept, fields_of(
+        json.loads(metadata["schemaString"]), list(kept["partitionColumns"] or ()), mapped
+    )
 
 
-def version_at(listed: Sequence[pafs.FileInfo], version: int | str | datetime.datetime | None, fs: pafs.FileSystem, uri: str) -> int:
+def version_at(
+    listed: Sequence[pafs.FileInfo],
+    version: int | str | datetime.datetime | None,
+    fs: pafs.FileSystem,
+    uri: str,
+) -> int:
     """The version that is meant: a number, the last one at a time, or the newest."""
     known = versions([i.base_name for i in listed])
     if not known:
@@ -258,13 +351,20 @@ def version_at(listed: Sequence[pafs.FileInfo], version: int | str | datetime.da
     except ValueError:
         when = None
     if not isinstance(when, datetime.datetime):
-        raise SourceError(f"{uri}: version={version!r}; expected a number, a time, its ISO text, or None")
+        raise SourceError(
+            f"{uri}: version={version!r}; expected a number, a time, its ISO text, or None"
+        )
     if when.tzinfo is None:
         raise SourceError(f"{uri}: version={version!r} names no time zone; add one, such as +00:00")
-    commits = sorted(((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name))), key=lambda pair: pair[0])
+    commits = sorted(
+        ((int(m[1]), i) for i in listed if (m := COMMIT.fullmatch(i.base_name))),
+        key=lambda pair: pair[0],
+    )
     before = [v for v, i in commits if _committed(i, fs) <= when.timestamp() * 1000]
     if not before:
-        raise SourceError(f"{uri}: no version is as old as {when.isoformat()}; the oldest commit that is left is {commits[0][0] if commits else 'none'}")
+        raise SourceError(
+            f"{uri}: no version is as old as {when.isoformat()}; the oldest commit that is left is {commits[0][0] if commits else 'none'}"
+        )
     return before[-1]
 
 
@@ -292,7 +392,9 @@ def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.
         from deltalake.exceptions import DeltaError
         from deltalake.fs import DeltaStorageHandler
     except ModuleNotFoundError as e:
-        raise SourceError(f"{uri}: reaching that storage needs the package deltalake; pip install 'skipstone[delta]'") from e
+        raise SourceError(
+            f"{uri}: reaching that storage needs the package deltalake; pip install 'skipstone[delta]'"
+        ) from e
     try:
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
     except (DeltaError, OSError, ValueError) as e:
@@ -304,7 +406,9 @@ def _without(table: pa.Table, gone: npt.NDArray[np.bool_]) -> pa.Table:
     return table.filter(pa.array(~gone)) if gone.any() else table
 
 
-def _parts(table: pa.Table, leaves: Sequence[LeafField]) -> Iterator[tuple[pa.Table, pa.ChunkedArray]]:
+def _parts(
+    table: pa.Table, leaves: Sequence[LeafField]
+) -> Iterator[tuple[pa.Table, pa.ChunkedArray]]:
     """Files with their statistics as structs: those that a checkpoint has parsed, and those that are read from texts."""
     if "stats_parsed" in table.column_names:
         missing = np.asarray(pc.is_null(table.column("stats_parsed")), np.bool_)
@@ -318,7 +422,9 @@ def _parts(table: pa.Table, leaves: Sequence[LeafField]) -> Iterator[tuple[pa.Ta
 
 def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     """Rows that live: physical ones less those that deletion vectors name; null is unknown."""
-    deleted = pc.if_else(pc.is_null(vectors), pa.scalar(0, pa.int64()), pc.struct_field(vectors, "cardinality"))
+    deleted = pc.if_else(
+        pc.is_null(vectors), pa.scalar(0, pa.int64()), pc.struct_field(vectors, "cardinality")
+    )
     left = pc.subtract(rows, deleted)
     return pc.if_else(pc.greater_equal(left, 0), left, None)
 

@@ -38,9 +38,23 @@ class FileTask:
 def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
     """How to read a plan of a Delta table."""
     kept, snapshot = plan.kept.tolist(), table.snapshot
-    actions = snapshot.files.select(["path", "size", "deletionVector", "partition"]).take(pa.array(kept, pa.int64())).to_pylist()
-    each = [FileTask(action, bool(plan.verdicts[i] == Verdict.MAYBE)) for i, action in zip(kept, actions, strict=True)]
-    reader = FileReader(Wanted.of(plan, lenient), snapshot.fs, snapshot.root, snapshot.fields, plan.timezone, table.column_mapping_mode == "id")
+    actions = (
+        snapshot.files.select(["path", "size", "deletionVector", "partition"])
+        .take(pa.array(kept, pa.int64()))
+        .to_pylist()
+    )
+    each = [
+        FileTask(action, bool(plan.verdicts[i] == Verdict.MAYBE))
+        for i, action in zip(kept, actions, strict=True)
+    ]
+    reader = FileReader(
+        Wanted.of(plan, lenient),
+        snapshot.fs,
+        snapshot.root,
+        snapshot.fields,
+        plan.timezone,
+        table.column_mapping_mode == "id",
+    )
     return Tasks(reader, each, [[i] for i in kept], [int(a["size"] or 0) for a in actions])
 
 
@@ -75,9 +89,18 @@ class FileReader:
             fs, path = self._where(path)
             with fs.open_input_file(path) as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-                dead = None if action["deletionVector"] is None else deleted_rows(action["deletionVector"], self.fs, self.root)
+                dead = (
+                    None
+                    if action["deletionVector"] is None
+                    else deleted_rows(action["deletionVector"], self.fs, self.root)
+                )
                 fields = [f for f in self.fields.described if f["name"] in needed]
-                own = {f["name"]: name for f in fields if f["name"] not in self.fields.partitions and (name := self._named(f, file.schema_arrow)) is not None}
+                own = {
+                    f["name"]: name
+                    for f in fields
+                    if f["name"] not in self.fields.partitions
+                    and (name := self._named(f, file.schema_arrow)) is not None
+                }
                 start = 0
                 for batch in batches_of(file, path, list(own.values())):
                     whole = self._complete(batch, fields, own, action["partition"])
@@ -90,7 +113,9 @@ class FileReader:
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
+            raise SourceError(
+                f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
+            ) from e
 
     def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
         if path.startswith("file:/"):  # percent signs are decoded already
@@ -105,7 +130,13 @@ class FileReader:
         at = position(list(file), field, self.fields.mapped, self.by_id)
         return None if at is None else str(file.names[at])
 
-    def _complete(self, batch: pa.RecordBatch, fields: Sequence[Mapping[str, Any]], own: Mapping[str, str], partition: Mapping[str, str]) -> pa.RecordBatch:
+    def _complete(
+        self,
+        batch: pa.RecordBatch,
+        fields: Sequence[Mapping[str, Any]],
+        own: Mapping[str, str],
+        partition: Mapping[str, str],
+    ) -> pa.RecordBatch:
         n, schema, physical = batch.num_rows, self.fields.schema, self.fields.partitions
         columns = []
         for f in fields:
@@ -114,16 +145,30 @@ class FileReader:
                 text = pa.array([(partition or {}).get(physical[f["name"]])], pa.string())
                 value, empty = partition_values(text, kind, self.timezone)
                 if not value[0].is_valid and not empty[0].as_py():
-                    raise SourceError(f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}")
+                    raise SourceError(
+                        f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}"
+                    )
                 columns.append(pa.repeat(value[0], n))
             elif f["name"] in own:
-                columns.append(conform(batch.column(own[f["name"]]), f["type"], kind, self.fields.mapped, self.by_id))
+                columns.append(
+                    conform(
+                        batch.column(own[f["name"]]),
+                        f["type"],
+                        kind,
+                        self.fields.mapped,
+                        self.by_id,
+                    )
+                )
             else:
                 columns.append(pa.nulls(n, kind))
-        return pa.RecordBatch.from_arrays(columns, schema=pa.schema([schema.field(f["name"]) for f in fields]))
+        return pa.RecordBatch.from_arrays(
+            columns, schema=pa.schema([schema.field(f["name"]) for f in fields])
+        )
 
 
-def _living(batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], start: int) -> pa.RecordBatch:
+def _living(
+    batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], start: int
+) -> pa.RecordBatch:
     first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
     if first == stop:
         return batch
@@ -132,7 +177,9 @@ def _living(batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], st
     return batch.filter(pa.array(live))
 
 
-def position(own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool) -> int | None:
+def position(
+    own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool
+) -> int | None:
     """Where a column stands among those of a file, or of a struct in it; None: it is not there.
 
     By its id, if files go by these and this one has any; else by its physical name, as it is spelled or in another case.
@@ -148,7 +195,9 @@ def position(own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by
     return near[0] if len(near) == 1 else None
 
 
-def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False) -> pa.Array:
+def conform(
+    values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False
+) -> pa.Array:
     """Values of a file as the table's type: fields by their logical names, those that the file lacks NULL, types widened.
 
     Args:
@@ -175,6 +224,10 @@ def conform(values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, b
         keys = conform(whole.keys, described["keyType"], kind.key_type, mapped, by_id)
         items = conform(whole.items, described["valueType"], kind.item_type, mapped, by_id)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=whole.is_null())
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type) and values.type.tz != kind.tz:
+    if (
+        pa.types.is_timestamp(kind)
+        and pa.types.is_timestamp(values.type)
+        and values.type.tz != kind.tz
+    ):
         return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
     return values.cast(kind, safe=not pa.types.is_floating(kind))

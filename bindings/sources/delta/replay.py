@@ -31,7 +31,9 @@ def _decoded(paths: pa.Array) -> pa.Array:
     coded = pc.match_substring(paths, "%").fill_null(False)
     if not pc.any(coded).as_py():
         return paths
-    return pc.replace_with_mask(paths, coded, pa.array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string()))
+    return pc.replace_with_mask(
+        paths, coded, pa.array([_unquoted(p) for p in paths.filter(coded).to_pylist()], pa.string())
+    )
 
 
 def _unquoted(path: str) -> str:
@@ -43,17 +45,24 @@ def _unquoted(path: str) -> str:
 
 def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
     """What makes two actions one file's: its path, and the deletion vector, as `storageType path @offset`."""
-    paths, vectors = table.column("path") if decoded else paths_of(table), table.column("deletionVector")
+    paths, vectors = (
+        table.column("path") if decoded else paths_of(table),
+        table.column("deletionVector"),
+    )
     if pc.any(pc.starts_with(paths, "file:/")).as_py():
         paths = pc.replace_substring_regex(paths, r"^file:/+", "file:/")
     if vectors.null_count == len(vectors):
         return paths
     where = pc.struct_field(vectors, "pathOrInlineDv")
     offset = pc.if_else(
-        pc.is_valid(pc.struct_field(vectors, "offset")), pc.binary_join_element_wise("@", pc.struct_field(vectors, "offset").cast(pa.string()), ""), ""
+        pc.is_valid(pc.struct_field(vectors, "offset")),
+        pc.binary_join_element_wise("@", pc.struct_field(vectors, "offset").cast(pa.string()), ""),
+        "",
     )
     # A line break cannot stand in the name of a vector, so no path and vector together look like another path.
-    keyed = pc.binary_join_element_wise(paths, "\n", pc.struct_field(vectors, "storageType"), where, offset, "")
+    keyed = pc.binary_join_element_wise(
+        paths, "\n", pc.struct_field(vectors, "storageType"), where, offset, ""
+    )
     return pc.if_else(pc.is_valid(where), keyed, paths)
 
 
@@ -80,4 +89,9 @@ def hidden(older: pa.Table, keys: Any, *, decoded: bool = False) -> Mask:
     """Which adds are hidden by newer actions with these keys; `decoded`: their paths have no percent signs any more."""
     if not len(keys) or not older.num_rows:
         return np.zeros(older.num_rows, np.bool_)
-    return np.asarray(pc.is_in(keys_of(older, decoded=decoded), value_set=keys).combine_chunks().to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(
+        pc.is_in(keys_of(older, decoded=decoded), value_set=keys)
+        .combine_chunks()
+        .to_numpy(zero_copy_only=False),
+        np.bool_,
+    )

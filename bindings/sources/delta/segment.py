@@ -100,9 +100,17 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             if found.first <= found.last <= version and (known is None or known.last < found.last):
                 compacted[found.first] = found
     for (at, count), found_parts in parts.items():
-        if len(found_parts) == count and set(found_parts) == set(range(1, count + 1)):  # a part is missing where a writer died, or is still writing
-            checkpoints.setdefault(at, []).append(tuple(found_parts[i] for i in range(1, count + 1)))
-    starts = [after] if after is not None else [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
+        if len(found_parts) == count and set(found_parts) == set(
+            range(1, count + 1)
+        ):  # a part is missing where a writer died, or is still writing
+            checkpoints.setdefault(at, []).append(
+                tuple(found_parts[i] for i in range(1, count + 1))
+            )
+    starts = (
+        [after]
+        if after is not None
+        else [*sorted((c for c in checkpoints if c <= version), reverse=True), -1]
+    )
     missing = version
     for start in starts:
         chosen: list[Commits] = []
@@ -119,4 +127,6 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             return Segment(version, start, parts_of, tuple(chosen))
         missing = at
     base = f"the checkpoint of version {starts[0]}" if starts[0] >= 0 else "the beginning"
-    raise SourceError(f"{log} lacks the commit of version {missing}; version {version} needs every commit after {base}, or a newer checkpoint that is whole")
+    raise SourceError(
+        f"{log} lacks the commit of version {missing}; version {version} needs every commit after {base}, or a newer checkpoint that is whole"
+    )

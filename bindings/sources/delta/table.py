@@ -24,7 +24,15 @@ from skipstone.bindings.sources.delta.cache import discard, table_of
 from skipstone.bindings.sources.delta.columns import LogColumns
 from skipstone.bindings.sources.delta.footers import MOST, by_footers
 from skipstone.bindings.sources.delta.generated import statistics_of
-from skipstone.bindings.sources.delta.log import MAPPING, Asked, Snapshot, locate, logical_rows, snapshot, sums
+from skipstone.bindings.sources.delta.log import (
+    MAPPING,
+    Asked,
+    Snapshot,
+    locate,
+    logical_rows,
+    snapshot,
+    sums,
+)
 from skipstone.bindings.sources.footers import Footer
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
@@ -51,7 +59,13 @@ class DeltaTable(DynamicTable):
     Source: Delta Lake, `DataSkippingReaderBase`.
     """
 
-    def __init__(self, asked: Asked, read: Snapshot, meter: Meter, adopt: Callable[[Statistics], None] | None = None) -> None:
+    def __init__(
+        self,
+        asked: Asked,
+        read: Snapshot,
+        meter: Meter,
+        adopt: Callable[[Statistics], None] | None = None,
+    ) -> None:
         """A version that was read. `adopt` gives its statistics what was packed of them before."""
         self.asked, self.snapshot, self.meter = asked, read, meter
         self.path, self.version, self.metadata = read.uri, read.version, read.metadata
@@ -138,7 +152,9 @@ class DeltaTable(DynamicTable):
             timezone = "UTC"
         if timezone not in self._statistics:
             columns = LogColumns(self.snapshot, timezone)
-            self._statistics[timezone] = statistics_of(self.snapshot.fields, self.num_files, columns, lambda: self._logical)
+            self._statistics[timezone] = statistics_of(
+                self.snapshot.fields, self.num_files, columns, lambda: self._logical
+            )
         return self._statistics[timezone]
 
     @cached_property
@@ -170,9 +186,16 @@ class DeltaTable(DynamicTable):
         if statistic == "num_records":
             return self._physical.combine_chunks()
         if statistic not in KEYS[:3]:
-            raise StatisticsError(f"no statistic is named {statistic!r}; expected num_records, {', '.join(KEYS[:3])}")
+            raise StatisticsError(
+                f"no statistic is named {statistic!r}; expected num_records, {', '.join(KEYS[:3])}"
+            )
         wanted = column.lower()
-        found = [p for p in self._columns if wanted in (show_path(p).lower(), "" if any("." in name for name in p) else ".".join(p).lower())]
+        found = [
+            p
+            for p in self._columns
+            if wanted
+            in (show_path(p).lower(), "" if any("." in name for name in p) else ".".join(p).lower())
+        ]
         return self.statistics.get(show_path(found[0]), statistic) if len(found) == 1 else None
 
     @cached_property
@@ -181,7 +204,11 @@ class DeltaTable(DynamicTable):
 
         Source: Delta Lake, `withStats`.
         """
-        columns: dict[str, Any] = {"num_records": self._physical, "num_logical_records": self._logical, "tight_bounds": self._columns.tight()}
+        columns: dict[str, Any] = {
+            "num_records": self._physical,
+            "num_logical_records": self._logical,
+            "tight_bounds": self._columns.tight(),
+        }
         for path in self._columns:
             raw = self.statistics.raw(path)
             for key in KEYS[:3]:
@@ -200,7 +227,9 @@ class DeltaTable(DynamicTable):
         """
         from skipstone.bindings.spark.frame import stats_frame
 
-        return stats_frame(spark, self.statistics, self.files.select(["path", "size", "modificationTime"]))
+        return stats_frame(
+            spark, self.statistics, self.files.select(["path", "size", "modificationTime"])
+        )
 
     @property
     def with_no_stats(self) -> pa.Table:
@@ -215,22 +244,40 @@ class DeltaTable(DynamicTable):
 
         Source: Delta Lake, `getSpecificFilesWithStats`.
         """
-        return self.with_stats.filter(pc.is_in(self.files.column("path"), value_set=pa.array(list(paths), pa.string())))
+        return self.with_stats.filter(
+            pc.is_in(self.files.column("path"), value_set=pa.array(list(paths), pa.string()))
+        )
 
-    def files_with_stats_for_scan(self, where: Source | PruningPredicate | None = None, **settings: Any) -> pa.Table:
+    def files_with_stats_for_scan(
+        self, where: Source | PruningPredicate | None = None, **settings: Any
+    ) -> pa.Table:
         """The rows of `with_stats` that partition filters leave.
 
         Source: Delta Lake, `filesWithStatsForScan`.
         """
-        return self.with_stats.filter(pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0))
+        return self.with_stats.filter(
+            pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+        )
 
-    def filter_on_partitions(self, where: Source | PruningPredicate | None = None, *, keep_num_records: bool = False, **settings: Any) -> pa.Table:
+    def filter_on_partitions(
+        self,
+        where: Source | PruningPredicate | None = None,
+        *,
+        keep_num_records: bool = False,
+        **settings: Any,
+    ) -> pa.Table:
         """The files that partition filters leave; with their `num_records` if they are to be kept.
 
         Source: Delta Lake, `filterOnPartitions`.
         """
-        files = self.files.append_column("num_records", self._physical) if keep_num_records else self.files
-        return files.filter(pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0))
+        files = (
+            self.files.append_column("num_records", self._physical)
+            if keep_num_records
+            else self.files
+        )
+        return files.filter(
+            pa.array(self.plan(where, stats_skipping=False, **settings).verdicts != 0)
+        )
 
     @property
     def files_and_num_records(self) -> pa.Table:
@@ -238,7 +285,13 @@ class DeltaTable(DynamicTable):
 
         Source: Delta Lake, `getFilesAndNumRecords`.
         """
-        return pa.table({"path": self.files.column("path"), "num_physical_records": self._physical, "num_logical_records": self._logical})
+        return pa.table(
+            {
+                "path": self.files.column("path"),
+                "num_physical_records": self._physical,
+                "num_logical_records": self._logical,
+            }
+        )
 
     # Planning (bindings/plan.py).
 
@@ -293,8 +346,12 @@ class DeltaTable(DynamicTable):
             discard(self.asked)
             raise
 
-    def _refined(self, most: int) -> Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]:
-        return lambda predicate, statistics, verdicts: by_footers(self, predicate, statistics, verdicts, self._footers, most)
+    def _refined(
+        self, most: int
+    ) -> Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]:
+        return lambda predicate, statistics, verdicts: by_footers(
+            self, predicate, statistics, verdicts, self._footers, most
+        )
 
     @property
     def unit(self) -> str:
@@ -308,7 +365,12 @@ class DeltaTable(DynamicTable):
 
     def size(self, chosen: Mask) -> DataSize:
         """How much data some files hold."""
-        return DataSize(int(chosen.sum()), sums(self.files.column("size"), chosen), sums(self._physical, chosen), sums(self._logical, chosen))
+        return DataSize(
+            int(chosen.sum()),
+            sums(self.files.column("size"), chosen),
+            sums(self._physical, chosen),
+            sums(self._logical, chosen),
+        )
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
         """Rows that live in each file, int64; -1 is unknown."""
@@ -317,20 +379,36 @@ class DeltaTable(DynamicTable):
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
         """NULLs among the rows that live in each file; -1 is unknown."""
         counts = self.statistics.raw(path).null_count
-        if path[0] in self.partition_columns and counts is not None:  # only says whether the value is NULL
+        if (
+            path[0] in self.partition_columns and counts is not None
+        ):  # only says whether the value is NULL
             return np.asarray(pc.multiply(counts, self._logical).fill_null(-1).to_numpy(), np.int64)
         if counts is None:
             return np.full(self.num_files, -1, np.int64)
-        return np.asarray(pc.if_else(self._untouched, counts, None).fill_null(-1).to_numpy(), np.int64)
+        return np.asarray(
+            pc.if_else(self._untouched, counts, None).fill_null(-1).to_numpy(), np.int64
+        )
 
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
         """Whether bounds are values of rows that live: partition values, and of files that lost no row those that writers do not cut.
 
         Source: Delta Lake, `OptimizeMetadataOnlyDeltaQuery`.
         """
-        leaf, own = self.statistics.leaf(path), next((f for f in self.snapshot.fields.leaves if f.path == path), None)
-        told = leaf is not None and leaf.dtype.kind in (Kind.INT, Kind.DATE, Kind.FLOAT) and own is not None and not own.widened
-        found = np.asarray(self._untouched.to_numpy(), np.bool_) & told if path[0] not in self.partition_columns else np.ones(self.num_files, np.bool_)
+        leaf, own = (
+            self.statistics.leaf(path),
+            next((f for f in self.snapshot.fields.leaves if f.path == path), None),
+        )
+        told = (
+            leaf is not None
+            and leaf.dtype.kind in (Kind.INT, Kind.DATE, Kind.FLOAT)
+            and own is not None
+            and not own.widened
+        )
+        found = (
+            np.asarray(self._untouched.to_numpy(), np.bool_) & told
+            if path[0] not in self.partition_columns
+            else np.ones(self.num_files, np.bool_)
+        )
         return found, found
 
     @cached_property
@@ -395,9 +473,15 @@ def scan_delta(
         saved = disk.newest(asked, place)
         if saved is not None and saved.asked == asked:
             return saved
-        base = max((t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None)
+        base = max(
+            (t for t in (older, saved) if t is not None), key=lambda t: t.version, default=None
+        )
         with place.meter.phase("log"):
-            found = DeltaTable(asked, snapshot(asked, place, None if base is None else (base.asked, base.snapshot)), place.meter)
+            found = DeltaTable(
+                asked,
+                snapshot(asked, place, None if base is None else (base.asked, base.snapshot)),
+                place.meter,
+            )
         return disk.saved(found, place) if saved is None or disk.outgrown(saved, asked) else found
 
     return table_of(asked, read)

@@ -21,7 +21,9 @@ Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+
 UUID: Final = 20  # characters of one in Z85
 
 
-def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> npt.NDArray[np.int64]:
+def deleted_rows(
+    vector: Mapping[str, Any], fs: pafs.FileSystem, root: str
+) -> npt.NDArray[np.int64]:
     """Numbers of the deleted rows, ascending, int64.
 
     Args:
@@ -35,13 +37,19 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> n
     try:
         return _deleted(vector, fs, root)
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
-        raise SourceError(f"the deletion vector {vector} cannot be read ({type(e).__name__}: {e})") from e
+        raise SourceError(
+            f"the deletion vector {vector} cannot be read ({type(e).__name__}: {e})"
+        ) from e
 
 
 def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> npt.NDArray[np.int64]:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
     name = f"the deletion vector {kind}:{where}"
-    data = _inline(where, vector["sizeInBytes"], name) if kind == "i" else _stored(vector, fs, root, name)
+    data = (
+        _inline(where, vector["sizeInBytes"], name)
+        if kind == "i"
+        else _stored(vector, fs, root, name)
+    )
     return rows_of(data, vector["cardinality"], name)
 
 
@@ -56,9 +64,15 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
         file = f"deletion_vector_{uuid.UUID(bytes=z85(last, name))}.bin"
         path = "/".join(p for p in (root, prefix, file) if p)
     elif vector["storageType"] == "p":
-        fs, path = pafs.FileSystem.from_uri(where) if "://" in where or where.startswith("file:") else (fs, where)
+        fs, path = (
+            pafs.FileSystem.from_uri(where)
+            if "://" in where or where.startswith("file:")
+            else (fs, where)
+        )
     else:
-        raise SourceError(f"{name} is stored as {vector['storageType']!r}; expected 'u', 'i' or 'p'")
+        raise SourceError(
+            f"{name} is stored as {vector['storageType']!r}; expected 'u', 'i' or 'p'"
+        )
     try:
         with fs.open_input_file(path) as f:
             f.seek(vector["offset"] or 0)

@@ -26,7 +26,9 @@ class FileColumns(Mapping[Path, Raw]):
         manifests: In the order of the containers.
     """
 
-    def __init__(self, fields: TableFields, specs: Mapping[int, Spec], manifests: Sequence[Manifest]) -> None:
+    def __init__(
+        self, fields: TableFields, specs: Mapping[int, Spec], manifests: Sequence[Manifest]
+    ) -> None:
         self._fields, self._specs, self._manifests = fields, specs, manifests
         self._made: dict[Path, Raw] = {}
 
@@ -64,13 +66,17 @@ class FileColumns(Mapping[Path, Raw]):
             bad = pc.or_(pc.is_nan(low).fill_null(False), pc.is_nan(high).fill_null(False))
             low, high = (pc.if_else(bad, None, b) for b in (low, high))
         rows = pa.array(files.rows, mask=files.rows < 0)
-        if len(leaf.path) > 1:  # whether values below a NULL struct are counted differs between writers
+        if (
+            len(leaf.path) > 1
+        ):  # whether values below a NULL struct are counted differs between writers
             return Raw(low, high, nulls, values, nans)
         if values is not None:
             # A file has a value of each column in each row. Counts that say otherwise are of something else.
             wrong = pc.not_equal(values, rows).fill_null(False)
             if pc.any(wrong).as_py():
-                nulls, nans = (None if c is None else pc.if_else(wrong, None, c) for c in (nulls, nans))
+                nulls, nans = (
+                    None if c is None else pc.if_else(wrong, None, c) for c in (nulls, nans)
+                )
         return Raw(low, high, nulls, rows, nans)
 
 

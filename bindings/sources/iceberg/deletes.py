@@ -75,10 +75,21 @@ class Deletes:
             paths, formats = m.paths.to_pylist(), m.formats.to_pylist()
             for i in np.flatnonzero(m.contents != DATA).tolist():
                 by_value = int(m.contents[i]) == EQUALITY
-                target = m.references[i] or (low[i] if len(low[i] or "") > CUT and low[i] == high[i] else None)
+                target = m.references[i] or (
+                    low[i] if len(low[i] or "") > CUT and low[i] == high[i] else None
+                )
                 sequence = int(m.sequences[i]) if m.sequences[i] >= 0 else int(LAST)
                 ids = tuple(m.equality_ids(i)) if by_value else ()
-                one = Delete(paths[i], formats[i], sequence, ids or ((-1,) if by_value else ()), int(offsets[i]), int(lengths[i]), int(m.rows[i]), target)
+                one = Delete(
+                    paths[i],
+                    formats[i],
+                    sequence,
+                    ids or ((-1,) if by_value else ()),
+                    int(offsets[i]),
+                    int(lengths[i]),
+                    int(m.rows[i]),
+                    target,
+                )
                 if target is not None and not by_value:
                     out.by_path[target].append(one)
                 elif by_value and not _partitioned(specs, m.spec):
@@ -93,8 +104,14 @@ class Deletes:
     def of_files(self, files: Manifest, rows: Sequence[int]) -> Iterator[tuple[int, list[Delete]]]:
         """Data files of a manifest at some places, and what may take rows of each."""
         for i in rows:
-            own = self.by_partition.get((files.spec, files.keys[i]), ()) if self.by_partition else ()
-            given = [*self.everywhere, *own, *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ())]
+            own = (
+                self.by_partition.get((files.spec, files.keys[i]), ()) if self.by_partition else ()
+            )
+            given = [
+                *self.everywhere,
+                *own,
+                *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ()),
+            ]
             yield i, [d for d in given if d.takes(int(files.sequences[i]))]
 
     def living(self, files: Manifest) -> npt.NDArray[np.int64]:
@@ -119,4 +136,6 @@ def _partitioned(specs: Mapping[int, Spec], number: int) -> bool:
 def _paths(found: Entry | None, n: int) -> list[str | None]:
     if found is None:
         return [None] * n
-    return [None if v is None else v.decode(errors="surrogateescape") for v in found.texts().to_pylist()]
+    return [
+        None if v is None else v.decode(errors="surrogateescape") for v in found.texts().to_pylist()
+    ]

@@ -52,17 +52,25 @@ def rewritten(data: bytes, why: Exception) -> bytes:
         SourceError: pyiceberg cannot read it either.
     """
     try:
-        with _File(_Memory(data), MANIFEST_ENTRY_SCHEMAS[READ], {-1: ManifestEntry, 2: DataFile}) as reader:
+        with _File(
+            _Memory(data), MANIFEST_ENTRY_SCHEMAS[READ], {-1: ManifestEntry, 2: DataFile}
+        ) as reader:
             entries = list(reader)
             partition = reader.schema.find_type(PARTITION)
         out = _Memory()
-        schema = manifest_entry_schema_with_data_file(READ, data_file_with_partition(partition, READ))
-        with AvroOutputFile(out, schema, "manifest_entry", metadata={"avro.codec": "null"}) as writer:
+        schema = manifest_entry_schema_with_data_file(
+            READ, data_file_with_partition(partition, READ)
+        )
+        with AvroOutputFile(
+            out, schema, "manifest_entry", metadata={"avro.codec": "null"}
+        ) as writer:
             if entries:
                 writer.write_block(entries)
         return out.data
     except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
-        raise SourceError(f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})") from e
+        raise SourceError(
+            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
+        ) from e
 
 
 def manifest_list(data: bytes, why: Exception) -> list[Any]:
@@ -72,10 +80,16 @@ def manifest_list(data: bytes, why: Exception) -> list[Any]:
         SourceError: pyiceberg cannot read it either.
     """
     try:
-        with _File(_Memory(data), MANIFEST_LIST_FILE_SCHEMAS[READ], {-1: ManifestFile, 508: PartitionFieldSummary}) as reader:
+        with _File(
+            _Memory(data),
+            MANIFEST_LIST_FILE_SCHEMAS[READ],
+            {-1: ManifestFile, 508: PartitionFieldSummary},
+        ) as reader:
             return list(reader)
     except Exception as e:  # as above
-        raise SourceError(f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})") from e
+        raise SourceError(
+            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
+        ) from e
 
 
 class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
@@ -108,7 +122,9 @@ class _File(AvroFile):  # type: ignore[misc]
         self.size, self.decoder = len(data), _Decoder(data)
         self.header = self._read_header()
         self.schema = self.header.get_schema()
-        self.reader = resolve_reader(self.schema, self.read_schema, self.read_types, self.read_enums)
+        self.reader = resolve_reader(
+            self.schema, self.read_schema, self.read_types, self.read_enums
+        )
         return self
 
     def _read_block(self) -> int:
@@ -118,7 +134,9 @@ class _File(AvroFile):  # type: ignore[misc]
             raise ValueError("a block is cut off") from None
 
     def __next__(self) -> Any:
-        if (self.block is None or not self.block.has_next()) and self.decoder.tell() == self.size - (SYNC_SIZE if self.begun else 0):
+        if (
+            self.block is None or not self.block.has_next()
+        ) and self.decoder.tell() == self.size - (SYNC_SIZE if self.begun else 0):
             raise StopIteration
         return super().__next__()
 
@@ -131,7 +149,9 @@ class _File(AvroFile):  # type: ignore[misc]
             raise ValueError("a block has no records")
         data = self.decoder.read_bytes()
         unpack = self.header.compression_codec()
-        self.block = Block(self.reader, count, _Decoder(data if unpack is None else unpack.decompress(data)))
+        self.block = Block(
+            self.reader, count, _Decoder(data if unpack is None else unpack.decompress(data))
+        )
         return count
 
 

@@ -99,7 +99,11 @@ class TableFields:
 
     def changed(self, number: int) -> bool:
         """Whether a column had another type once."""
-        kinds = {str(found) for s in (self.iceberg, *self.others.values()) if (found := _type_of(s, number)) is not None}
+        kinds = {
+            str(found)
+            for s in (self.iceberg, *self.others.values())
+            if (found := _type_of(s, number)) is not None
+        }
         return len(kinds) > 1
 
 

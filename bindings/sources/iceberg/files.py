@@ -41,7 +41,13 @@ class IcebergFiles:
         complete: Whether these are all manifests of the table.
     """
 
-    def __init__(self, table: IcebergTable, manifests: Sequence[Manifest], deletes: Sequence[Manifest], complete: bool) -> None:
+    def __init__(
+        self,
+        table: IcebergTable,
+        manifests: Sequence[Manifest],
+        deletes: Sequence[Manifest],
+        complete: bool,
+    ) -> None:
         self.table, self.manifests, self.complete = table, manifests, complete
         self.deletes = Deletes.of(deletes, table.specs)
         self._ends = np.cumsum([len(m) for m in manifests], dtype=np.int64)
@@ -118,7 +124,10 @@ class IcebergFiles:
         # Whether rows whose struct is NULL are among those of its fields differs between writers.
         if raw.null_count is None or raw.row_count is None or len(path) > 1:
             return np.full(len(self), -1, np.int64)
-        nulls, rows = (np.asarray(whole(c).fill_null(-1).to_numpy(zero_copy_only=False), np.int64) for c in (raw.null_count, raw.row_count))
+        nulls, rows = (
+            np.asarray(whole(c).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+            for c in (raw.null_count, raw.row_count)
+        )
         # Of a partition value they only say whether it is NULL, of one row.
         found = np.where(rows == 1, nulls * self.rows, nulls)
         return np.where((nulls == 0) | ((nulls > 0) & self._untouched), found, -1)
@@ -130,7 +139,11 @@ class IcebergFiles:
         """
         leaf = self.statistics.leaf(path)
         told = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-        found = self._untouched & told if path[0] not in self.partition_columns else np.ones(len(self), np.bool_)
+        found = (
+            self._untouched & told
+            if path[0] not in self.partition_columns
+            else np.ones(len(self), np.bool_)
+        )
         return found, found
 
     @cached_property
@@ -146,7 +159,12 @@ class IcebergFiles:
 
     def size(self, chosen: Mask) -> DataSize:
         """How much data some files hold."""
-        return DataSize(int(chosen.sum()), _sum(self.sizes, chosen), _sum(self.rows, chosen), _sum(self._logical, chosen))
+        return DataSize(
+            int(chosen.sum()),
+            _sum(self.sizes, chosen),
+            _sum(self.rows, chosen),
+            _sum(self._logical, chosen),
+        )
 
     def total(self) -> DataSize:
         """How much data the table holds, manifests that were not read included."""
@@ -162,14 +180,22 @@ class IcebergFiles:
         for number, (places, statistics) in self._by_spec.items():
             partitions[places] = self.table.specs[number].judge(predicate, statistics)
         never, always = partitions == Verdict.NEVER, partitions == Verdict.ALWAYS
-        return np.where(never, Verdict.NEVER, np.where(always & (verdicts == Verdict.MAYBE), Verdict.ALWAYS, verdicts)).astype(np.uint8)
+        return np.where(
+            never,
+            Verdict.NEVER,
+            np.where(always & (verdicts == Verdict.MAYBE), Verdict.ALWAYS, verdicts),
+        ).astype(np.uint8)
 
     @cached_property
     def _by_spec(self) -> Mapping[int, tuple[npt.NDArray[np.int64], Statistics]]:
         """For each spec the places of its files, and the values of their partitions."""
         out = {}
         for number in {m.spec for m in self.manifests}:
-            mine = [(m, end) for m, end in zip(self.manifests, self._ends.tolist(), strict=True) if m.spec == number]
+            mine = [
+                (m, end)
+                for m, end in zip(self.manifests, self._ends.tolist(), strict=True)
+                if m.spec == number
+            ]
             places = np.concatenate([np.arange(end - len(m), end) for m, end in mine])
             out[number] = places, self.table.specs[number].statistics([m for m, _ in mine])
         return out

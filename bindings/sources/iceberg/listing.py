@@ -92,10 +92,18 @@ def _listed(found: Records) -> list[Listed]:
 
     def numbers(number: int, missing: int | None) -> list[Any]:
         slot = found.field(number, "int", "long")
-        return [missing] * n if slot is None else [missing if v is None else v for v in found.numbers(slot).to_pylist()]
+        return (
+            [missing] * n
+            if slot is None
+            else [missing if v is None else v for v in found.numbers(slot).to_pylist()]
+        )
 
     slot = found.field(PATH, "string")
-    if slot is None or slot.present is not None or any(found.field(k, "int", "long") is None for k in (LENGTH, SPEC)):
+    if (
+        slot is None
+        or slot.present is not None
+        or any(found.field(k, "int", "long") is None for k in (LENGTH, SPEC))
+    ):
         raise Unsupported("the manifest list lacks the path, length or spec of manifests")
     paths = strings(found.texts(slot))
     if paths.null_count:
@@ -103,8 +111,19 @@ def _listed(found: Records) -> list[Listed]:
     content = numbers(CONTENT, 0)
     if not set(content) <= {0, 1}:
         raise SourceError("a manifest has a content that is none of 0 and 1")
-    columns = [numbers(k, m) for k, m in ((LENGTH, None), (SPEC, None))], [numbers(k, None) for k in (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)]
-    rows = zip(paths.to_pylist(), *columns[0], content, numbers(SEQUENCE, 0), *columns[1], _summaries(found), strict=True)
+    columns = (
+        [numbers(k, m) for k, m in ((LENGTH, None), (SPEC, None))],
+        [numbers(k, None) for k in (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)],
+    )
+    rows = zip(
+        paths.to_pylist(),
+        *columns[0],
+        content,
+        numbers(SEQUENCE, 0),
+        *columns[1],
+        _summaries(found),
+        strict=True,
+    )
     return [Listed(*row) for row in rows]
 
 
@@ -113,7 +132,10 @@ def _summaries(found: Records) -> list[Sequence[Summary] | None]:
     known = None if slot is None else found.known(slot)
     if slot is None:
         return [None] * len(found)
-    return [None if known is not None and not known[i] else [_summary(s) for s in found.items(slot, i)] for i in range(len(found))]
+    return [
+        None if known is not None and not known[i] else [_summary(s) for s in found.items(slot, i)]
+        for i in range(len(found))
+    ]
 
 
 def _summary(fields: Any) -> Summary:

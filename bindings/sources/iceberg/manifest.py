@@ -34,7 +34,9 @@ DATA, POSITIONS, EQUALITY = range(3)
 STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
 VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
 EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
-UNUSED: Final = frozenset({1, 4, 108, 131, 132})  # snapshot, file sequence number, column sizes, key metadata, split offsets
+UNUSED: Final = frozenset(
+    {1, 4, 108, 131, 132}
+)  # snapshot, file sequence number, column sizes, key metadata, split offsets
 MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
 # Avro's types of them, which those of pyiceberg's and Java's writers are among.
 KINDS: Final = (
@@ -90,7 +92,11 @@ class Manifest:
         slot = self._records.field(number, "array")
         row = i if self._live is None else int(self._live[i])
         known = None if slot is None else self._records.known(slot)
-        return [] if slot is None or (known is not None and not known[row]) else self._records.items(slot, row)
+        return (
+            []
+            if slot is None or (known is not None and not known[row])
+            else self._records.items(slot, row)
+        )
 
     def _chosen(self, values: Longs) -> Longs:
         return values if self._live is None else values[self._live]
@@ -127,7 +133,9 @@ class Manifest:
         Source: Iceberg's specification, "Sequence Number Inheritance".
         """
         own = self._longs(SEQUENCE, -1)
-        return np.where((own < 0) & ((self._status == ADDED) | (self._sequence == 0)), self._sequence, own)
+        return np.where(
+            (own < 0) & ((self._status == ADDED) | (self._sequence == 0)), self._sequence, own
+        )
 
     @cached_property
     def sort_orders(self) -> Longs:
@@ -138,7 +146,11 @@ class Manifest:
     def references(self) -> list[str | None]:
         """The data file that all deletes of a file are of, where that is told."""
         slot = self._records.field(REFERENCED, "string")
-        return [None] * len(self) if slot is None else strings(self._records.texts(slot, self._live)).to_pylist()
+        return (
+            [None] * len(self)
+            if slot is None
+            else strings(self._records.texts(slot, self._live)).to_pylist()
+        )
 
     @cached_property
     def places(self) -> tuple[Longs, Longs]:
@@ -165,14 +177,20 @@ class Manifest:
         if slot is None:
             return None
         found = self._records.entry(slot, column)
-        return found if self._live is None else Entry(found.data, found.first[self._live], found.second[self._live])
+        return (
+            found
+            if self._live is None
+            else Entry(found.data, found.first[self._live], found.second[self._live])
+        )
 
     @property
     def partition_ids(self) -> Sequence[int]:
         """Ids of the partition fields."""
         return self._records.program.records.get(PARTITION, ())
 
-    def partition(self, number: int) -> tuple[Slot, pa.Array | Entry, npt.NDArray[np.bool_] | None] | None:
+    def partition(
+        self, number: int
+    ) -> tuple[Slot, pa.Array | Entry, npt.NDArray[np.bool_] | None] | None:
         """Values of a partition field: its type, numbers or stored bytes, and which are not NULL (None: all). None: it has none."""
         slot = self._records.program.fields.get(number)
         if slot is None or slot.kind == "array":
@@ -181,8 +199,18 @@ class Manifest:
         known = known if known is None or self._live is None else known[self._live]
         if slot.kind in ("int", "long"):
             return slot, pa.array(values), known
-        sizes = self._chosen(self._records.slots[slot.at + 1]) if slot.kind in ("string", "bytes") else np.full(len(self), slot.width)
-        return slot, Entry(self._records.data, values, sizes if known is None else np.where(known, sizes, -1)), known
+        sizes = (
+            self._chosen(self._records.slots[slot.at + 1])
+            if slot.kind in ("string", "bytes")
+            else np.full(len(self), slot.width)
+        )
+        return (
+            slot,
+            Entry(
+                self._records.data, values, sizes if known is None else np.where(known, sizes, -1)
+            ),
+            known,
+        )
 
     @cached_property
     def keys(self) -> list[Hashable]:
@@ -195,7 +223,9 @@ class Manifest:
         return list(zip(*columns, strict=True)) if columns else [()] * len(self)
 
 
-def _comparable(slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool_] | None) -> list[Hashable]:
+def _comparable(
+    slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool_] | None
+) -> list[Hashable]:
     """Values that are equal where those of a partition field are: numbers, the bits of floats, unscaled digits, bytes."""
     if isinstance(stored, Entry) and slot.kind in ("float", "double"):
         values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
@@ -203,13 +233,21 @@ def _comparable(slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool
     if isinstance(stored, Entry):
         found = stored.texts().to_pylist()
         digits = isinstance(slot.described, dict) and slot.described.get("logicalType") == "decimal"
-        return [None if v is None else int.from_bytes(v, "big", signed=True) for v in found] if digits else found
-    return list((stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist())
+        return (
+            [None if v is None else int.from_bytes(v, "big", signed=True) for v in found]
+            if digits
+            else found
+        )
+    return list(
+        (stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist()
+    )
 
 
 # Reading them.
 
-_held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = weakref.WeakValueDictionary()
+_held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
+    weakref.WeakValueDictionary()
+)
 _lock = threading.Lock()
 
 
@@ -230,7 +268,9 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
     Raises:
         SourceError: one is missing or damaged.
     """
-    keys = [(m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed]
+    keys = [
+        (m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed
+    ]
     with _lock:
         found = {key: manifest for key in keys if (manifest := _held.get(key)) is not None}
     missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
@@ -238,7 +278,9 @@ def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Ma
         with ThreadPoolExecutor(min(READERS, len(missing)), "skipstone-manifests") as readers:
             tasks = [readers.submit(_read, m, storage, meter) for _, m in missing]
             try:
-                found.update((key, task.result()) for (key, _), task in zip(missing, tasks, strict=True))
+                found.update(
+                    (key, task.result()) for (key, _), task in zip(missing, tasks, strict=True)
+                )
             finally:  # after an error no more are read
                 for task in tasks:
                     task.cancel()
@@ -254,7 +296,9 @@ def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
             data = f.read()
         meter.count("manifests", 1, len(data))
         if len(data) < listed.manifest_length:
-            raise SourceError(f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}")
+            raise SourceError(
+                f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}"
+            )
         manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
     except SourceError as e:
         raise SourceError(f"{path}: the manifest cannot be read: {e}") from e
@@ -262,7 +306,9 @@ def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
         raise SourceError(f"{path}: the manifest cannot be read ({e})") from e
     told = (listed.added_files_count, listed.existing_files_count)
     if all(count is not None and count >= 0 for count in told) and sum(told) > len(manifest):
-        raise SourceError(f"{path}: the manifest has {len(manifest)} files; the manifest list says {sum(told)}. It is cut off, or was replaced.")
+        raise SourceError(
+            f"{path}: the manifest has {len(manifest)} files; the manifest list says {sum(told)}. It is cut off, or was replaced."
+        )
     return manifest
 
 

@@ -74,7 +74,9 @@ class Spec:
         self.fields: tuple[SpecField, ...] = tuple(f for f in found if f is not None)
         self.partitioned = any(str(f.transform) != "void" for f in spec.fields)
         self.schema: pa.Schema = pa.schema([(f.name, f.type) for f in self.fields])
-        self._projected = tuple(PartitionField(f.leaf.path, f.transform, f.name) for f in self.fields)
+        self._projected = tuple(
+            PartitionField(f.leaf.path, f.transform, f.name) for f in self.fields
+        )
 
     def exact(self, path: Path) -> SpecField | None:
         """The field that has the values of a column; None: there is none."""
@@ -90,11 +92,18 @@ class Spec:
         if condition == TRUE:
             return np.ones(len(manifests), np.bool_)
         known: dict[Path, Raw] = {(f.name,): _summary(f, manifests) for f in self.fields}
-        return predicate.over(condition, self.schema).prune(Statistics(self.schema, len(manifests), known))
+        return predicate.over(condition, self.schema).prune(
+            Statistics(self.schema, len(manifests), known)
+        )
 
     def statistics(self, manifests: Sequence[Manifest]) -> Statistics:
         """The partition values of the files of some manifests, as statistics of columns that have one value in each file."""
-        known: dict[Path, Raw] = {(f.name,): joined([partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type) for f in self.fields}
+        known: dict[Path, Raw] = {
+            (f.name,): joined(
+                [partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type
+            )
+            for f in self.fields
+        }
         return Statistics(self.schema, sum(map(len, manifests)), known)
 
     def judge(self, predicate: PruningPredicate, statistics: Statistics) -> Verdicts:
@@ -104,7 +113,9 @@ class Spec:
             return np.full(len(statistics), Verdict.MAYBE, np.uint8)
         may, must = (predicate.over(c, self.schema) for c in conditions)
         always = must.evaluate(statistics) == Verdict.ALWAYS
-        return np.where(may.prune(statistics), np.where(always, Verdict.ALWAYS, Verdict.MAYBE), Verdict.NEVER).astype(np.uint8)
+        return np.where(
+            may.prune(statistics), np.where(always, Verdict.ALWAYS, Verdict.MAYBE), Verdict.NEVER
+        ).astype(np.uint8)
 
 
 def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
@@ -115,28 +126,50 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
     source = from_arrow(leaf.type)
     # Of a column that was promoted, the transform saw another type: hashes stay, and what is cut or wrapped at its ends does not.
     changed = fields.changed(leaf.id)
-    kept = transform.name == "identity" or (transform.name == "bucket" and not pa.types.is_timestamp(leaf.type))
+    kept = transform.name == "identity" or (
+        transform.name == "bucket" and not pa.types.is_timestamp(leaf.type)
+    )
     if not transform.supports(source) or (changed and not kept):
         return None
     if transform.name in ("identity", "truncate"):
         return SpecField(field.field_id, at, leaf, transform, field.name, leaf.kind, leaf.type)
     days = transform.name == "day"
-    return SpecField(field.field_id, at, leaf, transform, field.name, "DateType" if days else "IntegerType", pa.date32() if days else pa.int32())
+    return SpecField(
+        field.field_id,
+        at,
+        leaf,
+        transform,
+        field.name,
+        "DateType" if days else "IntegerType",
+        pa.date32() if days else pa.int32(),
+    )
 
 
 def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
     """What the manifest list says of the values of a field in each manifest."""
-    found = [m.partitions[f.at] if m.partitions and f.at < len(m.partitions) else None for m in manifests]
-    low, high = (typed(_stored([s and getattr(s, side) for s in found]), f.kind, f.type) for side in ("lower_bound", "upper_bound"))
+    found = [
+        m.partitions[f.at] if m.partitions and f.at < len(m.partitions) else None for m in manifests
+    ]
+    low, high = (
+        typed(_stored([s and getattr(s, side) for s in found]), f.kind, f.type)
+        for side in ("lower_bound", "upper_bound")
+    )
     # Counts stand for the flags: of one file, with a NULL or NaN or without.
-    nulls, nans = ([None if s is None or getattr(s, flag) is not False else 0 for s in found] for flag in ("contains_null", "contains_nan"))
+    nulls, nans = (
+        [None if s is None or getattr(s, flag) is not False else 0 for s in found]
+        for flag in ("contains_null", "contains_nan")
+    )
     return Raw(low, high, pa.array(nulls, pa.int64()), None, pa.array(nans, pa.int64()))
 
 
 def _stored(values: Sequence[bytes | None]) -> Entry:
     sizes = np.array([-1 if v is None else len(v) for v in values], np.int64)
     ends = np.cumsum(np.maximum(sizes, 0))
-    return Entry(np.frombuffer(b"".join(v or b"" for v in values), np.uint8), ends - np.maximum(sizes, 0), sizes)
+    return Entry(
+        np.frombuffer(b"".join(v or b"" for v in values), np.uint8),
+        ends - np.maximum(sizes, 0),
+        sizes,
+    )
 
 
 def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
@@ -149,10 +182,15 @@ def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> R
     """
 
     def whole(name: str) -> pa.ChunkedArray | None:
-        found, to = [getattr(p, name) for p in parts], kind if name in ("min", "max") else pa.int64()
+        found, to = (
+            [getattr(p, name) for p in parts],
+            kind if name in ("min", "max") else pa.int64(),
+        )
         if all(a is None for a in found):
             return None
-        return pa.chunked_array([pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to)
+        return pa.chunked_array(
+            [pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to
+        )
 
     return Raw(*map(whole, PARTS))
 
@@ -167,7 +205,11 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
     told = pc.or_(valid, null)
     zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
     nulls = pc.if_else(told, pc.if_else(null, one, zero), None)
-    nans = pc.if_else(told, pc.is_nan(values).fill_null(False).cast(pa.int64()), None) if pa.types.is_floating(f.type) else None
+    nans = (
+        pc.if_else(told, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
+        if pa.types.is_floating(f.type)
+        else None
+    )
     return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
 
 
@@ -186,7 +228,9 @@ def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Ma
     return _integers(np.asarray(stored), known, logical, f.type), known
 
 
-def _integers(numbers: npt.NDArray[np.int64], known: Mask | None, logical: str | None, to: pa.DataType) -> pa.Array | None:
+def _integers(
+    numbers: npt.NDArray[np.int64], known: Mask | None, logical: str | None, to: pa.DataType
+) -> pa.Array | None:
     t = pa.types
     if not (t.is_integer(to) or t.is_date32(to) or t.is_timestamp(to)):
         return None
@@ -195,7 +239,9 @@ def _integers(numbers: npt.NDArray[np.int64], known: Mask | None, logical: str |
         if logical == "date":
             fits &= np.abs(numbers) <= np.iinfo(np.int64).max // DAY[to.unit]
             numbers = np.where(fits, numbers, 0) * DAY[to.unit]
-        elif logical is not None and not logical.endswith({"us": "timestamp-micros", "ns": "timestamp-nanos"}[to.unit]):
+        elif logical is not None and not logical.endswith(
+            {"us": "timestamp-micros", "ns": "timestamp-nanos"}[to.unit]
+        ):
             return None
         return array(numbers, fits, to)
     if to.bit_width == 32:

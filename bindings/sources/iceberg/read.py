@@ -18,7 +18,11 @@ from skipstone.bindings.sources.iceberg.deletes import FILE_PATH, FILE_POSITION,
 from skipstone.bindings.sources.iceberg.fields import TableFields, arrow_of, field_of
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.sources.iceberg.partition import partition_values
-from skipstone.bindings.sources.iceberg.removed import deleted_positions, equal_rows, vector_positions
+from skipstone.bindings.sources.iceberg.removed import (
+    deleted_positions,
+    equal_rows,
+    vector_positions,
+)
 from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
 from skipstone.ir.errors import SourceError
 from skipstone.ir.outcome import Verdict
@@ -58,14 +62,26 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
         manifest, row = files.at(i)
         ((_, deletes),) = files.deletes.of_files(manifest, [row])
         partition = dict(partition_of(files, manifest, row, wanted.needed(filtered)))
-        each.append(FileTask(manifest.paths[row].as_py(), manifest.formats[row].as_py(), filtered, deletes, partition))
+        each.append(
+            FileTask(
+                manifest.paths[row].as_py(),
+                manifest.formats[row].as_py(),
+                filtered,
+                deletes,
+                partition,
+            )
+        )
     mapping = files.table.source.name_mapping()
     fields = TableFields(files.table.fields.iceberg, dict(files.table.fields.others))
-    reader = FileReader(wanted, files.table.source.io, fields, None if mapping is None else mapping.root)
+    reader = FileReader(
+        wanted, files.table.source.io, fields, None if mapping is None else mapping.root
+    )
     return Tasks(reader, each, [[i] for i in kept], files.sizes[kept].tolist())
 
 
-def partition_of(files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]) -> Iterator[tuple[str, pa.Scalar | str]]:
+def partition_of(
+    files: IcebergFiles, manifest: Manifest, row: int, needed: set[str]
+) -> Iterator[tuple[str, pa.Scalar | str]]:
     """What the partition of a file says of columns that are needed."""
     for name in needed:
         field = files.table.specs[manifest.spec].exact((name,))
@@ -90,7 +106,9 @@ class FileReader:
         mapping: Names of columns by id, for files without ids.
     """
 
-    def __init__(self, wanted: Wanted, storage: Any, fields: TableFields, mapping: Sequence[Any] | None) -> None:
+    def __init__(
+        self, wanted: Wanted, storage: Any, fields: TableFields, mapping: Sequence[Any] | None
+    ) -> None:
         self.wanted, self.storage, self.fields, self.mapping = wanted, storage, fields, mapping
         self._loaded: dict[Any, Any] = {}
         self._lock = threading.Lock()
@@ -109,10 +127,17 @@ class FileReader:
         wanted = [f for f in self.fields.iceberg.fields if f.name in needed]
         by_value = [d for d in task.deletes if d.equality]
         compared = {number: self._field(number, d) for d in by_value for number in d.equality}
-        tops = [top for top, _ in compared.values()]  # of older schemas where a column was dropped, so that none of the wanted ones may stand for it
+        tops = [
+            top for top, _ in compared.values()
+        ]  # of older schemas where a column was dropped, so that none of the wanted ones may stand for it
         start = 0
-        for batch in self.batches(task.path, task.kind, [*wanted, *tops], lambda f: _missing(f, task)):
-            keys = {n: _within(batch.column(len(wanted) + i), below) for i, (n, (_, below)) in enumerate(compared.items())}
+        for batch in self.batches(
+            task.path, task.kind, [*wanted, *tops], lambda f: _missing(f, task)
+        ):
+            keys = {
+                n: _within(batch.column(len(wanted) + i), below)
+                for i, (n, (_, below)) in enumerate(compared.items())
+            }
             live = np.ones(batch.num_rows, np.bool_)
             first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
             live[dead[first:stop] - start] = False
@@ -126,7 +151,9 @@ class FileReader:
             if rows.num_rows:
                 yield rows
 
-    def batches(self, path: str, kind: str, fields: Iterable[Any], missing: Any) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, path: str, kind: str, fields: Iterable[Any], missing: Any
+    ) -> Iterator[pa.RecordBatch]:
         """The columns of a file, found by their ids and as the table has them.
 
         Args:
@@ -137,7 +164,9 @@ class FileReader:
         """
         fields = list(fields)
         if kind.upper() != "PARQUET":
-            raise SourceError(f"{path}: the file is of format {kind}; expected PARQUET. Plan with this table, and read it with another engine.")
+            raise SourceError(
+                f"{path}: the file is of format {kind}; expected PARQUET. Plan with this table, and read it with another engine."
+            )
         schema = _schema(fields)
         try:
             with self.storage.new_input(path).open() as source:
@@ -145,23 +174,40 @@ class FileReader:
                 named = not any(f.metadata and FIELD_ID in f.metadata for f in file.schema_arrow)
                 mapping = self.mapping if named else None
                 if named and mapping is None:
-                    raise SourceError(f"{path}: its columns have no ids, and the table has no name mapping (schema.name-mapping.default)")
+                    raise SourceError(
+                        f"{path}: its columns have no ids, and the table has no name mapping (schema.name-mapping.default)"
+                    )
                 own = _numbered(file.schema_arrow, mapping)
-                names = list(dict.fromkeys(file.schema_arrow.names[own[f.field_id][0]] for f in fields if f.field_id in own))
+                names = list(
+                    dict.fromkeys(
+                        file.schema_arrow.names[own[f.field_id][0]]
+                        for f in fields
+                        if f.field_id in own
+                    )
+                )
                 for batch in batches_of(file, path, names):
                     here = _numbered(batch.schema, mapping)
                     columns = []
                     for f in fields:
                         if f.field_id in here:
                             at, below = here[f.field_id]
-                            columns.append(conform(batch.column(at), batch.schema.field(at).type, f.field_type, below))
+                            columns.append(
+                                conform(
+                                    batch.column(at),
+                                    batch.schema.field(at).type,
+                                    f.field_type,
+                                    below,
+                                )
+                            )
                         else:
                             columns.append(_repeated(missing(f), batch.num_rows))
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
         except SourceError:
             raise
         except (OSError, ValueError, pa.ArrowException) as e:
-            raise SourceError(f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})") from e
+            raise SourceError(
+                f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
+            ) from e
 
     # Deletes.
 
@@ -173,28 +219,42 @@ class FileReader:
                 parts.append(vector_positions(self.storage, d))
             elif not d.equality:
                 if d.format.upper() == "PUFFIN":
-                    raise SourceError(f"{d.path}: the manifest does not tell where the deletion vector of {path} is")
+                    raise SourceError(
+                        f"{d.path}: the manifest does not tell where the deletion vector of {path} is"
+                    )
                 parts.append(deleted_positions(*self._positions(d), path))
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
     def _positions(self, d: Delete) -> tuple[pa.Array, pa.Array]:
         from pyiceberg.types import LongType, NestedField, StringType
 
-        fields = NestedField(FILE_PATH, "file_path", StringType()), NestedField(FILE_POSITION, "pos", LongType())
+        fields = (
+            NestedField(FILE_PATH, "file_path", StringType()),
+            NestedField(FILE_POSITION, "pos", LongType()),
+        )
 
         def load() -> tuple[pa.Array, pa.Array]:
-            found = pa.Table.from_batches(self.batches(d.path, d.format, fields, _required), _schema(fields))
+            found = pa.Table.from_batches(
+                self.batches(d.path, d.format, fields, _required), _schema(fields)
+            )
             return found.column(0).combine_chunks(), found.column(1).combine_chunks()
 
         return self._once(d.path, load)  # type: ignore[no-any-return]
 
-    def _rows(self, d: Delete, compared: Mapping[int, tuple[Any, tuple[str, ...]]]) -> list[pa.Array]:
+    def _rows(
+        self, d: Delete, compared: Mapping[int, tuple[Any, tuple[str, ...]]]
+    ) -> list[pa.Array]:
         """The columns of an equality delete."""
 
         def load() -> list[pa.Array]:
             tops = [compared[n][0] for n in d.equality]
-            found = pa.Table.from_batches(self.batches(d.path, d.format, tops, _default), _schema(tops))
-            return [_within(found.column(i).combine_chunks(), compared[n][1]) for i, n in enumerate(d.equality)]
+            found = pa.Table.from_batches(
+                self.batches(d.path, d.format, tops, _default), _schema(tops)
+            )
+            return [
+                _within(found.column(i).combine_chunks(), compared[n][1])
+                for i, n in enumerate(d.equality)
+            ]
 
         return self._once((d.path, d.equality), load)  # type: ignore[no-any-return]
 
@@ -213,7 +273,9 @@ class FileReader:
             for top in schema.fields:
                 if (below := _path_to(top, number)) is not None:
                     return top, below
-        raise SourceError(f"{d.path}: the equality delete compares the column {number}, which no schema of the table has at a readable place")
+        raise SourceError(
+            f"{d.path}: the equality delete compares the column {number}, which no schema of the table has at a readable place"
+        )
 
 
 def _missing(f: Any, task: FileTask) -> pa.Scalar:
@@ -267,7 +329,9 @@ def _repeated(value: pa.Scalar, n: int) -> pa.Array:
     return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)
 
 
-def _numbered(fields: Iterable[pa.Field], mapping: Sequence[Any] | None) -> dict[int, tuple[int, Sequence[Any] | None]]:
+def _numbered(
+    fields: Iterable[pa.Field], mapping: Sequence[Any] | None
+) -> dict[int, tuple[int, Sequence[Any] | None]]:
     """Columns by id: where they are, and the name mapping below them. Without a mapping, ids are those that the file has."""
     out: dict[int, tuple[int, Sequence[Any] | None]] = {}
     for i, f in enumerate(fields):
@@ -286,7 +350,9 @@ def _below(mapping: Sequence[Any] | None, name: str) -> Sequence[Any] | None:
     return None if mapping is None else next((m.fields for m in mapping if name in m.names), ())
 
 
-def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any] | None) -> pa.Array:
+def conform(
+    values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any] | None
+) -> pa.Array:
     """Values of a file as the table's type: fields by their ids, those that the file lacks their default, types promoted.
 
     Args:
@@ -307,7 +373,9 @@ def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any
                 children.append(_repeated(_default(f), len(values)))
         return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
     if t.is_list(to) and t.is_list(own):
-        items = conform(values.flatten(), own.value_type, kind.element_type, _below(mapping, "element"))
+        items = conform(
+            values.flatten(), own.value_type, kind.element_type, _below(mapping, "element")
+        )
         return pa.ListArray.from_arrays(offsets_of(values), items, type=to, mask=values.is_null())
     if t.is_map(to) and t.is_map(own):
         whole = values if not values.offset else pa.concat_arrays([values])
@@ -316,7 +384,9 @@ def conform(values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=to, mask=whole.is_null())
     if type(kind).__name__ == "UUIDType":
         raw = values.storage if isinstance(values, pa.ExtensionArray) else values
-        return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in raw.to_pylist()], to)
+        return pa.array(
+            [None if v is None else str(uuid.UUID(bytes=v)) for v in raw.to_pylist()], to
+        )
     if t.is_timestamp(to) and t.is_timestamp(own) and own.tz != to.tz:
         values = values.cast(pa.int64()).cast(pa.timestamp(own.unit, to.tz))
     return values if values.type == to else values.cast(to)

@@ -56,8 +56,14 @@ def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
     n, m = len(own[0]), len(deleted[0])
     codes = np.zeros(n + m, np.int64)
     for mine, theirs in zip(own, deleted, strict=True):
-        both = pa.chunked_array([mine, theirs]).combine_chunks().dictionary_encode(null_encoding="encode")
+        both = (
+            pa.chunked_array([mine, theirs])
+            .combine_chunks()
+            .dictionary_encode(null_encoding="encode")
+        )
         # Columns are joined one after the other, so that numbers of pairs stay below the number of rows.
-        pairs = codes * (len(both.dictionary) + 1) + np.asarray(both.indices.to_numpy(zero_copy_only=False), np.int64)
+        pairs = codes * (len(both.dictionary) + 1) + np.asarray(
+            both.indices.to_numpy(zero_copy_only=False), np.int64
+        )
         codes = np.unique(pairs, return_inverse=True)[1]
     return np.isin(codes[:n], codes[n:])

@@ -51,7 +51,9 @@ class IcebergTable(DynamicTable):
         self.source, self.snapshot, self._meter = source, snapshot, Meter()
         self.version: int | None = None if snapshot is None else snapshot.snapshot_id
         self.fields = TableFields(schema, source.schemas())
-        self.specs: Mapping[int, Spec] = {number: Spec(spec, self.fields) for number, spec in source.specs().items()}
+        self.specs: Mapping[int, Spec] = {
+            number: Spec(spec, self.fields) for number, spec in source.specs().items()
+        }
         with self._meter.phase("listing"):
             self.manifests: Sequence[Any] = () if snapshot is None else _listed(source, snapshot)
         self.manifests_read = 0
@@ -88,7 +90,15 @@ class IcebergTable(DynamicTable):
         """How writers should sort files by now: column, transform, "asc" or "desc", "nulls-first" or "nulls-last"."""
         names = {leaf.id: show_path(leaf.path) for leaf in self.fields.leaves.values()}
         order = self.source.sort_order().fields
-        return tuple((names.get(f.source_id, str(f.source_id)), str(f.transform), str(f.direction.value), str(f.null_order.value)) for f in order)
+        return tuple(
+            (
+                names.get(f.source_id, str(f.source_id)),
+                str(f.transform),
+                str(f.direction.value),
+                str(f.null_order.value),
+            )
+            for f in order
+        )
 
     @property
     def manifests_pruned(self) -> int:
@@ -109,13 +119,28 @@ class IcebergTable(DynamicTable):
     def data_size(self) -> DataSize:
         """What the manifest list and the snapshot's summary say that the table holds; None is unknown."""
         data, deletes = ([m for m in self.manifests if int(m.content) == kind] for kind in (0, 1))
-        files, rows = ([(getattr(m, f"added_{what}_count"), getattr(m, f"existing_{what}_count")) for m in data] for what in ("files", "rows"))
+        files, rows = (
+            [
+                (getattr(m, f"added_{what}_count"), getattr(m, f"existing_{what}_count"))
+                for m in data
+            ]
+            for what in ("files", "rows")
+        )
         if not all(map(_counted, files)):
             return self.files.size(np.ones(len(self.files), np.bool_))
         physical = sum(map(sum, rows)) if all(map(_counted, rows)) else None
-        told = self.snapshot.summary["total-files-size"] if self.snapshot is not None and self.snapshot.summary is not None else "0"
+        told = (
+            self.snapshot.summary["total-files-size"]
+            if self.snapshot is not None and self.snapshot.summary is not None
+            else "0"
+        )
         known = not deletes and told is not None and str(told).isdigit()
-        return DataSize(sum(map(sum, files)), int(told) if known else None, physical, physical if not deletes else None)
+        return DataSize(
+            sum(map(sum, files)),
+            int(told) if known else None,
+            physical,
+            physical if not deletes else None,
+        )
 
     @property
     def num_files(self) -> int:
@@ -131,7 +156,11 @@ class IcebergTable(DynamicTable):
     @property
     def size_in_bytes(self) -> int:
         """Bytes of all data files."""
-        return self.data_size.bytes if self.data_size.bytes is not None else int(self.files.sizes.sum())
+        return (
+            self.data_size.bytes
+            if self.data_size.bytes is not None
+            else int(self.files.sizes.sum())
+        )
 
     # Files and their statistics.
 
@@ -158,8 +187,16 @@ class IcebergTable(DynamicTable):
     def with_stats(self) -> pa.Table:
         """The data files: `path`, `size`, `sort_order_id`, `num_records`, `num_logical_records`, and `x.min`, `x.max`, ... of each column."""
         files = self.files
-        counts = {"sort_order_id": files.sort_orders, "num_records": files.rows, "num_logical_records": files.logical_rows()}
-        columns: dict[str, Any] = {"path": files.paths, "size": files.sizes, **{name: pa.array(v, mask=v < 0) for name, v in counts.items()}}
+        counts = {
+            "sort_order_id": files.sort_orders,
+            "num_records": files.rows,
+            "num_logical_records": files.logical_rows(),
+        }
+        columns: dict[str, Any] = {
+            "path": files.paths,
+            "size": files.sizes,
+            **{name: pa.array(v, mask=v < 0) for name, v in counts.items()},
+        }
         for path in self.fields.leaves:
             raw = files.statistics.raw(path)
             for key in (*KEYS[:3], "nan_count"):
@@ -173,12 +210,21 @@ class IcebergTable(DynamicTable):
         with self._lock:
             missing = [i for i in chosen if i not in self._read]
             with self._meter.phase("manifests"):
-                found = read_manifests([self.manifests[i] for i in missing], self.source.io, self._meter)
+                found = read_manifests(
+                    [self.manifests[i] for i in missing], self.source.io, self._meter
+                )
             self._read.update(zip(missing, found, strict=True))
             read = [self._read[i] for i in chosen]
             view = self._views.pop(key, None)
             if view is None:
-                data, deletes = ([m for i, m in zip(chosen, read, strict=True) if int(self.manifests[i].content) == kind] for kind in (0, 1))
+                data, deletes = (
+                    [
+                        m
+                        for i, m in zip(chosen, read, strict=True)
+                        if int(self.manifests[i].content) == kind
+                    ]
+                    for kind in (0, 1)
+                )
                 view = IcebergFiles(self, data, deletes, len(read) == len(self.manifests))
             self._views[key] = view
             if len(self._views) > VIEWS:
@@ -227,14 +273,18 @@ class IcebergTable(DynamicTable):
         """
         kept = np.ones(len(self.manifests), np.bool_)
         if where is not None:
-            where = predicate_over(self.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive)
+            where = predicate_over(
+                self.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+            )
             kept = keeps(where, self.manifests, self.specs)
         wanted = enabled(dynamic_filtering, self.dynamic_filtering)
         if dynamic is not None and wanted:
             from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
 
             dynamic = filters_of(dynamic)
-            for condition in DynamicFilters(dynamic, self.schema, Session(timezone, ansi, case_sensitive)).conditions:
+            for condition in DynamicFilters(
+                dynamic, self.schema, Session(timezone, ansi, case_sensitive)
+            ).conditions:
                 kept &= keeps(condition, self.manifests, self.specs)
         files = self._files(np.flatnonzero(kept).tolist())
         with self._meter.phase("planning"):
@@ -256,7 +306,9 @@ def _listed(source: Any, snapshot: Any) -> Sequence[Any]:
     listed = read_list(snapshot.manifest_list, source.io)
     unknown = {m.partition_spec_id for m in listed} - set(source.specs())
     if unknown:
-        raise SourceError(f"{snapshot.manifest_list}: it names the partition specs {sorted(unknown)}, which the table's metadata lacks")
+        raise SourceError(
+            f"{snapshot.manifest_list}: it names the partition specs {sorted(unknown)}, which the table's metadata lacks"
+        )
     return listed
 
 
@@ -303,20 +355,28 @@ def scan_iceberg(
     try:
         from pyiceberg.table import StaticTable, Table
     except ModuleNotFoundError as e:
-        raise BackendMissing("reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'") from e
+        raise BackendMissing(
+            "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
+        ) from e
     if isinstance(table, str | os.PathLike):
         where = os.fspath(table)
         try:
             table = StaticTable.from_metadata(where, dict(storage_options or {}))
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
-            raise SourceError(f"{where}: the metadata cannot be read ({type(e).__name__}: {e})") from e
+            raise SourceError(
+                f"{where}: the metadata cannot be read ({type(e).__name__}: {e})"
+            ) from e
     elif not isinstance(table, Table):
-        raise SourceError(f"scan_iceberg was given a {type(table).__name__}; expected a table of pyiceberg's, or the path of a metadata file")
+        raise SourceError(
+            f"scan_iceberg was given a {type(table).__name__}; expected a table of pyiceberg's, or the path of a metadata file"
+        )
     if snapshot_id is None:
         return IcebergTable(table, table.current_snapshot(), table.schema())
     snapshot = table.snapshot_by_id(snapshot_id)
     if snapshot is None:
         known = ", ".join(str(s.snapshot_id) for s in table.metadata.snapshots[-8:]) or "none"
-        raise SourceError(f"{table.location()}: there is no snapshot {snapshot_id}; the last ones are {known}")
+        raise SourceError(
+            f"{table.location()}: there is no snapshot {snapshot_id}; the last ones are {known}"
+        )
     schemas = table.schemas()
     return IcebergTable(table, snapshot, schemas.get(snapshot.schema_id, table.schema()))

@@ -52,7 +52,11 @@ def _numbers(found: Entry, widths: tuple[str, ...], to: pa.DataType) -> pa.Array
     for narrow in widths[1:]:
         small, here = found.of_width(narrow)
         if here.any():
-            wide, fits = _days(small, to.unit) if pa.types.is_timestamp(to) else (small.astype(values.dtype), here)
+            wide, fits = (
+                _days(small, to.unit)
+                if pa.types.is_timestamp(to)
+                else (small.astype(values.dtype), here)
+            )
             values, known = np.where(here, wide, values), known | (here & fits)
     return array(values, known, to)
 
