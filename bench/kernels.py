@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -110,8 +111,8 @@ def kernels(options: Options) -> Report:
     limit = Bandwidth(n)
     launches = {shape.name: _launch(shape, stats) for shape in SHAPES}
     runs: dict[str, Run] = {
-        name: lambda launch=launch: run(launch, "numba") for name, launch in launches.items()
-    }  # type: ignore[misc]
+        name: partial(run, launch, "numba") for name, launch in launches.items()
+    }
     arrays = {name: [*launch.arrays, *launch.planes] for name, launch in launches.items()}
     timings = beside(runs, arrays, limit, options.rounds or (25 if options.full else 11))
     for shape in SHAPES:

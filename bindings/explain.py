@@ -13,7 +13,7 @@ from skipstone.bindings.statistics import PruningStatistics, Statistics
 from skipstone.ir.node import Node, Op, columns_of, not_understood, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.text import show
-from skipstone.kernels.bounds import bounds_of
+from skipstone.kernels.bounds import Given, Side, bounds_of
 
 if TYPE_CHECKING:
     from skipstone.bindings.dynamic.scan import DynamicFilters
@@ -110,12 +110,11 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
         leaf = stats.leaf(path)
         raw = stats.raw(path)
         known = np.zeros(len(rest), np.bool_)
-        for array, side in ((raw.min, "min"), (raw.max, "max")):
-            b = (
-                bounds_of(array, leaf.dtype, side)
-                if leaf is not None and array is not None
-                else None
-            )  # type: ignore[arg-type]
+        given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+        for array, side in given:
+            if leaf is None or array is None:
+                continue
+            b = bounds_of(array, leaf.dtype, side)
             if b is not None:
                 known |= True if b.known is None else b.known
         if (missing := rest & ~known).any():

@@ -132,18 +132,11 @@ class _Places:
 
     def __init__(self, transform: Transform, source: DType, column: Node) -> None:
         self.transform, self.source, self.column = transform, source, column
-        low, high, first, last = (
-            column.dtype.lowest,
-            column.dtype.highest,
-            source.lowest,
-            source.highest,
-        )  # type: ignore[union-attr]
-        assert (
-            isinstance(low, int)
-            and isinstance(high, int)
-            and isinstance(first, int)
-            and isinstance(last, int)
-        )
+        assert column.dtype is not None
+        low, high = column.dtype.lowest, column.dtype.highest
+        first, last = source.lowest, source.highest
+        assert isinstance(low, int) and isinstance(high, int)
+        assert isinstance(first, int) and isinstance(last, int)
         self.low, self.high, self.first, self.last = low, high, first, last
         self.wraps_low = self.wraps_high = never(column)
         if (

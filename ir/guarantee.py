@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from skipstone.ir.node import Node, Op, Path, show_path
 from skipstone.ir.types import DType, to_python
@@ -73,9 +73,8 @@ def _joined(sets: list[Values], common: bool) -> Values:
     """The values of all sets, or those that are common to them."""
     if len(sets) == 1:
         return sets[0]
-    return tuple(
-        sorted(set.intersection(*map(set, sets)) if common else set.union(*map(set, sets)))
-    )  # type: ignore[type-var]
+    kept: set[Any] = set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))
+    return tuple(sorted(kept))
 
 
 def _term(n: Node) -> _Term | None:

@@ -41,15 +41,12 @@ def show_value(value: object, dtype: DType | None) -> str:
             return f"DATE '{v}'"
         case Kind.TIMESTAMP, dt.datetime() as v:
             return f"{dtype} '{v.isoformat(sep=' ')}'"
-        case Kind.TIMESTAMP, int() if (
-            dtype.unit == "ns"
-        ):  # all of its range lies within Python's years
-            shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")  # type: ignore[operator]
-            return (
-                shown
-                + ("" if "." in shown else ".000000")
-                + f"{value % 1000:03d}{'+00:00' if dtype.zoned else ''}'"
-            )  # type: ignore[operator]
+        # All of its range lies within Python's years.
+        case Kind.TIMESTAMP, int() if dtype.unit == "ns" and isinstance(value, int):
+            shown = show_value(value - value % 1000, dtype).removesuffix("'").removesuffix("+00:00")
+            fraction = "" if "." in shown else ".000000"
+            zone = "+00:00" if dtype.zoned else ""
+            return f"{shown}{fraction}{value % 1000:03d}{zone}'"
         case _, v:
             return str(v)
 

@@ -173,14 +173,15 @@ def join_explained(
     )
 
     def planned() -> Plan:
-        return fact.plan(
+        plan: Plan = fact.plan(
             where_fact,
             columns=names,
             dynamic=filters or None,
             timezone=timezone,
             ansi=ansi,
             case_sensitive=case_sensitive,
-        )  # type: ignore[no-any-return]
+        )
+        return plan
 
     plan = None
     if wait is not None and isinstance(fact, DynamicTable):

@@ -102,9 +102,8 @@ class DynamicFilters:
             pruned = int(((found == Verdict.NEVER) & (verdicts != Verdict.NEVER)).sum())
             verdicts = np.minimum(verdicts, found)
             data = f.data
-            fields = tuple(
-                dict.fromkeys(show_path(t.value) for terms in self.targets(f) for t in terms)
-            )  # type: ignore[arg-type]
+            paths = [t.value for terms in self.targets(f) for t in terms]
+            fields = tuple(dict.fromkeys(show_path(p) for p in paths if isinstance(p, tuple)))
             seconds = f.seconds if data is None or not data.seconds else data.seconds
             self.effects.append(
                 Effect(

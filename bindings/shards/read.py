@@ -156,15 +156,12 @@ class Shards:
         todo = np.flatnonzero([part is Verdict.MAYBE for part in parts])
         unreadable: dict[str, StatisticsError] = {}
 
+        def find(i: int) -> Found:
+            return p.find(self.statistics(i), backend)
+
         def some(first: int, stop: int) -> None:
             for i in todo[first:stop].tolist():
-                parts[i] = self.ask(
-                    i,
-                    lambda i=i: p.find(self.statistics(i), backend),
-                    Verdict.MAYBE,
-                    on_error,
-                    unreadable,
-                )  # type: ignore[misc]
+                parts[i] = self.ask(i, find, Verdict.MAYBE, on_error, unreadable)
 
         run_chunks(some, len(todo), 1)
         return ShardVerdicts(self.starts, parts, dict(sorted(unreadable.items())), len(todo))
@@ -297,14 +294,14 @@ class Shards:
     def ask(
         self,
         i: int,
-        work: Callable[[], Any],
+        work: Callable[[int], Any],
         otherwise: Any,
         on_error: OnError,
         unreadable: dict[str, StatisticsError],
     ) -> Any:
-        """What some work on a shard gives; if the shard cannot be read, that is noted, and something else is given."""
+        """Return work(i); if shard i cannot be read, note that and return `otherwise`."""
         try:
-            return work()
+            return work(i)
         except (StatisticsError, OSError) as e:
             error = (
                 e

@@ -23,6 +23,7 @@ from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import show_path
 from skipstone.ir.outcome import Verdict
+from skipstone.kernels.descend import Found
 from skipstone.kernels.pool import set_threads
 
 Batches = Iterator[pa.RecordBatch]
@@ -150,17 +151,15 @@ class Judging:
     def __call__(self, batches: Batches) -> Batches:
         """Judge the shards whose numbers arrive."""
         own_cpus()
+
+        def find(i: int) -> tuple[bytes, bytes, bytes]:
+            return as_bytes(self.predicate.find(self.shards.statistics(i)))
+
         for batch in batches:
             for at in batch.column(0).to_pylist():
                 i = self.todo[at]
                 failed: dict[str, StatisticsError] = {}
-                found = self.shards.ask(
-                    i,
-                    lambda i=i: as_bytes(self.predicate.find(self.shards.statistics(i))),
-                    (b"", b"", b""),
-                    "keep",
-                    failed,
-                )  # type: ignore[misc]
+                found = self.shards.ask(i, find, (b"", b"", b""), "keep", failed)
                 error = next((str(e) for e in failed.values()), None)
                 yield pa.record_batch(
                     [
@@ -190,19 +189,17 @@ class Listing:
     def __call__(self, batches: Batches) -> Batches:
         """List what is to be kept of the shards whose numbers arrive."""
         own_cpus()
+
+        def find(i: int) -> Found:
+            return self.predicate.find(self.shards.statistics(i))
+
         for batch in batches:
             for at in batch.column(0).to_pylist():
                 i, part = self.todo[at]
                 failed: dict[str, StatisticsError] = {}
                 found: Any = part
                 if part is Verdict.MAYBE:
-                    found = self.shards.ask(
-                        i,
-                        lambda i=i: self.predicate.find(self.shards.statistics(i)),
-                        part,
-                        self.on_error,
-                        failed,
-                    )  # type: ignore[misc]
+                    found = self.shards.ask(i, find, part, self.on_error, failed)
                 yield from self.shards.rows(
                     i, found, next(iter(failed.values()), None)
                 ).to_batches()

@@ -62,9 +62,8 @@ def table_of(
         case "delta":
             return scan_delta(table, version)  # type: ignore[arg-type]
         case "iceberg":
-            return scan_iceberg(
-                _metadata(os.fspath(table)), None if version is None else int(version)
-            )  # type: ignore[arg-type]
+            metadata = _metadata(os.fspath(table))  # type: ignore[arg-type]
+            return scan_iceberg(metadata, None if version is None else int(version))
         case "hive":
             return scan_hive(table, infer_types=infer_types)  # type: ignore[arg-type]
     return scan_parquet(table)  # type: ignore[arg-type]

@@ -131,9 +131,9 @@ def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataF
     new = _unused(df, len(unnamed))
     names = dict(zip(unnamed, new, strict=True))
     given = {s: Place(names[s], place.type) if s in names else place for s, place in found.items()}
-    wide = (
-        df.select("*", *(found[s].column.alias(name) for s, name in names.items())) if names else df
-    )  # type: ignore[union-attr]
+    columns = [(found[s].column, name) for s, name in names.items()]
+    added = [column.alias(name) for column, name in columns if column is not None]
+    wide = df.select("*", *added) if added else df
     return wide.withColumn(VERDICT, F.expr(text_of(predicate, given, "verdict"))).drop(*new)
 
 

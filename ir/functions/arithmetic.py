@@ -6,7 +6,7 @@ Source: Spark 4, `arithmetic.scala`, `DecimalPrecision`, `AnsiTypeCoercion`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, SupportsInt
 
 import numpy as np
 
@@ -50,12 +50,9 @@ def _decimal(n: Node, t: DType) -> DType:
     """An integer beside a decimal: a literal has its own digits, a column those of its type."""
     if t.kind is Kind.DECIMAL:
         return t
-    return ty.decimal_type(
-        len(str(abs(int(n.value))))
-        if n.op is Op.LITERAL and n.value is not None
-        else DIGITS[t.bits],
-        0,
-    )  # type: ignore[call-overload]
+    value = n.value if n.op is Op.LITERAL else None
+    digits = len(str(abs(int(value)))) if isinstance(value, SupportsInt) else DIGITS[t.bits]
+    return ty.decimal_type(digits, 0)
 
 
 def fits(precision: int, scale: int) -> DType:
