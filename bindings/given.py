@@ -29,7 +29,7 @@ REFUSED: Final = (
 )  # how Arrow refuses a value
 
 
-def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "the statistics") -> Leaf:
+def leaf_named(name: str, leaves: Mapping[Path, Leaf], by: str = "a statistic") -> Leaf:
     """Return the column of a dotted name; `by` is what named it, for errors.
 
     Raises:

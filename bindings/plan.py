@@ -541,7 +541,7 @@ def plan_table(
         )
     for c in columns or ():
         if c not in names:
-            raise unknown_column(str(c), names, "columns=", "the table")
+            raise unknown_column(str(c), names, "columns", "the table")
     timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
     order = (
         ()

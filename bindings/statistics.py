@@ -300,7 +300,7 @@ class Statistics(OnDevice):
             (path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None
         ]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
-        by = [leaf_named(name, self._leaves, "order_by=") for name in names]
+        by = [leaf_named(name, self._leaves, "order_by") for name in names]
         return self.under(
             build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
         )

@@ -87,7 +87,7 @@ def unknown_column(
     Args:
         name: The name.
         known: Names of columns.
-        by: Who named it: "predicate", "order_by=", ...
+        by: Who named it: "predicate", "order_by", ...
         whose: Who has the columns.
     """
     names = list(known)
@@ -98,5 +98,4 @@ def unknown_column(
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
     tail = f" Did you mean {hint!r}?" if hint else ""
-    verb = "name" if by.endswith("s") else "names"
-    return UnknownColumn(f"{by} {verb} {name!r}; {whose} has {shown or 'no columns'}.{tail}")
+    return UnknownColumn(f"{by} names {name!r}; {whose} has {shown or 'no columns'}.{tail}")

@@ -183,18 +183,18 @@ def table(tmp_path):
 
 NAMERS = [
     (lambda t: t.plan("pirce > 1"), "predicate names 'pirce'; the schema has"),
-    (lambda t: t.plan(order_by="pirce"), "order_by= names 'pirce'; the schema has"),
-    (lambda t: t.plan(columns=["pirce"]), "columns= names 'pirce'; the table has"),
+    (lambda t: t.plan(order_by="pirce"), "order_by names 'pirce'; the schema has"),
+    (lambda t: t.plan(columns=["pirce"]), "columns names 'pirce'; the table has"),
     (
         lambda t: ss.Statistics.from_dict({"pirce": {"min": [1]}}, t.schema),
-        "the statistics name 'pirce'; the schema has",
+        "a statistic names 'pirce'; the schema has",
     ),
     (
         lambda t: ss.Statistics.from_dict({"x": {"min": [1]}}, t.schema).index(order_by="pirce"),
-        "order_by= names 'pirce'; the schema has",
+        "order_by names 'pirce'; the schema has",
     ),
-    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns= names 'pirce'"),
-    (lambda t: ss.join(t, t, on="pirce"), "on= names 'pirce'"),
+    (lambda t: ss.DynamicFilterCollector(["pirce"], t.schema), "columns names 'pirce'"),
+    (lambda t: ss.join(t, t, on="pirce"), "on names 'pirce'"),
 ]
 
 
@@ -208,7 +208,7 @@ def test_who_named_an_unknown_column(table, ask, message):
 def test_an_unknown_order_in_another_case(tmp_path):
     pq.write_table(pa.table({"x": [1], "X": [2]}), tmp_path / "t.parquet")
     table = ss.scan_parquet(tmp_path)
-    with pytest.raises(ss.AmbiguousColumn, match="order_by= names 'x'"):
+    with pytest.raises(ss.AmbiguousColumn, match="order_by names 'x'"):
         table.plan(order_by="x")
 
 

@@ -346,6 +346,14 @@ def test_errors_have_a_way_out(entry, where, message, here):
         raise ss.SourceError("expected")
 
 
+def test_a_file_that_was_kept_is_named_when_it_is_read(here):
+    plan = ss.scan_parquet(here / "mixed", on_error="keep").plan("x >= 95")
+    with one_line(), pytest.raises(ss.SourceError, match=r"notes\.csv.*leave it out of the scan"):
+        plan.to_arrow()
+    with pytest.raises(ss.SourceError, match='no file could be read.*on_error="raise" says why'):
+        ss.scan_parquet(here / "mixed/notes.csv", on_error="keep")
+
+
 def test_files_of_a_delta_table_can_be_named(here):
     """Who means the files, and not the table, has a way."""
     for where in (f"{here}/delta/*/*.parquet", [here / "delta/k=1/t.parquet"]):

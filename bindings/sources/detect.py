@@ -65,7 +65,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
 
 def is_delta(fs: pafs.FileSystem, root: str) -> bool:
     """Return True if a folder has a Delta log."""
-    return info_at(fs, f"{root.rstrip('/')}/{LOG}", root).type == pafs.FileType.Directory
+    return bool(info_at(fs, f"{root.rstrip('/')}/{LOG}", root).type == pafs.FileType.Directory)
 
 
 def metadata_files(fs: pafs.FileSystem, root: str) -> Mapping[str, int]:

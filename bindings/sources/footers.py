@@ -255,7 +255,11 @@ class FooterPart:
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
         for i, footer, chunk in self._asked(told.left, place):
-            if (stats := chunk.statistics) is None:
+            try:
+                stats = chunk.statistics
+            except REFUSED:
+                continue
+            if stats is None:
                 continue
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True
