@@ -20,7 +20,7 @@ def scan(
     """Open a table, whatever its format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; or a table of pyiceberg's.
+        source: A file, a folder, a glob or a list of them, by path or URI; or pyiceberg's table.
         format: "parquet", "hive", "delta" or "iceberg"; None looks: a folder `_delta_log` makes a
             Delta table, `metadata/*.metadata.json` an Iceberg table, folders `key=value` a Hive
             table, all else is Parquet.

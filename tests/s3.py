@@ -1,4 +1,4 @@
-"""A real S3 server on this machine, as pyarrow, deltalake and pyiceberg reach it by the environment."""
+"""A real S3 server on this machine, which clients find by the environment."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
 DAYS = [dt.datetime(2020, 1, 1), dt.datetime(2021, 1, 1)]
 SWAPPED = "<" if sys.byteorder == "big" else ">"
 
-#    column, two values, in any form: the first container holds 1, 1.0, "a" or 2020 at most, the second 2, ...
+#    column, maxima of two containers in any form: the first is 1, 'a' or 2020
 READ = [
     ("x", [1, 2]),
     ("x", (1, 2)),

@@ -350,7 +350,7 @@ def test_a_file_that_was_kept_is_named_when_it_is_read(here):
     plan = ss.scan_parquet(here / "mixed", on_error="keep").plan("x >= 95")
     with one_line(), pytest.raises(ss.SourceError, match=r"notes\.csv.*leave it out of the scan"):
         plan.to_arrow()
-    with pytest.raises(ss.SourceError, match='no file could be read.*on_error="raise" says why'):
+    with pytest.raises(ss.SourceError, match=r'no file could be read.*on_error="raise" says why'):
         ss.scan_parquet(here / "mixed/notes.csv", on_error="keep")
 
 
@@ -363,7 +363,8 @@ def test_files_of_a_delta_table_can_be_named(here):
 @pytest.mark.parametrize(
     "where, found",
     [
-        ("plain", "parquet"), ("plain/t.parquet", "parquet"), ("none", "parquet"), ("plain/*", "parquet"),
+        ("plain", "parquet"), ("plain/t.parquet", "parquet"), ("none", "parquet"),
+        ("plain/*", "parquet"),
         ("hive", "hive"), ("delta", "delta"), ("ice", "iceberg"),
         ("ice/metadata/00000-a.metadata.json", "iceberg"),
     ],

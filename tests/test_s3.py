@@ -25,7 +25,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lake(address, tmp_path_factory):
-    """A bucket with one table of each format; of Delta's rows 20 and more are removed, not their file."""
+    """A bucket with a table of each format; Delta's removed rows still have their file."""
     here = tmp_path_factory.mktemp("lake")
     for i in ROWS:
         rows = pa.table({"x": range(i, i + 10)})

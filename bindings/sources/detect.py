@@ -69,7 +69,7 @@ def is_delta(fs: pafs.FileSystem, root: str) -> bool:
 
 
 def metadata_files(fs: pafs.FileSystem, root: str) -> Mapping[str, int]:
-    """Return the metadata files of an Iceberg table's folder and their times, the hint among them."""
+    """Return the metadata files in an Iceberg table's folder and their times, and the hint."""
     folder = f"{root.rstrip('/')}/metadata"
     try:
         found = fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True))

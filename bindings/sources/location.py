@@ -1,4 +1,4 @@
-"""Where data lies: a path, a URI and `filesystem=` become a pyarrow file system and a path on it."""
+"""Turn paths, URIs and `filesystem=` into a pyarrow file system and a path on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMES: Final = {
 }
 KNOWN: Final = frozenset(scheme for several in SCHEMES.values() for scheme in several)
 WAYS_OUT: Final = {
-    "s3": "check the network and the AWS credentials, name the region (s3://bucket/path?region=...)",
+    "s3": "check the network and the AWS credentials, name the region (s3://bucket/t?region=...)",
     "gs": "check the network and the Google credentials; public data: gs://anonymous@bucket/path",
     "abfs": "check the network and the Azure credentials",
     "abfss": "check the network and the Azure credentials",
@@ -128,8 +128,8 @@ def filesystem_of(given: FileSystemLike | None) -> pafs.FileSystem | None:
     fsspec = sys.modules.get("fsspec")  # who has one of its file systems has imported it
     if fsspec is None or not isinstance(given, fsspec.AbstractFileSystem):
         raise SourceError(
-            f"filesystem= is of the type {type(given).__name__}; expected a file system of pyarrow or fsspec, "
-            "the name of an fsspec protocol, or a URI"
+            f"filesystem= is of the type {type(given).__name__}; expected a file system of pyarrow "
+            "or fsspec, the name of an fsspec protocol, or a URI"
         )
     if "file" in _protocols(given):
         return pafs.LocalFileSystem()
@@ -143,8 +143,8 @@ def _of_protocol(name: str) -> Any:
         return fsspec.filesystem(name)
     except ImportError as e:
         raise BackendMissing(
-            f"filesystem={name!r} names an fsspec protocol, and a package is missing ({one_line(e)}); "
-            "install it, or pass a pyarrow file system"
+            f"filesystem={name!r} names an fsspec protocol, and a package is missing "
+            f"({one_line(e)}); install it, or pass a pyarrow file system"
         ) from e
     except (ValueError, TypeError, OSError) as e:
         raise SourceError(
@@ -227,7 +227,7 @@ def _from_uri(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
 
 
 def _look_up(asked: Mapping[str, Sequence[str]]) -> None:
-    """Raise OSError at once if S3 has no address here: pyarrow tries for 6 s, of a bucket's region alone."""
+    """Raise OSError at once if S3 has no address here; pyarrow would try for 6 s."""
     region = asked.get("region", ["us-east-1"])[0]  # which pyarrow asks for a bucket's region
     own = "endpoint_override" in asked or any(
         name in os.environ for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
@@ -242,7 +242,7 @@ def _look_up(asked: Mapping[str, Sequence[str]]) -> None:
 
 
 def _probe(uri: str, path: str) -> None:
-    """Raise OSError within seconds if Google's storage does not answer: pyarrow tries for 15 minutes."""
+    """Raise OSError within seconds if Google's storage is silent; pyarrow tries for 15 minutes."""
     sign = "&" if urlsplit(uri).query else "?"
     quick, _ = pafs.FileSystem.from_uri(f"{uri}{sign}retry_limit_seconds=1")
     try:
@@ -260,7 +260,8 @@ def unreachable(where: str, e: Exception) -> SourceError:
     if scheme not in KNOWN:
         names = ", ".join(sorted(KNOWN))
         return SourceError(
-            f"{shown(where)}: no file system is known for {scheme}; expected one of {names}, {OWN_CLIENT}"
+            f"{shown(where)}: no file system is known for {scheme}; expected one of {names}, "
+            f"{OWN_CLIENT}"
         )
     way_out = WAYS_OUT.get(OTHER_NAMES.get(scheme, scheme), "check the URI")
     return SourceError(
