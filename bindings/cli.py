@@ -1,7 +1,6 @@
 """The commands `skipstone plan | explain | stats | demo`, in typer and rich."""
 
 import json
-import os
 import sys
 import time
 from typing import Annotated, Any
@@ -14,9 +13,9 @@ from rich.table import Table
 from skipstone.bindings.plan import Plan
 from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.sources.detect import format_of
 from skipstone.bindings.sources.iceberg.table import IcebergTable, scan_iceberg
 from skipstone.bindings.sources.parquet import ParquetTable, scan_parquet
-from skipstone.ir.errors import SourceError
 from skipstone.ir.node import show_path
 
 app = typer.Typer(
@@ -99,16 +98,11 @@ def _scan(
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
     """Read footers, with a progress bar on standard error, a Delta log or a manifest list; gives the table and the seconds it took."""
     start = time.perf_counter()
-    if os.path.isdir(os.path.join(path, "_delta_log")):
-        return scan_delta(path), time.perf_counter() - start
-    if path.endswith(".metadata.json") or os.path.isfile(
-        os.path.join(path, "metadata", "version-hint.text")
-    ):
-        return scan_iceberg(path), time.perf_counter() - start
-    if any(name.endswith(".metadata.json") for name in _names(os.path.join(path, "metadata"))):
-        raise SourceError(
-            f"{path} is an Iceberg table's folder, and its catalog knows which metadata file counts; name that file"
-        )
+    match format_of(path):
+        case "delta":
+            return scan_delta(path), time.perf_counter() - start
+        case "iceberg":
+            return scan_iceberg(path), time.perf_counter() - start
     with Progress(
         console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty()
     ) as bar:
@@ -119,10 +113,6 @@ def _scan(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     return table, time.perf_counter() - start
-
-
-def _names(folder: str) -> list[str]:
-    return os.listdir(folder) if os.path.isdir(folder) else []
 
 
 def _plan_json(plan: Plan, scanned: float, planned: float) -> str:

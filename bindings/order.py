@@ -81,7 +81,7 @@ def sort_keys(
         )
     for text in texts:
         for node, descending, nulls_first in parse_order(text):
-            bound = bind_scalar(node, leaves, session)
+            bound = bind_scalar(node, leaves, session, "order_by")
             if bound.op is not Op.COLUMN or bound.dtype is None or not bound.dtype.ordered:
                 raise PredicateError(
                     f"order_by has {text!r}; expected columns of the table whose values have an order, such as 'x DESC NULLS LAST'"

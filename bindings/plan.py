@@ -23,7 +23,7 @@ from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
 from skipstone.bindings.planned import Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import BackendMissing, PredicateError, unknown_column
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
@@ -273,8 +273,19 @@ class Plan:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """The matching rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
+        """The matching rows as a pandas DataFrame.
+
+        Raises:
+            BackendMissing: pandas is not installed.
+        """
+        found = self.to_arrow()
+        try:
+            return found.to_pandas()
+        except ImportError as e:
+            raise BackendMissing(
+                'to_pandas needs the package pandas: pip install pandas, or pip install "skipstone[spark]", '
+                "which brings it"
+            ) from e
 
     def to_spark(self, spark: Any, *, how: Literal["auto", "native", "python"] = "auto") -> Any:
         """The matching rows as a Spark DataFrame, sorted and cut as the plan says; Spark filters them by the condition in any case.
@@ -530,7 +541,7 @@ def plan_table(
         )
     for c in columns or ():
         if c not in names:
-            raise PredicateError(f"columns names {c!r}; the table has {', '.join(names)}")
+            raise unknown_column(str(c), names, "columns", "the table")
     timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
     order = (
         ()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.device import OnDevice
-from skipstone.bindings.given import KEYS, PACKED, array_of, common_length, counts_of, leaf_named
+from skipstone.bindings.given import KEYS, PACKED, array_of, common_length, leaf_named, row_count_of
 from skipstone.bindings.membership import Members, agree
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
@@ -133,7 +133,7 @@ class Statistics(OnDevice):
         lengths: dict[str, int] = {}
         rows = None
         if row_count is not None:
-            rows = counts_of(row_count)
+            rows = row_count_of(row_count)
             lengths["row_count"] = len(rows)
         for name, given in columns.items():
             leaf = leaf_named(name, leaves)
@@ -205,14 +205,15 @@ class Statistics(OnDevice):
         raws = {}
         for name in columns:
             leaf = leaf_named(name, leaves)
+            asked = (
+                provider.min_values,
+                provider.max_values,
+                provider.null_counts,
+                provider.row_counts,
+            )
             answers = [
-                ask(name)
-                for ask in (
-                    provider.min_values,
-                    provider.max_values,
-                    provider.null_counts,
-                    provider.row_counts,
-                )
+                None if (a := ask(name)) is None else array_of(word, a, schema, leaf)
+                for word, ask in zip(KEYS, asked, strict=False)
             ]
             for word, a in zip(KEYS, answers, strict=False):
                 if a is not None and len(a) != n:
@@ -299,7 +300,7 @@ class Statistics(OnDevice):
             (path, leaf.dtype) for path in self._raw if (leaf := self._leaves.get(path)) is not None
         ]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
-        by = [leaf_named(name, self._leaves) for name in names]
+        by = [leaf_named(name, self._leaves, "order_by") for name in names]
         return self.under(
             build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
         )

@@ -80,14 +80,18 @@ def bind(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
         ) from None
 
 
-def bind_scalar(node: Node, leaves: Mapping[Path, Leaf], session: Session) -> Node:
-    """Bind a scalar expression: a column, literal, call, or UNKNOWN. Raises as `bind` does."""
-    return _Binder(leaves, session).scalar(node)
+def bind_scalar(
+    node: Node, leaves: Mapping[Path, Leaf], session: Session, by: str = "predicate"
+) -> Node:
+    """Bind a scalar expression: a column, literal, call, or UNKNOWN. Raises as `bind` does; errors say that `by` names a column."""
+    return _Binder(leaves, session, by).scalar(node)
 
 
 class _Binder:
-    def __init__(self, leaves: Mapping[Path, Leaf], session: Session) -> None:
-        self.leaves, self.session = leaves, session
+    def __init__(
+        self, leaves: Mapping[Path, Leaf], session: Session, by: str = "predicate"
+    ) -> None:
+        self.leaves, self.session, self.by = leaves, session, by
         self.fold = (lambda s: s) if session.case_sensitive else str.lower
         self.by_name: dict[Path, list[Path]] = {}
         for path in leaves:
@@ -491,11 +495,11 @@ class _Binder:
                                 show_path(name.parts),
                                 f"{self.leaves[path].dtype} allows null tests only",
                             )
-                raise unknown_column(show_path(name.parts), map(show_path, self.leaves))
+                raise unknown_column(show_path(name.parts), map(show_path, self.leaves), self.by)
             case several:
                 shown = ", ".join(map(show_path, several))
                 raise AmbiguousColumn(
-                    f"predicate names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart."
+                    f"{self.by} names {show_path(name.parts)!r}; the schema has {shown}. Write case_sensitive=True to tell them apart."
                 )
 
 

@@ -79,8 +79,17 @@ def clip(name: str) -> str:
     return name if len(name) <= 100 else name[:100] + "..."
 
 
-def unknown_column(name: str, known: Iterable[str]) -> UnknownColumn:
-    """The error for a name that no column has, with the nearest names as a hint."""
+def unknown_column(
+    name: str, known: Iterable[str], by: str = "predicate", whose: str = "the schema"
+) -> UnknownColumn:
+    """Return the error for a name that no column has, with the nearest name as a hint.
+
+    Args:
+        name: The name.
+        known: Names of columns.
+        by: Who named it: "predicate", "order_by", ...
+        whose: Who has the columns.
+    """
     names = list(known)
     name = clip(name)
     shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
@@ -89,4 +98,4 @@ def unknown_column(name: str, known: Iterable[str]) -> UnknownColumn:
     near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
     hint = next((n for n in names if near and n.lower() == near[0]), None)
     tail = f" Did you mean {hint!r}?" if hint else ""
-    return UnknownColumn(f"predicate names {name!r}; the schema has {shown}.{tail}")
+    return UnknownColumn(f"{by} names {name!r}; {whose} has {shown or 'no columns'}.{tail}")

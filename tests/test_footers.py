@@ -591,3 +591,24 @@ def test_fields_that_nobody_knows_yet_are_passed_over(tmp_path):
     fields[8] = hand.LIST, (0, [])  # some writers name no type where there are no items
     hand.write_footer(path, footer)
     assert alike([path]) == 0
+
+
+@pytest.mark.parametrize("on_error", ["raise", "keep"])
+def test_a_footer_that_pyarrow_refuses_when_a_plan_asks(tmp_path, monkeypatch, on_error):
+    """The loop took it: what pyarrow alone could tell is unknown, the plan keeps the file, and reading it says why."""
+    times = pa.array([dt.time(1), dt.time(2)], pa.time32("ms"))
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"x": [1, 2], "t": times}), tmp_path / f"{name}.parquet")
+    with by("loop"):
+        table = ss.scan_parquet(tmp_path, on_error=on_error)
+
+        def refuse(footer):
+            raise OSError("Couldn't deserialize thrift: don't know what type:\nmore")
+
+        monkeypatch.setattr(tails, "parsed", refuse)
+        monkeypatch.setattr(sources, "way_of", lambda *_: None)  # so that pyarrow is asked
+        plan = table.plan("x > 5")
+        assert len(plan.files) == 2
+        with pytest.raises(ss.SourceError, match=r"a\.parquet: reading row groups") as found:
+            plan.to_arrow()
+        assert str(found.value).isprintable()

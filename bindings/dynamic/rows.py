@@ -76,7 +76,7 @@ def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
             i for i, n in enumerate(table.column_names) if n.lower() == name.lower()
         ]
         if not at:
-            raise unknown_column(name, table.column_names)
+            raise unknown_column(name, table.column_names, "a key", "these rows")
         if len(at) > 1:
             raise AmbiguousColumn(
                 f"{name!r} fits {len(at)} columns: {', '.join(table.column_names[i] for i in at)}"

@@ -12,7 +12,8 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.sources.files import in_folder, resolve
+from skipstone.bindings.sources.files import in_folder
+from skipstone.bindings.sources.location import FileSystemLike, Location, resolve
 from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.folder import cache_dir
 from skipstone.bindings.store.layout import wrong
@@ -37,13 +38,13 @@ class Place:
     path: str
 
     @classmethod
-    def of(cls, where: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> Place:
+    def of(cls, where: Location, filesystem: FileSystemLike | None = None) -> Place:
         """The folder of a path, or of a URI such as `file:/stats` or `s3://lake/stats`.
 
         Raises:
             SourceError: it is blank, or no file system is known for it.
         """
-        return cls(*resolve(os.fspath(where), filesystem))
+        return cls(*resolve(where, filesystem))
 
     @property
     def local(self) -> bool:

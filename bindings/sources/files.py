@@ -1,14 +1,12 @@
-"""Which files a table has: a file, a folder, a glob or a list, on any pyarrow file system."""
+"""List the files of a table: a file, a folder, a glob or a list, on any pyarrow file system."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +14,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from skipstone.bindings.sources.detect import refuse_other_formats
+from skipstone.bindings.sources.location import (
+    REFUSED,
+    FileSystemLike,
+    Location,
+    each_path,
+    filesystem_of,
+    info_at,
+    missing,
+    one_line,
+    resolve,
+    shown,
+    unreachable,
+)
 from skipstone.bindings.sources.partitions import Texts, partition_of
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 
 Ints = npt.NDArray[np.int64]
-Where = str | PurePath | Sequence["str | PurePath"]
+Where: TypeAlias = "Location | Iterable[Location]"
 UNKNOWN: Final = -1
 
 
@@ -147,8 +159,8 @@ class Listed:
 
 def list_files(
     where: Where,
-    filesystem: pafs.FileSystem | None = None,
-    base_path: str | None = None,
+    filesystem: FileSystemLike | None = None,
+    base_path: Location | None = None,
     meter: Meter | None = None,
 ) -> Listed:
     """The files of a table, by path, and their file system. A path with `*`, `?` or `[` that is there is itself, and else a glob.
@@ -160,88 +172,62 @@ def list_files(
     Raises:
         SourceError: nothing is there.
     """
-    meter = meter or Meter()
-    if not isinstance(where, str | PurePath):
-        where = _each_path(where)
-        if base_path is None and (named := _named(where, filesystem)) is not None:
-            meter.count("files", len(where))
-            return named
-        parts = [list_files(w, filesystem, base_path, meter) for w in where]
-        if not parts:
+    meter, filesystem = meter or Meter(), filesystem_of(filesystem)
+    if not isinstance(where, str | bytes | os.PathLike):
+        paths = each_path(where)
+        if not paths:
             raise SourceError(
                 "the list of paths is empty; expected at least one file, folder or glob"
             )
+        if base_path is None and (named := _named(paths, filesystem)) is not None:
+            meter.count("files", len(paths))
+            return named
+        parts = [list_files(w, filesystem, base_path, meter) for w in paths]
         if len({p.filesystem.type_name for p in parts}) > 1:
             raise SourceError(
                 f"the paths lie on different file systems ({', '.join(sorted({p.filesystem.type_name for p in parts}))}); expected one"
             )
         return Listed(joined([p.files for p in parts]), parts[0].filesystem, None)
-    fs, path = resolve(str(where), filesystem)
+    fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
-    info = fs.get_file_info(path)
+    info = info_at(fs, path, where)
     if info.type == pafs.FileType.File:
         infos, etags = [info], etags_of(fs, path)
     elif info.type == pafs.FileType.Directory:
         (infos, etags), base, root = below(fs, path, meter), base or path, path
+        refuse_other_formats(fs, path, (i.path for i in infos))
     elif any(ch in path for ch in "*?["):
         infos, start, etags = _glob(fs, path, meter)
         base = base or start
     else:
-        raise SourceError(
-            f"{where} is not there; expected a Parquet file, a folder of them, or a glob"
-        )
+        raise missing(where, "a Parquet file, a folder of them, or a glob")
     files = files_of(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
         raise SourceError(
-            f"{where} holds no files; expected Parquet files (names that begin with '.' or '_' are passed over)"
+            f"{shown(where)} holds no files; expected Parquet files (names that begin with '.' or '_' "
+            "are skipped)"
         )
     meter.count("files", len(files))
     return Listed(files, fs, root)
 
 
-def _each_path(where: object) -> list[str | PurePath]:
-    found: list[Any] = list(where) if isinstance(where, Iterable) else [where]
-    for w in found:
-        if not isinstance(w, str | PurePath):
-            raise SourceError(
-                f"{w!r} is no path; expected a file, a folder, a glob, or a list of them, as text or pathlib paths"
-            )
-    return found
-
-
-def _named(where: Sequence[str | PurePath], filesystem: pafs.FileSystem | None) -> Listed | None:
+def _named(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:
     """Files that are named one by one, asked about at once; None: something else is named, or is there, and each is looked at by itself."""
-    places = [resolve(str(w), filesystem) for w in where]
-    if not places or len({fs.type_name for fs, _ in places}) > 1:
+    if len({location.split("://")[0] for location in where if "://" in location}) > 1:
+        return None
+    places = [resolve(w, filesystem) for w in where]
+    if len({fs.type_name for fs, _ in places}) > 1:
         return None
     fs = places[0][0]
     if isinstance(fs, pafs.PyFileSystem):  # it may tell etags
         return None
-    infos = fs.get_file_info([path for _, path in places])
+    try:
+        infos = fs.get_file_info([path for _, path in places])
+    except REFUSED as e:
+        raise unreachable(where[0], e) from e
     if any(not i.is_file or is_hidden(i.base_name) for i in infos):
         return None
     return Listed(_once(_in_order(infos, None, None, {})), fs, None)
-
-
-def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSystem, str]:
-    """The file system of a path or URI, and the path in it.
-
-    Raises:
-        SourceError: it is blank, or no file system is known for it.
-    """
-    if filesystem is not None:
-        return filesystem, where.rstrip("/") or "/"
-    if not where.strip():
-        raise SourceError("the path of a table is blank; expected a file, a folder or a glob")
-    try:
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", where) or where.startswith("file:/"):
-            fs, path = pafs.FileSystem.from_uri(where)
-            return fs, path.rstrip("/") or "/"
-    except (pa.ArrowInvalid, ValueError, OSError) as e:
-        raise SourceError(
-            f"{where}: no file system for it ({e}); pass filesystem=, any pyarrow.fs.FileSystem"
-        ) from e
-    return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(where))
 
 
 def below(
@@ -255,8 +241,8 @@ def below(
     try:
         found = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
         etags = etags_of(fs, folder)
-    except OSError as e:
-        raise SourceError(f"{folder}: the folder cannot be listed ({e})") from e
+    except REFUSED as e:
+        raise SourceError(f"{shown(folder)}: the folder cannot be listed ({one_line(e)})") from e
     files = [f for f in found if f.is_file]
     meter.count("folders", 1 + len(found) - len(files))
     return files, etags
@@ -279,8 +265,8 @@ def _glob(
     parts = pattern.split("/")
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
-    if fs.get_file_info(start).type != pafs.FileType.Directory:
-        raise SourceError(f"{pattern}: the folder {start} is not there")
+    if info_at(fs, start, start).type != pafs.FileType.Directory:
+        raise SourceError(f"{shown(pattern)}: the folder {shown(start)} is not there")
     infos, etags = below(fs, start, meter)
     return (
         [

@@ -36,6 +36,11 @@ READERS: Final = 16  # footers fetched at a time, where most of that is waiting 
 SLOW, FEW = 0.001, 16
 # Bytes of footers for which no loop is compiled; and those that Python would take more than a second for, and keep 40 MB of.
 SMALL, MANY = 1 << 17, 1 << 22
+# Of a file that cannot be read.
+WAY_OUT: Final = (
+    'leave it out by a glob such as folder/*.parquet, or plan to read it by on_error="keep" '
+    "(--keep-unreadable)"
+)
 
 Progress = Callable[[int, int], None]
 
@@ -88,7 +93,7 @@ def read_footers(
     with closing(_each_read(paths, filesystem, {})) as read:
         for footer in read:
             if footer.error is not None and not keep:
-                raise footer.error
+                raise SourceError(f"{footer.error}; {WAY_OUT}") from footer.error
             out.append(footer)
             asked += footer.nbytes
             if asked >= SMALL:
@@ -219,12 +224,19 @@ class FooterPart:
     ) -> Iterator[tuple[int, Footer, pq.ColumnChunkMetaData]]:
         """What pyarrow says of a column's chunks in some row groups."""
         at = np.flatnonzero(which)
+        refused: set[int] = set()
         for i, owner, group, column in zip(
             *(a.tolist() for a in (at, self.owner[at], self._told_as[at], place[at])), strict=True
         ):
             footer = self.footers[owner]
-            if footer.tail is not None and footer.tail.may_ask(group, column):
-                yield i, footer, footer.tail.metadata.row_group(group).column(column)
+            if owner in refused or footer.tail is None or not footer.tail.may_ask(group, column):
+                continue
+            try:
+                chunk = footer.tail.metadata.row_group(group).column(column)
+            except (*REFUSED, IndexError):  # the loop took a footer that pyarrow refuses: unknown
+                refused.add(owner)
+                continue
+            yield i, footer, chunk
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
         """Statistics of one column whose values the table has as `kind`."""
@@ -243,7 +255,11 @@ class FooterPart:
         low: dict[int, Any] = {}
         high: dict[int, Any] = {}
         for i, footer, chunk in self._asked(told.left, place):
-            if (stats := chunk.statistics) is None:
+            try:
+                stats = chunk.statistics
+            except REFUSED:
+                continue
+            if stats is None:
                 continue
             if stats.has_null_count:
                 nulls[i], counted[i] = stats.null_count, True

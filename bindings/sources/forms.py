@@ -130,7 +130,9 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
     """
     forms = list(forms)
     if not forms:
-        raise SourceError("no file could be read, so the table's columns are not known")
+        raise SourceError(
+            'no file could be read, so the table\'s columns are not known; on_error="raise" says why'
+        )
     merged: pa.Schema | None = None
     for f in forms:
         plain = plain_schema(f.schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -17,11 +16,19 @@ from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.plan import Plan, plan_table
 from skipstone.bindings.planned import DataSize, Sizes
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.bindings.sources.files import resolve
+from skipstone.bindings.sources.detect import refuse_other_formats
 from skipstone.bindings.sources.forms import plain_schema
 from skipstone.bindings.sources.groups import constant, forms_in
 from skipstone.bindings.sources.known import Known
-from skipstone.bindings.sources.parquet import ParquetTable, types_of
+from skipstone.bindings.sources.location import (
+    FileSystemLike,
+    Location,
+    info_at,
+    missing,
+    resolve,
+    shown,
+)
+from skipstone.bindings.sources.parquet import ParquetTable, saved_at, types_of
 from skipstone.bindings.sources.partitions import partition_fields, values_of
 from skipstone.bindings.sources.summary import read_schema
 from skipstone.bindings.sources.tree import Folder, Tree
@@ -118,7 +125,7 @@ class HiveTable(DynamicTable):
         """Statistics of all row groups: of `whole`."""
         return self.whole.statistics
 
-    def save_stats(self, path: str | os.PathLike[str] | None = None) -> str:
+    def save_stats(self, path: Location | None = None) -> str:
         """Save what the footers of all files say, as `ParquetTable.save_stats` does; those that were not read yet are read."""
         return self.whole.save_stats(path)
 
@@ -305,14 +312,14 @@ class HivePlan(Plan):
 
 
 def scan_hive(
-    path: str | os.PathLike[str],
+    path: Location,
     *,
-    filesystem: pafs.FileSystem | None = None,
+    filesystem: FileSystemLike | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     infer_types: bool = True,
     schema: pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
-    stats: str | os.PathLike[str] | Literal[False] | None = None,
+    stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
 ) -> HiveTable:
     """A table of Parquet files in folders `key=value`, nested to one depth; hardly anything is read yet.
@@ -322,7 +329,7 @@ def scan_hive(
 
     Args:
         path: The table's folder, or its URI. Names that begin with `.` or `_` are passed over, as Spark does.
-        filesystem: Any pyarrow file system; the path is then its own.
+        filesystem: As for `scan_parquet`.
         partition_schema: Types of partition columns, by name.
         infer_types: Whether the others are inferred as Spark does, or are strings
             (`spark.sql.sources.partitionColumnTypeInference.enabled`).
@@ -345,14 +352,15 @@ def scan_hive(
     """
     if on_error not in ("raise", "keep"):
         raise SourceError(f"on_error is {on_error!r}; expected 'raise' or 'keep'")
-    fs, root = resolve(os.fspath(path), filesystem)
-    kind = fs.get_file_info(root).type
+    fs, root = resolve(path, filesystem)
+    kind = info_at(fs, root, path).type
+    if kind == pafs.FileType.NotFound:
+        raise missing(path, "the folder of a table")
     if kind != pafs.FileType.Directory:
-        raise SourceError(
-            f"{path} is {'not there' if kind == pafs.FileType.NotFound else 'a file'}; expected the folder of a table"
-        )
+        raise SourceError(f"{shown(path)} is a file; expected the folder of a table")
+    refuse_other_formats(fs, root, None)
     meter, listed, given = Meter(), time.time_ns(), types_of(partition_schema)
-    named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
+    named = saved_at(stats)
     with meter.phase("listing"):
         tree = Tree(root, fs, meter)
         own = {name.lower() for name in tree.columns}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
@@ -25,12 +23,12 @@ from skipstone.bindings.sources.files import (
     in_folder,
     list_files,
     partition_folders,
-    resolve,
 )
 from skipstone.bindings.sources.footers import FooterPart, Progress
 from skipstone.bindings.sources.forms import common_schema
 from skipstone.bindings.sources.groups import Columns, Exactness, RowGroups, forms_in
 from skipstone.bindings.sources.known import Known
+from skipstone.bindings.sources.location import FileSystemLike, Location, path_text, resolve
 from skipstone.bindings.sources.partitions import partition_fields
 from skipstone.bindings.sources.snapshot import NAME, write_snapshot
 from skipstone.bindings.statistics import Statistics
@@ -190,7 +188,7 @@ class ParquetTable(DynamicTable):
 
         return tasks_of(self, plan, lenient)
 
-    def save_stats(self, path: str | os.PathLike[str] | None = None) -> str:
+    def save_stats(self, path: Location | None = None) -> str:
         """Save what the footers say, so that later scans read those of new and changed files only.
 
         A scan finds the file beside the data, or takes it as `stats=`. It uses what it says of files whose path, size,
@@ -226,7 +224,7 @@ class ParquetTable(DynamicTable):
         fs, where = (
             (self.filesystem, in_folder(self._known.root or "", NAME))
             if path is None
-            else resolve(os.fspath(path), None)
+            else resolve(path)
         )
         groups = self._with_all_columns()
         write_snapshot(groups, Exactness(Columns(groups, "UTC")), self._listed, fs, where)
@@ -322,19 +320,21 @@ def _sum(values: Ints) -> int | None:
 def scan_parquet(
     where: Where,
     *,
-    filesystem: pafs.FileSystem | None = None,
-    base_path: str | None = None,
+    filesystem: FileSystemLike | None = None,
+    base_path: Location | None = None,
     partition_schema: Mapping[str, pa.DataType] | pa.Schema | None = None,
     on_error: Literal["raise", "keep"] = "raise",
     progress: Progress | None = None,
-    stats: str | os.PathLike[str] | Literal[False] | None = None,
+    stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
 ) -> ParquetTable:
     """Read the footers of a Parquet data set, in parallel, as far as nothing else tells what they say.
 
     Args:
-        where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
-        filesystem: Any pyarrow file system; paths are then its own.
+        where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs. The
+            folder of a Delta or Iceberg table is refused: it holds files that the table removed.
+        filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI of
+            a folder; paths are then its own.
         base_path: The folder below which `key=value` folders are partition columns; by default the
             folder that was named, or the part of a glob before its first wildcard.
         partition_schema: Types of partition columns; the others are inferred as Spark does.
@@ -360,7 +360,7 @@ def scan_parquet(
     with meter.phase("listing"):
         found = list_files(where, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
-    named = os.fspath(stats) if isinstance(stats, str | os.PathLike) else stats
+    named = saved_at(stats)
     known = Known(
         found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep"
     )
@@ -370,5 +370,33 @@ def scan_parquet(
 def types_of(
     given: Mapping[str, pa.DataType] | pa.Schema | None,
 ) -> Mapping[str, pa.DataType] | None:
-    """Types by name, of a schema or as they are."""
-    return {f.name: f.type for f in given} if isinstance(given, pa.Schema) else given
+    """Return types by name, of a schema or as they are.
+
+    Raises:
+        SourceError: it is none of these.
+    """
+    if isinstance(given, pa.Schema):
+        return {f.name: f.type for f in given}
+    if given is not None and not isinstance(given, Mapping):
+        raise SourceError(
+            f"partition_schema is a {type(given).__name__}; expected a schema, or types by name"
+        )
+    for name, kind in (given or {}).items():
+        if not isinstance(kind, pa.DataType):
+            raise SourceError(
+                f"partition_schema gives {name!r} the type {kind!r}; expected a pyarrow type, such as pa.int32()"
+            )
+    return given
+
+
+def saved_at(stats: Location | bool | None) -> str | bool | None:
+    """Return `stats=` as text, None or False.
+
+    Raises:
+        SourceError: it is none of these.
+    """
+    if stats is None or stats is False:
+        return stats
+    if isinstance(stats, bool):
+        raise SourceError("stats is True; expected a path, None to look beside the data, or False")
+    return path_text(stats)

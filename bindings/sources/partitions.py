@@ -226,7 +226,8 @@ def values_of(
     for (path, _), text, known in zip(folders, plain, read.is_valid().to_pylist(), strict=True):
         if text is not None and not known:
             raise SourceError(
-                f"{path}: the partition value {field.name}={text!r} is not a {field.type}"
+                f"{path}: the partition value {field.name}={text!r} is not a {field.type}; give its type "
+                f"by partition_schema={{{field.name!r}: ...}}, such as pa.string()"
             )
     return read
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.calendar import leaves, modern
 from skipstone.bindings.sources.files import UNKNOWN
+from skipstone.bindings.sources.location import one_line
 from skipstone.bindings.sources.partitions import Texts, values_of
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
@@ -164,7 +165,10 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         places = [i for i, _, _ in several]
         path = found.files.paths[file].as_py()
         if path in table.unreadable:
-            raise table.unreadable[path]
+            raise SourceError(
+                f'{table.unreadable[path]}; it was kept by on_error="keep", and the rows may be in it: '
+                "leave it out of the scan by a glob such as folder/*.parquet"
+            ) from table.unreadable[path]
         tail = table.footers.get(path)
         first, stop = np.searchsorted(found.file, [file, file + 1]).tolist()
         rows = found.rows[first:stop].tolist() if tail is None else None
@@ -240,7 +244,8 @@ class GroupReader:
             if isinstance(e, SourceError):
                 raise
             raise SourceError(
-                f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
+                f"{path}: reading row groups {task.groups[:8]} failed ({one_line(e)}); if the file "
+                "was changed since, scan the table again, else leave the file out"
             ) from e
 
 

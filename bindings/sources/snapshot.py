@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.delta.columns import attempt
-from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, in_folder, resolve
+from skipstone.bindings.sources.files import UNKNOWN, Files, Ints, in_folder
 from skipstone.bindings.sources.forms import Bloom, Form, widens
 from skipstone.bindings.sources.groups import Exactness, RowGroups, first_of
+from skipstone.bindings.sources.location import REFUSED, one_line, resolve, shown
 from skipstone.bindings.store.atomic import replacing
 from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
@@ -299,10 +300,10 @@ def find_snapshot(
     try:
         with fs.open_input_file(path) as source:
             data = source.read_buffer()
-    except OSError as e:
+    except REFUSED as e:
         if isinstance(stats, str):
             raise SourceError(
-                f"{stats}: the statistics cannot be read ({e}); name a file that save_stats wrote, or leave stats out"
+                f"{shown(stats)}: the statistics cannot be read ({one_line(e)}); name a file that save_stats wrote, or leave stats out"
             ) from e
         return None
     meter.count("snapshots", 1, data.size)

@@ -12,6 +12,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.files import Files, below, files_of, hidden, is_hidden, joined
 from skipstone.bindings.sources.footers import READERS
+from skipstone.bindings.sources.location import REFUSED, one_line, shown
 from skipstone.bindings.sources.partitions import Texts, pair_of
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
@@ -155,9 +156,9 @@ class Tree:
                     for f in self._filesystem.get_file_info(pafs.FileSelector(folder))
                     if not is_hidden(f.base_name)
                 ]
-            except OSError as e:
+            except REFUSED as e:
                 raise SourceError(
-                    f"{folder}: the folder cannot be listed ({e}); expected the folder of a table"
+                    f"{shown(folder)}: the folder cannot be listed ({one_line(e)}); expected the folder of a table"
                 ) from e
             self._meter.count("folders")
             inner = sorted(f.path for f in found if f.type == pafs.FileType.Directory)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.sources.files import UNKNOWN, Files, resolve
+from skipstone.bindings.sources.files import UNKNOWN, Files
 from skipstone.bindings.sources.groups import constant, forms_in
 from skipstone.bindings.sources.known import Known
+from skipstone.bindings.sources.location import resolve
 from skipstone.bindings.sources.parquet import ParquetTable
 from skipstone.bindings.sources.partitions import Texts
 from skipstone.bindings.spark.catalyst import value_of
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 KEPT: Final = 16  # listings
-OTHER_NAMES: Final = {"s3a": "s3", "s3n": "s3"}  # what Hadoop calls a store, and what Arrow does
 
 
 class Unread(SourceError):
@@ -305,6 +305,6 @@ def own_paths(
     if scheme == "file":
         return filesystem or pafs.LocalFileSystem(), rest
     if filesystem is None:
-        filesystem = resolve(f"{OTHER_NAMES.get(scheme, scheme)}://{authority}/", None)[0]
+        filesystem = resolve(f"{scheme}://{authority}/")[0]
     bucket = "" if scheme in ("hdfs", "viewfs") else authority.rpartition("@")[0] or authority
     return filesystem, [f"{bucket}{path}" if bucket else path for path in rest]

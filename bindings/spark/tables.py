@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
-
-import pyarrow.fs as pafs
+from typing import Any, TypeAlias
 
 from skipstone.bindings.sources.delta.table import DeltaTable, scan_delta
-from skipstone.bindings.sources.files import resolve
+from skipstone.bindings.sources.detect import FORMATS, HINT, format_of, metadata_files
 from skipstone.bindings.sources.hive import HiveTable, scan_hive
 from skipstone.bindings.sources.iceberg.table import IcebergTable, scan_iceberg
+from skipstone.bindings.sources.location import resolve
 from skipstone.bindings.sources.parquet import ParquetTable, scan_parquet
 from skipstone.ir.errors import SourceError
 
 Table: TypeAlias = DeltaTable | HiveTable | IcebergTable | ParquetTable
-FORMATS: Final = ("parquet", "hive", "delta", "iceberg")
 
 
 def table_of(
@@ -51,9 +49,7 @@ def table_of(
         return scan_iceberg(
             table, None if version is None else int(version)
         )  # a table of pyiceberg's, or an error that says what it is
-    found = format or (
-        format_at(os.fspath(table)) if isinstance(table, str | os.PathLike) else "parquet"
-    )
+    found = format or format_of(table)
     if version is not None and found not in ("delta", "iceberg"):
         raise SourceError(
             f"version= belongs to Delta and Iceberg tables; {table} is read as {found}"
@@ -69,51 +65,17 @@ def table_of(
     return scan_parquet(table)  # type: ignore[arg-type]
 
 
-def format_at(path: str) -> str:
-    """The format of what lies at a path.
-
-    Example:
-        >>> format_at("/lake/t/metadata/00001.metadata.json")
-        'iceberg'
-    """
-    if path.endswith(".metadata.json"):
-        return "iceberg"
-    try:
-        fs, root = resolve(path, None)
-        below = fs.get_file_info(pafs.FileSelector(root, allow_not_found=True))
-    except (SourceError, OSError, NotADirectoryError):
-        return (
-            "delta" if "://" in path else "parquet"
-        )  # storage that only the package deltalake reaches; or a file
-    folders = {i.base_name for i in below if i.type == pafs.FileType.Directory}
-    if "_delta_log" in folders:
-        return "delta"
-    if "metadata" in folders and _hint(fs, root) is not None:
-        return "iceberg"
-    return "hive" if any("=" in name for name in folders) else "parquet"
-
-
 def _metadata(path: str) -> str:
     """The metadata file of an Iceberg table: the one that was named, or the newest in its folder."""
     if path.endswith(".json"):
         return path
-    fs, root = resolve(path, None)
-    found = _hint(fs, root)
-    if found is None:
+    names = metadata_files(*resolve(path))
+    if not names:
         raise SourceError(
             f"{path}: no Iceberg table is there, for its folder metadata holds no *.metadata.json"
         )
-    return path if found == "" else f"{path.rstrip('/')}/metadata/{found}"
-
-
-def _hint(fs: pafs.FileSystem, root: str) -> str | None:
-    """The newest metadata file below a folder; "" where a hint names it, None where there is none."""
-    found = fs.get_file_info(pafs.FileSelector(f"{root}/metadata", allow_not_found=True))
-    names = {i.base_name: i.mtime_ns or 0 for i in found}
-    if "version-hint.text" in names:
-        return ""
-    known = [n for n in names if n.endswith(".metadata.json")]
-    return max(known, key=lambda n: (_number(n), names[n]), default=None)
+    newest = max(names, key=lambda n: (_number(n), names[n]))
+    return path if HINT in names else f"{path.rstrip('/')}/metadata/{newest}"
 
 
 def _number(name: str) -> int:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.planned import DataSize as DataSize
     from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
     from skipstone.bindings.register import register_function as register_function
+    from skipstone.bindings.scan import scan as scan
     from skipstone.bindings.shards.read import Shards as Shards
     from skipstone.bindings.shards.verdicts import ShardVerdicts as ShardVerdicts
     from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
@@ -76,6 +77,7 @@ _HOMES = {
     "bindings.planned": ("DataSize",),
     "bindings.predicate": ("PruningPredicate",),
     "bindings.register": ("register_function",),
+    "bindings.scan": ("scan",),
     "bindings.shards.read": ("Shards",),
     "bindings.shards.verdicts": ("ShardVerdicts",),
     "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
@@ -145,6 +147,7 @@ __all__ = [
     "lit",
     "prune_many",
     "register_function",
+    "scan",
     "scan_delta",
     "scan_hive",
     "scan_iceberg",

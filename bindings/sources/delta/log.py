@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +29,18 @@ from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.sources.delta.segment import COMMIT, segment, versions
+from skipstone.bindings.sources.location import (
+    KNOWN,
+    REFUSED,
+    Location,
+    one_line,
+    options_of,
+    path_text,
+    resolve,
+    scheme_of,
+    shown,
+    unreachable,
+)
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
 
@@ -139,7 +150,7 @@ class Place:
 
 
 def locate(
-    where: str | os.PathLike[str],
+    where: Location,
     version: int | str | datetime.datetime | None,
     storage_options: Mapping[str, str] | None,
 ) -> tuple[Asked, Place]:
@@ -148,8 +159,8 @@ def locate(
     Raises:
         SourceError: there is no table, or no such version.
     """
-    uri = os.fspath(where)
-    fs, root = _reached(uri, storage_options)
+    uri, options = path_text(where), options_of(storage_options)
+    fs, root = _reached(uri, None if storage_options is None else options)
     place = Place(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with place.meter.phase("listing"):
@@ -158,15 +169,15 @@ def locate(
                 for i in fs.get_file_info(pafs.FileSelector(place.log))
                 if i.type == pafs.FileType.File
             )
-    except OSError as e:
+    except (FileNotFoundError, NotADirectoryError) as e:
         raise SourceError(
-            f"{uri}: no Delta table is there, for it has no folder _delta_log ({e})"
+            f"{shown(uri)}: no Delta table is there, for it has no folder _delta_log"
         ) from e
+    except REFUSED as e:
+        raise unreachable(uri, e) from e
     place = replace(place, listed=listed)
     at = version_at(listed, version, fs, uri)
-    return Asked(
-        root or uri, at, place.stamp(at), frozenset((storage_options or {}).items())
-    ), place
+    return Asked(root or uri, at, place.stamp(at), frozenset(options.items())), place
 
 
 def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = None) -> Snapshot:
@@ -380,14 +391,13 @@ STAMP: Final = re.compile(rb'"inCommitTimestamp"\s*:\s*(\d+)')
 
 def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.FileSystem, str]:
     """The file system that holds a table, and the table's folder on it."""
-    if "://" not in uri:
-        return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(uri))
-    if storage_options is None:
+    scheme = scheme_of(uri)
+    if scheme in (None, "file") or (storage_options is None and scheme in KNOWN):
         try:
-            fs, path = pafs.FileSystem.from_uri(uri)
-            return fs, path.rstrip("/")
-        except (pa.ArrowInvalid, OSError):
-            pass  # a scheme that only the package knows
+            return resolve(uri)
+        except SourceError:
+            if scheme not in ("hdfs", "viewfs"):  # the package needs no libhdfs
+                raise
     try:
         from deltalake.exceptions import DeltaError
         from deltalake.fs import DeltaStorageHandler
@@ -397,8 +407,10 @@ def _reached(uri: str, storage_options: Mapping[str, str] | None) -> tuple[pafs.
         ) from e
     try:
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
-    except (DeltaError, OSError, ValueError) as e:
-        raise SourceError(f"{uri}: the storage cannot be reached ({e})") from e
+    except (DeltaError, OSError, ValueError, TypeError) as e:
+        raise SourceError(
+            f"{shown(uri)}: the storage cannot be reached ({one_line(e)}); check the URI and storage_options="
+        ) from e
 
 
 def _without(table: pa.Table, gone: npt.NDArray[np.bool_]) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -34,6 +33,7 @@ from skipstone.bindings.sources.delta.log import (
     sums,
 )
 from skipstone.bindings.sources.footers import Footer
+from skipstone.bindings.sources.location import Location
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import SourceError, StatisticsError
@@ -437,7 +437,7 @@ def redacted(uri: str) -> str:
 
 
 def scan_delta(
-    path: str | os.PathLike[str],
+    path: Location,
     version: int | str | datetime.datetime | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,

@@ -11,17 +11,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.plan import Plan, plan_table, predicate_over
 from skipstone.bindings.planned import DataSize
+from skipstone.bindings.sources.detect import HINT, metadata_files
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.iceberg.listing import read_list
 from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
+from skipstone.bindings.sources.location import (
+    KNOWN,
+    info_at,
+    missing,
+    one_line,
+    options_of,
+    path_text,
+    resolve,
+    scheme_of,
+    shown,
+)
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
 from skipstone.ir.errors import BackendMissing, SourceError
@@ -312,6 +325,34 @@ def _listed(source: Any, snapshot: Any) -> Sequence[Any]:
     return listed
 
 
+def _metadata_file(where: str, options: Mapping[str, str]) -> str:
+    """Return the location for pyiceberg: it is asked first what lies there, where pyarrow can tell.
+
+    Raises:
+        SourceError: nothing is there, no Iceberg table is, or only its catalog knows which file counts.
+    """
+    scheme = scheme_of(where)
+    if options or (scheme is not None and scheme not in KNOWN):
+        return where
+    fs, path = resolve(where)
+    found = info_at(fs, path, where).type
+    if found == pafs.FileType.NotFound:
+        raise missing(where, "the metadata file of an Iceberg table, or its folder")
+    if found == pafs.FileType.File:
+        return os.path.expanduser(where)
+    names = metadata_files(fs, path)
+    if not names:
+        raise SourceError(
+            f"{shown(where)}: no Iceberg table is there, for its folder metadata holds no *.metadata.json"
+        )
+    if HINT not in names:
+        raise SourceError(
+            f"{shown(where)} is an Iceberg table's folder, and its catalog knows which metadata file "
+            f"counts; load the table by its catalog, or name that file, such as {max(names)}"
+        )
+    return os.path.expanduser(where)
+
+
 def scan_iceberg(
     table: Any,
     snapshot_id: int | None = None,
@@ -358,13 +399,14 @@ def scan_iceberg(
         raise BackendMissing(
             "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
         ) from e
-    if isinstance(table, str | os.PathLike):
-        where = os.fspath(table)
+    if isinstance(table, str | bytes | os.PathLike):
+        options = options_of(storage_options)
+        where = _metadata_file(path_text(table), options)
         try:
-            table = StaticTable.from_metadata(where, dict(storage_options or {}))
+            table = StaticTable.from_metadata(where, options)
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
             raise SourceError(
-                f"{where}: the metadata cannot be read ({type(e).__name__}: {e})"
+                f"{shown(where)}: the metadata cannot be read ({type(e).__name__}: {one_line(e)})"
             ) from e
     elif not isinstance(table, Table):
         raise SourceError(
