@@ -182,6 +182,15 @@ def _parser() -> type[Any]:
             parser.raise_error("Required keyword: 'this' missing for a sign")
         return exp.Anonymous(this="positive", expressions=[operand])
 
+    def predicate(
+        parser: Any, cls: Any, this: Any, expression: Any, *rest: Any, **more: Any
+    ) -> Any:
+        # sqlglot puts parentheses around operands that it groups otherwise than Spark does.
+        found = cls(this=this, expression=expression)
+        if more.get("negate"):
+            found.set("negate", True)
+        return parser.expression(found)
+
     return type(
         "Plain",
         (base,),
@@ -190,6 +199,7 @@ def _parser() -> type[Any]:
             "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
             "COLON_IS_VARIANT_EXTRACT": True,
+            "_build_predicate": predicate,
         },
     )
 

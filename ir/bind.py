@@ -230,7 +230,8 @@ class _Binder:
             )
         if op is not Op.SAME:
             return against_span(op, sign, Span(0, 0))
-        both = Node(Op.AND, (self.is_null_scalar(a), self.is_null_scalar(b)))
+        # What is compared may be NULL where what it was cast from is not.
+        both = Node(Op.AND, tuple(map(self.is_null_scalar, sign.args)))
         return Node(Op.OR, (Node(Op.IS_TRUE, (against_span(Op.EQ, sign, Span(0, 0)),)), both))
 
     def compare_truth(self, op: Op, a: Node, b: Node) -> Node:

@@ -215,7 +215,8 @@ def is_no_value(text: str, to: DType) -> bool:
     text = text.strip(" ")
     match to.kind:
         case Kind.INT:  # digits alone are beyond the type; what a point means depends on the mode
-            return bool(letters) or bool(plain and _INTEGER.fullmatch(text))
+            whole = _INTEGER.fullmatch(text) or not re.search(r"\d", text)
+            return bool(letters) or bool(plain and whole)
         case Kind.DECIMAL:  # what is plain has more digits than the type
             number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)
             return bool(letters - set("eE")) or (plain and not number)

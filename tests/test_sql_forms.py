@@ -90,6 +90,8 @@ COSTS_ITS_BRANCH = [
     "SUBSTRING(s, 1, 2, 3) = 'a'", "TRIM(BOTH 'x' FROM s) = 'a'", "s LIKE 'a' ESCAPE NULL",
     "s LIKE ANY ('a%', 'a\\\\b')", "s LIKE ALL ('a%') ESCAPE '!'", "s RLIKE ANY ('a')",
     "+s = '5'", "s = -5::string", "x || y + 1 = 2", "x & y || 1 = 2",
+    "b <=> b <= b", "b <=> x BETWEEN 1 AND 2", "b <=> x IN (1)", "x IS DISTINCT FROM y = b",
+    "b <=> b IS DISTINCT FROM b", "b = b <=> b < b",
     "CAST(x AS FLOAT) = 1.00000017881393432617187499e0F",
 ]  # fmt: skip
 
