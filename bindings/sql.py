@@ -229,7 +229,8 @@ _deep = _Deep()
 
 
 def _details(e: Any) -> dict[str, Any]:
-    return (getattr(e, "errors", None) or [{}])[0]
+    errors: list[dict[str, Any]] = getattr(e, "errors", None) or [{}]
+    return errors[0]
 
 
 def _position(e: Any, text: str) -> int:

@@ -175,7 +175,7 @@ class Reader:
 
     def operands(self, e: sg.Expression) -> Iterator[sg.Expression]:
         """The operands of AND, OR or ||, and of those of its kind among them, however many."""
-        stack = [e]
+        stack: list[Any] = [e]
         while stack:
             n = stack.pop()
             same = type(n) is type(e) and not not_understood(n) and not self.grouped_otherwise(n)

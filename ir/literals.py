@@ -221,8 +221,10 @@ def is_no_value(text: str, to: DType) -> bool:
             number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)
             return bool(letters - set("eE")) or (plain and not number)
         case Kind.FLOAT:
-            number = _ANY_NUMBER.fullmatch(text) or re.search("x|nan|inf", text, re.IGNORECASE)
-            return bool(letters - set("abcdefinptxyABCDEFINPTXY")) or (plain and not number)
+            named = re.search("x|nan|inf", text, re.IGNORECASE)
+            return bool(letters - set("abcdefinptxyABCDEFINPTXY")) or (
+                plain and not (named or _ANY_NUMBER.fullmatch(text))
+            )
         case Kind.BOOL:
             return bool(letters - set("aeflnorstuyAEFLNORSTUY")) or plain
         case Kind.DATE | Kind.TIMESTAMP:
