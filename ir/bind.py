@@ -54,7 +54,8 @@ COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.GE: operator.ge,
     Op.EQ: operator.eq,
 }
-# Names that Spark takes for functions where no column has them. Source: Spark, `LiteralFunctionResolution`.
+# Names that Spark takes for functions where no column has them.
+# Source: Spark, `LiteralFunctionResolution`.
 LITERAL_FUNCTIONS: Final = frozenset(
     ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
 )

@@ -508,7 +508,7 @@ b = 'maybe'
 s LIKE s
 i = CAST('5.7' AS INT)
 s LIKE 'a!b' ESCAPE '!'
-s LIKE ANY ('a%', 'a\\\\b')
+s LIKE ANY ('a%', 'a\\b')
 s NOT ILIKE 'a!b' ESCAPE '!'
 + s = '5'
 '1' || i + 1 = 16
