@@ -186,7 +186,16 @@ class DynamicFilter:
             and self._data is not None
             and self._data.exact
             and self.op in ("=", "<=>")
+            and (
+                not self.compares_several
+                or (self.needs is Needs.MATCHED and self._data.num_rows == 1)
+            )
         )
+
+    @property
+    def compares_several(self) -> bool:
+        """Return True if a key is compared with several columns. It must equal all of them, and they are judged one by one."""
+        return any(not isinstance(c, str) and len(c) > 1 for c in self.columns.values())
 
     def future(self) -> Future[DynamicFilterData | None]:
         """The keys when they are complete, None if they fail. Each caller has one of its own, and may cancel it."""

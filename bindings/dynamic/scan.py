@@ -18,6 +18,7 @@ from skipstone.bindings.dynamic.judge import (
     evaluate,
     evaluate_absent,
     evaluate_order,
+    may_raise,
     predicate_of,
 )
 from skipstone.bindings.dynamic.keys import Mask, compared_in
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 Verdicts = npt.NDArray[np.uint8]
 PROJECTED: Final = 10_000  # keys that are turned into partition values one by one
+ORDERED: Final = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,9 @@ class DynamicFilters:
             self._refined(f, of, _judge(f, of, statistics))
             for of in (self._compared(data, terms) for terms in self.targets(f))
         ]
-        out: Verdicts = np.minimum.reduce(judged)
-        return out
+        if len(judged) > 1:
+            return _together(judged, f.needs, data)
+        return judged[0]
 
     def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts) -> Verdicts:
         """What transforms of the columns say, by which the table is partitioned."""
@@ -136,9 +139,10 @@ class DynamicFilters:
         return found
 
     def _conditions(self, f: DynamicFilter, of: Compared) -> Iterator[PruningPredicate]:
-        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact:
-            for i, (term, domain) in enumerate(zip(of.terms, of.data.domains, strict=True)):
-                if term.op is Op.COLUMN and 0 < len(domain.firsts) <= PROJECTED:
+        plain = all(t.op is Op.COLUMN for t in of.terms)  # others may raise, as in `_judge`
+        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact and plain:
+            for i, domain in enumerate(of.data.domains):
+                if 0 < len(domain.firsts) <= PROJECTED:
                     yield predicate_of(of, i, self.schema)
 
     @property
@@ -223,16 +227,21 @@ class DynamicFilters:
 def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
     if any(t.op is Op.UNKNOWN for t in of.terms):
         return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
-    if f.op in ("<", "<=", ">", ">="):
+    if f.op in ORDERED:
         if len(of.terms) != 1:
             raise DynamicFilterError(
                 f"{f.op} compares one key, and the filter has {', '.join(of.data.fields)}"
             )
+        if f.needs is Needs.ABSENT:  # NOT IN compares by =
+            return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
         found = evaluate_order(of, f.op, statistics)
     elif f.needs is Needs.ABSENT:
-        return evaluate_absent(of, statistics)
+        found = evaluate_absent(of, statistics)
     else:
         found = evaluate(of, statistics)
+    if any(t.op is not Op.COLUMN for t in of.terms):
+        # The join raises an error for a key that cannot be cast, so its container is read, whatever the other keys are.
+        found = np.where(may_raise(of, statistics), np.uint8(Verdict.MAYBE), found)
     if f.needs is Needs.UNMATCHED:
         # Every row has a match: the join needs none. No row has one: it needs all, which only an exact filter may say.
         opposite = np.array(
@@ -243,15 +252,33 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
     return found if f.side == "left" else np.minimum(found, np.uint8(Verdict.MAYBE))
 
 
+def _together(judged: list[Verdicts], needs: Needs, data: DynamicFilterData) -> Verdicts:
+    """Return verdicts of a filter whose key must equal several columns, from those of each column alone.
+
+    A row has no match if one of its columns has none. If each has one, these may still be different keys, unless there is
+    only one.
+    """
+    single = data.num_rows == 1
+    if needs is Needs.MATCHED:
+        found: Verdicts = np.minimum.reduce(judged)
+        return found if single else np.minimum(found, np.uint8(Verdict.MAYBE))
+    found = np.maximum.reduce(judged)
+    return found if single else np.maximum(found, np.uint8(Verdict.MAYBE))
+
+
 def _rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) -> Mask | None:
-    """Which rows a join may need; None: any."""
-    if f.op in ("<", "<=", ">", ">="):
+    """Return which rows a join may need; None: any."""
+    if f.op in ORDERED:
         return None  # the join itself compares them
+    rows = pa.table(columns, names=list(data.fields))
     if f.needs is Needs.MATCHED:
-        return data.contains(pa.table(columns, names=list(data.fields)))
-    if not data.exact:
+        return data.contains(rows)
+    if f.compares_several or (f.needs is Needs.ABSENT and data.null_safe):
         return None
-    found = ~data.contains(pa.table(columns, names=list(data.fields)))
+    matched = data.matched(rows)
+    if matched is None:
+        return None
+    found = ~matched
     if f.needs is Needs.UNMATCHED or data.empty:
         return found
     if data.state.blank:
