@@ -68,6 +68,7 @@ class DynamicFilterData:
         self.fields = fields.names
         self.rows_seen, self.seconds = rows_seen, seconds
         self.predicates: dict[Any, PruningPredicate] = {}  # kept by who judges containers
+        self._parts: dict[tuple[str, ...], DynamicFilterData] = {}
 
     # What it is.
 
@@ -164,6 +165,19 @@ class DynamicFilterData:
     def null_safe(self) -> frozenset[str]:
         """The keys that are compared by `<=>`."""
         return self._fields.null_safe
+
+    def only(self, names: tuple[str, ...]) -> DynamicFilterData:
+        """Return what is known of some of the key columns alone: each row with a match has one by these, too."""
+        if names not in self._parts:
+            at = [self.fields.index(name) for name in names]
+            of = self._fields
+            fields = Fields(
+                names, tuple(of.fields[i] for i in at), of.null_safe & {*names}, of.session
+            )
+            self._parts[names] = DynamicFilterData(
+                fields, self.state.only(at), self.rows_seen, self.seconds
+            )
+        return self._parts[names]
 
     # What it says of rows.
 

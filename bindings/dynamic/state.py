@@ -58,6 +58,19 @@ class State:
             return self.domains[i]
         return domain_of(_column(self.rows, i), self.dtypes[i], Limits(None, None, 1, True), 1)
 
+    def only(self, at: list[int]) -> State:
+        """Return what is known of some columns alone."""
+        rows = self.rows
+        if rows is not None:
+            names = [str(i) for i in range(len(at))]
+            rows = distinct(pa.table([rows.column(i) for i in at], names=names))
+        return replace(
+            self,
+            dtypes=tuple(self.dtypes[i] for i in at),
+            rows=rows,
+            domains=tuple(self.domains[i] for i in at) if self.domains else (),
+        )
+
     def ordered(self) -> pa.Table:
         """The distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None

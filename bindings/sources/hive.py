@@ -167,6 +167,10 @@ class HiveTable(DynamicTable):
                 "the PruningPredicate was made for another schema; make it with table.schema, or give its text"
             )
         wanted = enabled(dynamic_filtering, self.dynamic_filtering)
+        if dynamic is not None and wanted:
+            from skipstone.bindings.dynamic.scan import filters_of
+
+            dynamic = filters_of(dynamic)
         folders, passed_over = self._folders(
             where,
             self._filters(dynamic, Session(timezone, ansi, case_sensitive)) if wanted else None,
