@@ -77,6 +77,7 @@ class Plan:
         timezone: What partition values without a zone are read in.
         dynamic: What joins say of the rows; None: nothing.
         session: What names of dynamic filters' columns are bound under; None: the plan takes none.
+        settings: Spark's settings that it was asked under, and that it is planned again under.
         deferred: A limit that is left to the join, as it is not certain which of the rows here have a match.
     """
 
@@ -94,8 +95,10 @@ class Plan:
         static: npt.NDArray[np.uint8] | None = None,
         session: Session | None = None,
         asked: Statistics | None = None,
+        settings: Session | None = None,
     ) -> None:
         self.timezone, self.order, self.dynamic, self.session = timezone, order, dynamic, session
+        self.settings = settings or session or Session(timezone)
         self._asked = statistics if asked is None else asked
         self._static = verdicts if static is None else static
         self.table, self.predicate, self.statistics = table, predicate, statistics
@@ -356,6 +359,7 @@ class Plan:
             self.statistics,
             timezone=self.timezone,
             dynamic=dynamic,
+            settings=self.settings,
         )
 
     def replanned(self) -> Plan:
@@ -443,6 +447,7 @@ class Plan:
             timezone=self.timezone,
             order=self.order,
             dynamic=self.dynamic,
+            settings=self.settings,
         )
 
     def explain(self) -> str:
@@ -555,7 +560,8 @@ def plan_table(
         static = table.refined(predicate, static)
     if predicate is not None and refine is not None:
         static = refine(predicate, statistics, static)
-    session = Session(timezone, ansi, case_sensitive) if enabled(dynamic_filtering) else None
+    settings = Session(timezone, ansi, case_sensitive)
+    session = settings if enabled(dynamic_filtering) else None
     judged, filters = static, None
     if dynamic is not None and session is not None:
         from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
@@ -580,6 +586,7 @@ def plan_table(
         static,
         session,
         asked,
+        settings,
     )
 
 
