@@ -129,11 +129,7 @@ class ParquetTable(DynamicTable):
 
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
         """How much data some row groups hold."""
-        files = (
-            self.num_files
-            if chosen.all()
-            else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
-        )
+        files = int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
         rows = _sum(self.groups.rows[chosen])
         nbytes = np.where(
             self.groups.group == UNKNOWN,
