@@ -18,6 +18,7 @@ from skipstone.bindings.order import (
     sooner,
     value_of,
 )
+from skipstone.bindings.planned import LiveFiles
 from skipstone.bindings.sources.delta.columns import attempt
 from skipstone.bindings.sources.forms import type_at
 from skipstone.ir.bind import bind_scalar
@@ -42,6 +43,8 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
             f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit"
         )
     key = SortKey(_path(column, plan.table.schema, plan.settings), descending, nulls_first=False)
+    if isinstance(plan.table, LiveFiles):
+        plan.table.check_unchanged(plan.kept)
     best, left = _known(plan, key)
     left = best_first(plan.statistics, key, left)
     size = 2 * threads()

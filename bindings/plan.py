@@ -20,7 +20,7 @@ from skipstone.bindings.explain import (
     kept_because,
 )
 from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
-from skipstone.bindings.planned import Mask, PlannedTable, Positions, PrunedTable, Sizes
+from skipstone.bindings.planned import LiveFiles, Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import PredicateError
@@ -306,8 +306,11 @@ class Plan:
         Raises:
             UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
             SourceError: a file can no longer be read.
+            StaleFile: a file that is counted was replaced after it was planned (`docs/decisions/stale-plans.md`).
         """
         rows = self.table.logical_rows()
+        if isinstance(self.table, LiveFiles):
+            self.table.check_unchanged(self.kept)
         known = self._chosen & (self.verdicts == Verdict.ALWAYS) & (rows >= 0)
         total, left = int(rows[known].sum()), self._chosen & ~known
         if left.any():
