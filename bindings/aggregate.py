@@ -64,7 +64,9 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
 
 
 def _path(column: str, schema: pa.Schema, settings: Session) -> Path:
-    """The column that a name means: in its own case, or else, unless the session tells cases apart, in any."""
+    """The column that a name means: in its own case, or else, unless the session tells cases
+    apart, in any.
+    """
     leaves = leaves_of(schema)
     for case_sensitive in (True, False):
         try:

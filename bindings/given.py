@@ -116,7 +116,9 @@ def counts_of(value: Any) -> Given:
 
 
 def kept(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return an array that nobody changes: a copy, unless it is read-only. Arrow would share its memory."""
+    """Return an array that nobody changes: a copy, unless it is read-only. Arrow would share its
+    memory.
+    """
     return value.copy() if value.flags.writeable and value.dtype.kind in "iufMm" else value
 
 

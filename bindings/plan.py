@@ -306,7 +306,8 @@ class Plan:
         Raises:
             UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
             SourceError: a file can no longer be read.
-            StaleFile: a file that is counted was replaced after it was planned (`docs/decisions/stale-plans.md`).
+            StaleFile: a file that is counted was replaced after it was planned
+                (`docs/decisions/stale-plans.md`).
         """
         rows = self.table.logical_rows()
         if isinstance(self.table, LiveFiles):

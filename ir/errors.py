@@ -67,7 +67,9 @@ class SourceError(SkipstoneError, OSError):
 
 
 class StaleFile(SourceError):
-    """A file was replaced, changed or removed after it was planned: what was known of it is not true of it any more."""
+    """A file was replaced, changed or removed after it was planned: what was known of it is not
+    true of it any more.
+    """
 
 
 class DynamicFilterError(SkipstoneError, ValueError):

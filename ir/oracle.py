@@ -52,7 +52,8 @@ def column_facts(
     """Raw statistics of one column in one container, as axis values; None is unknown.
 
     `above`: a struct around the column may be NULL without its null count telling.
-    What cannot be true makes that statistic unknown, never an error; statistics that contradict each other are all unknown.
+    What cannot be true makes that statistic unknown, never an error; statistics that contradict
+    each other are all unknown.
     """
     if row_count is None:
         row_count = container_rows

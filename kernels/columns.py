@@ -103,7 +103,8 @@ def pack_column(
     Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
 
     Args:
-        raw: As they came. What cannot be true makes that statistic unknown, never an error; in a container where counts
+        raw: As they came. What cannot be true makes that statistic unknown, never an error; in a
+            container where counts
             and bounds contradict each other all of them are.
         dtype: The type to read bounds as.
         n: Containers.
@@ -157,7 +158,9 @@ def pack_column(
 
 
 def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
-    """Return True if the counts of some container leave no room for a value, so that a bound would contradict them."""
+    """Return True if the counts of some container leave no room for a value, so that a bound would
+    contradict them.
+    """
     floating = dtype.kind is Kind.FLOAT
     nans = raw.nan_count if floating else None
     everywhere = lambda at: np.ones(len(at), np.bool_)  # noqa: E731

@@ -34,7 +34,8 @@ def planes_of(
     floating: bool,
     bounded: Bounded = lambda at: np.zeros(len(at), np.bool_),
 ) -> tuple[Plane, Plane, Plane, Positions]:
-    """Return whether each of n containers may hold a value, NULL, NaN; and where statistics contradict each other.
+    """Return whether each of n containers may hold a value, NULL, NaN; and where statistics
+    contradict each other.
 
     There is no telling which of them are right, so all are unknown there: it may hold anything.
 
@@ -46,7 +47,8 @@ def planes_of(
         n: Containers.
         nullable: Whether a container whose NULLs are not counted may hold some.
         floating: Whether a container whose NaNs are not counted may hold some.
-        bounded: Of positions of containers, which have a bound of their values. It is asked where counts leave room for none.
+        bounded: Of positions of containers, which have a bound of their values. It is asked where
+            counts leave room for none.
 
     Returns:
         Three planes, and the positions of the contradictions, ascending.
@@ -81,7 +83,9 @@ def planes_of(
 def _masks(
     null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
 ) -> tuple[tuple[Mask, ...], Mask | None, Mask | None]:
-    """Return the planes of a block; where counts leave no room for a value, and where they are more than there are rows; None: nowhere."""
+    """Return the planes of a block; where counts leave no room for a value, and where they are
+    more than there are rows; None: nowhere.
+    """
     if (
         not floating and rows.min() > 0 and not (null >= rows).any()
     ):  # most blocks; the same in fewer loops

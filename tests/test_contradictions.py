@@ -1,4 +1,6 @@
-"""Statistics of a column that contradict each other are unknown: neither bounds nor counts prune."""
+"""Statistics of a column that contradict each other are unknown: neither bounds nor counts
+prune.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -100,7 +102,9 @@ def test_bounds_that_tell_nothing_contradict_nothing(backend):
 
 
 def test_a_container_without_rows_is_pruned_all_the_same():
-    """How many rows a container has is no statistic of the column: deletion vectors leave bounds behind."""
+    """How many rows a container has is no statistic of the column: deletion vectors leave bounds
+    behind.
+    """
     schema = pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"min": [2], "max": [8]}}, schema, row_count=[0])
     assert ss.PruningPredicate("x = 5", schema).evaluate(stats).tolist() == [0]

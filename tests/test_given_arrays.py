@@ -1,4 +1,6 @@
-"""Arrays that are given as statistics: changing them later changes no answer, and read-only ones are not copied."""
+"""Arrays that are given as statistics: changing them later changes no answer, and read-only ones
+are not copied.
+"""
 
 import numpy as np
 import pyarrow as pa

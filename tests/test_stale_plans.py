@@ -1,4 +1,6 @@
-"""Files that are replaced after they were planned: an answer is of the planned files, or an error."""
+"""Files that are replaced after they were planned: an answer is of the planned files, or an
+error.
+"""
 
 import os
 

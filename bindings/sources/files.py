@@ -247,7 +247,8 @@ def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSy
 def check_unchanged(
     filesystem: pafs.FileSystem, paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]
 ) -> None:
-    """Refuse files that are not those that were listed, by size and time; only local ones are looked at again.
+    """Refuse files that are not those that were listed, by size and time; only local ones are
+    looked at again.
 
     Raises:
         StaleFile: one was replaced, changed or removed.
@@ -260,7 +261,8 @@ def check_unchanged(
             raise StaleFile(f"{path}: was removed after it was planned; scan the table again")
         if size not in (UNKNOWN, info.size):
             raise StaleFile(
-                f"{path}: was {size} bytes when it was planned, and is {info.size}; scan the table again"
+                f"{path}: was {size} bytes when it was planned, and is {info.size}; "
+                "scan the table again"
             )
         if time not in (UNKNOWN, info.mtime_ns):
             raise StaleFile(f"{path}: was changed after it was planned; scan the table again")

@@ -280,7 +280,9 @@ class HivePlan(Plan):
         limit: int | None,
         filters: Sequence[DynamicFilter] | None = None,
     ) -> Plan:
-        """The same question, asked of a table under the same settings; `filters` stand in for the plan's own."""
+        """The same question, asked of a table under the same settings; `filters` stand in for the
+        plan's own.
+        """
         own = () if self.dynamic is None else self.dynamic.filters
         return table.plan(
             self.predicate,

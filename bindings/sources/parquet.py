@@ -182,7 +182,9 @@ class ParquetTable(DynamicTable):
         }
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
-        """Raise StaleFile if a file of these row groups is not the one whose footer was read; local files alone are looked at."""
+        """Raise StaleFile if a file of these row groups is not the one whose footer was read;
+        local files alone are looked at.
+        """
         at = np.unique(self.groups.file[containers])
         files = self.groups.files.take(at)
         check_unchanged(

@@ -190,7 +190,9 @@ class _Writer:
     # Bounds.
 
     def raw(self, slot: Node) -> str | None:
-        """A bound, NULL where it is unknown, or contradicts the counts; None where it is everywhere."""
+        """A bound, NULL where it is unknown, or contradicts the counts; None where it is
+        everywhere.
+        """
         given, wrong = self.given(slot), self.contradicts(slot)
         return given if given is None or wrong == NO else f"if({wrong}, NULL, {given})"
 
@@ -290,7 +292,9 @@ class _Writer:
         }
 
     def contradicts(self, n: Node) -> str:
-        """Where counts and bounds of a column contradict each other: all of them are unknown there."""
+        """Where counts and bounds of a column contradict each other: all of them are unknown
+        there.
+        """
         path, dtype = n.value, n.dtype
         assert isinstance(path, tuple) and dtype is not None
         null = self.known(self.count(path, "null_count"))
