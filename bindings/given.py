@@ -183,13 +183,20 @@ def counts_of(value: Any) -> Given:
         return value
     if isinstance(value, np.ndarray) and value.dtype != object:
         try:
-            return pa.array(value)
+            return pa.array(kept(value))
         except pa.ArrowNotImplementedError:  # complex and long double numbers count nothing
             return pa.nulls(len(value), pa.int64())
     whole = [
         v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value
     ]
     return pa.array(whole, pa.int64())
+
+
+def kept(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that nobody changes: a copy, unless it is read-only. Arrow would share its
+    memory.
+    """
+    return value.copy() if value.flags.writeable and value.dtype.kind in "iufMm" else value
 
 
 def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
@@ -215,7 +222,7 @@ def values_of(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
     """Values of a column's type; others are unknown."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         try:
-            return pa.array(_in_arrow_units(value))
+            return pa.array(kept(_in_arrow_units(value)))
         except pa.ArrowNotImplementedError:  # long double and complex numbers, picoseconds
             return pa.nulls(len(value), arrow)
     try:

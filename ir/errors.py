@@ -9,6 +9,10 @@ class SkipstoneError(Exception):
     """Base of every error raised on purpose. Catch this one to catch them all."""
 
 
+class SkipstoneWarning(UserWarning):
+    """Something costs speed, and never rows: what it names is not used for pruning."""
+
+
 class PredicateError(SkipstoneError, ValueError):
     """A predicate is malformed. `text` and `position` (0-based) say where, when it came as text."""
 
@@ -60,6 +64,12 @@ class StatisticsError(SkipstoneError, ValueError):
 
 class SourceError(SkipstoneError, OSError):
     """A file of a table is missing, truncated, of another format, or encrypted."""
+
+
+class StaleFile(SourceError):
+    """A file was replaced, changed or removed after it was planned: what was known of it is not
+    true of it any more.
+    """
 
 
 class DynamicFilterError(SkipstoneError, ValueError):

@@ -15,7 +15,7 @@ from skipstone.bindings.dynamic.collector import DynamicFilterCollector
 from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.keys import cast_array, compared_in
 from skipstone.bindings.dynamic.kinds import Needs, kind_of, needs_of
-from skipstone.bindings.dynamic.match import match, taken
+from skipstone.bindings.dynamic.match import match, refused, taken
 from skipstone.bindings.dynamic.names import pairs_of, resolved
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.rows import chosen, table_of
@@ -23,7 +23,7 @@ from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.rows import matching_rows
-from skipstone.ir.session import Session
+from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow, whole
 from skipstone.kernels.pool import threads
 
@@ -393,6 +393,9 @@ def _joined(
 def _either(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> pa.ChunkedArray:
     """The key of whichever side has a row, in the type that both are compared in."""
     if a.type != b.type:
-        to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
-        a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
+        try:
+            to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
+            a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
+        except Incomparable as e:
+            raise refused(a, b, e) from None
     return pc.coalesce(a, b)

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import PredicateSyntaxError as PredicateSyntaxError
     from skipstone.ir.errors import PredicateTooDeep as PredicateTooDeep
     from skipstone.ir.errors import SkipstoneError as SkipstoneError
+    from skipstone.ir.errors import SkipstoneWarning as SkipstoneWarning
     from skipstone.ir.errors import SourceError as SourceError
+    from skipstone.ir.errors import StaleFile as StaleFile
     from skipstone.ir.errors import StatisticsError as StatisticsError
     from skipstone.ir.errors import UnknownColumn as UnknownColumn
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
@@ -95,7 +97,9 @@ _HOMES = {
         "PredicateSyntaxError",
         "PredicateTooDeep",
         "SkipstoneError",
+        "SkipstoneWarning",
         "SourceError",
+        "StaleFile",
         "StatisticsError",
         "UnknownColumn",
         "UnsupportedForm",
@@ -131,9 +135,11 @@ __all__ = [
     "ShardVerdicts",
     "Shards",
     "SkipstoneError",
+    "SkipstoneWarning",
     "SourceError",
     "Split",
     "SplitEnumerator",
+    "StaleFile",
     "Statistics",
     "StatisticsError",
     "UnknownColumn",
