@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -111,7 +112,9 @@ def test_constraints_name_exact_versions():
 
 def test_spark_brings_what_connect_imports():
     """`prune` and `read` work in Spark Connect, too, so `spark` and `all` install its client."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     (pyspark,) = [text for text in extras["spark"] if text.startswith("pyspark")]
     assert {"sql", "connect"} <= set(re.findall(r"\w+", pyspark.split("]")[0]))
     assert any("spark" in text for text in extras["all"])
