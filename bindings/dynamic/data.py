@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.domain import Domain
 from skipstone.bindings.dynamic.keys import Mask, array_of, axis_of, keyed
-from skipstone.bindings.dynamic.rows import collated, table_of
+from skipstone.bindings.dynamic.rows import noted, table_of
 from skipstone.bindings.dynamic.state import State, union
 from skipstone.bindings.dynamic.tuples import Tuples, within
 from skipstone.bindings.expr import Expr, col
@@ -21,7 +21,7 @@ from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, TRUE
-from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.ir.types import DType, from_arrow
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate
@@ -42,12 +42,7 @@ class Fields:
     @property
     def dtypes(self) -> tuple[DType, ...]:
         """What Spark takes the columns for that keys are compared with."""
-        return tuple(
-            DType(Kind.OTHER, name="collated string")
-            if collated(f)
-            else in_spark(from_arrow(f.type))
-            for f in self.fields
-        )
+        return tuple(noted(f) or in_spark(from_arrow(f.type)) for f in self.fields)
 
 
 class DynamicFilterData:

@@ -276,7 +276,7 @@ class Bound:
     def shown(self) -> tuple[str, ...]:
         """The names of the columns."""
         paths = (t.value for terms in self.targets for t in terms)
-        return tuple(dict.fromkeys(show_path(p) for p in paths))  # type: ignore[arg-type]
+        return tuple(dict.fromkeys(show_path(p) for p in paths if isinstance(p, tuple)))
 
 
 def _compared(data: DynamicFilterData, terms: tuple[Node, ...]) -> Compared:
