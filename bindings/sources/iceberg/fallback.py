@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import StreamingBinaryDecoder
 from pyiceberg.avro.file import SYNC_SIZE, AvroFile, AvroOutputFile, Block
 from pyiceberg.avro.resolver import resolve_reader
@@ -24,25 +23,11 @@ from pyiceberg.manifest import (
 )
 
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro import Codec
+from skipstone.kernels.avro import room
+from skipstone.kernels.unpack import CODECS, unpacked
 
 READ = 2  # the version of the format that pyiceberg reads all others as
 PARTITION = 102
-
-
-def codec(name: str) -> Codec | None:
-    """pyiceberg's way to unpack blocks; None: it has none, or ours is enough."""
-    known: Any = KNOWN_CODECS.get(name)
-    if name == "deflate" or known is None:
-        return None
-
-    def unpack(block: bytes) -> bytes:
-        try:
-            return bytes(known.decompress(block))
-        except Exception as e:  # each codec has errors of its own
-            raise SourceError(f"a block cannot be unpacked ({e})") from e
-
-    return unpack
 
 
 def rewritten(data: bytes, why: Exception) -> bytes:
@@ -114,12 +99,12 @@ class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
 class _File(AvroFile):  # type: ignore[misc]
     """pyiceberg's reader over that decoder."""
 
-    begun, size = False, 0
+    begun, size, left = False, 0, 0
 
     def __enter__(self) -> Any:
         with self.input_file.open() as f:
             data = f.read()
-        self.size, self.decoder = len(data), _Decoder(data)
+        self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
         self.header = self._read_header()
         self.schema = self.header.get_schema()
         self.reader = resolve_reader(
@@ -148,10 +133,13 @@ class _File(AvroFile):  # type: ignore[misc]
         if count < 1:
             raise ValueError("a block has no records")
         data = self.decoder.read_bytes()
-        unpack = self.header.compression_codec()
-        self.block = Block(
-            self.reader, count, _Decoder(data if unpack is None else unpack.decompress(data))
-        )
+        if self.header.compression_codec() is not None:
+            codec = self.header.meta.get("avro.codec", "deflate")
+            if codec not in CODECS:
+                raise ValueError(f"its codec is {codec!r}")
+            data = unpacked(codec, data, self.left)
+            self.left -= len(data)
+        self.block = Block(self.reader, count, _Decoder(data))
         return count
 
 

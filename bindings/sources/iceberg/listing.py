@@ -81,8 +81,7 @@ def decode(data: bytes) -> Sequence[Any]:
     from skipstone.bindings.sources.iceberg import fallback
 
     try:
-        found = Container(data)
-        return _listed(found.records(fallback.codec(found.codec)))
+        return _listed(Container(data).records())
     except Unsupported as e:
         return fallback.manifest_list(data, e)
 

@@ -328,7 +328,7 @@ def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
 
     try:
         found = Container(data, UNUSED)
-        return Manifest(path, spec, sequence, found.records(fallback.codec(found.codec)), len(data))
+        return Manifest(path, spec, sequence, found.records(), len(data))
     except Unsupported as e:
         again = fallback.rewritten(data, e)
         try:

@@ -20,6 +20,7 @@ from skipstone.bindings.planned import DataSize
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.iceberg.listing import read_list
+from skipstone.bindings.sources.iceberg.located import metadata_file
 from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
 from skipstone.bindings.statistics import Statistics
@@ -359,9 +360,11 @@ def scan_iceberg(
             "reading Iceberg tables needs the package pyiceberg: pip install 'skipstone[iceberg]'"
         ) from e
     if isinstance(table, str | os.PathLike):
-        where = os.fspath(table)
+        where, options = os.fspath(table), dict(storage_options or {})
         try:
-            table = StaticTable.from_metadata(where, dict(storage_options or {}))
+            table = StaticTable.from_metadata(metadata_file(where, options), options)
+        except SourceError:
+            raise
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
             raise SourceError(
                 f"{where}: the metadata cannot be read ({type(e).__name__}: {e})"
