@@ -46,7 +46,7 @@ class Lost(AssertionError):
 
 def tried(target, seed, step):
     """Try one mutant; (outcome, what happened)."""
-    from skipstone.ir.errors import SkipstoneError
+    from skipstone.ir.errors import PredicateError, SkipstoneError
 
     r, refused = random.Random(seed), ""
     with contextlib.ExitStack() as undo:
@@ -57,7 +57,7 @@ def tried(target, seed, step):
                 ask()
             except SkipstoneError as e:
                 refused = f"{type(e).__name__}: {e}"
-                if "\n" in refused:
+                if "\n" in refused and not isinstance(e, PredicateError):  # those point into text
                     return FOREIGN, f"an error of several lines: {refused}"
             except Lost as e:
                 return LOST, f"{name}: {e}"
@@ -136,7 +136,7 @@ class Child:
 
     def told(self):
         with open(self.log, errors="replace") as f:
-            return f.read()[-2500:]
+            return f.read().split("Extension modules:")[0][:2500]
 
     def stop(self):
         if self.process is not None:

@@ -1,7 +1,6 @@
 """Deletion vectors as Delta and Iceberg store them alike: Roaring bitmaps of row numbers in a frame.
 
-They are decoded here, to ranges. CRoaring's `deserialize` trusts the order of what it reads, and iterating
-over its bitmaps costs each row: 56 KB may name 262 million.
+They are decoded here, to ranges: pyroaring gives out rows one by one, and 56 KB may name 262 million.
 
 Source: Delta's PROTOCOL.md, "Deletion Vector Format"; Puffin's specification, "deletion-vector-v1";
 RoaringFormatSpec, "64-bit extension".
@@ -108,7 +107,7 @@ class _Reader:
 
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
-        # The first row that a container may name, where it lies, and its values or runs.
+        # The first row that a container may name, where it lies, and how many values or runs.
         self.lists: list[tuple[int, int, int]] = []
         self.runs: list[tuple[int, int, int]] = []
         self.bits: list[tuple[int, int, int]] = []
@@ -122,7 +121,7 @@ class _Reader:
                 raise ValueError("its keys do not ascend, or a row number is beyond 2^63")
             self._bitmap(key << 32)
             last = key
-        parts = [self._lists(), self._runs(), *(self._bits(base, at) for base, at, _ in self.bits)]
+        parts = [self._lists(), self._runs(), *(self._bits(*one) for one in self.bits)]
         starts, stops = zip(*parts, strict=True)
         return RowRanges.of(np.concatenate(starts), np.concatenate(stops))
 
@@ -149,7 +148,7 @@ class _Reader:
             elif fewer < SPARSE:
                 self.lists.append((first, self._skip(2 * fewer + 2), fewer + 1))
             else:
-                self.bits.append((first, self._skip(BITS), 1))
+                self.bits.append((first, self._skip(BITS), fewer + 1))
 
     def _lists(self) -> tuple[Longs, Longs]:
         values, bases = self._joined(self.lists, 1)
@@ -165,10 +164,12 @@ class _Reader:
             raise ValueError("its runs overlap, or pass the end of their container")
         return starts, stops
 
-    def _bits(self, base: int, at: int) -> tuple[Longs, Longs]:
+    def _bits(self, base: int, at: int, count: int) -> tuple[Longs, Longs]:
         bits = np.unpackbits(
             np.frombuffer(self.data, np.uint8, BITS, at), bitorder="little"
         ).astype(np.int8)
+        if int(bits.sum(dtype=np.int64)) != count:
+            raise ValueError("a container of bits has another number of them than it says")
         edges = np.diff(bits, prepend=np.int8(0), append=np.int8(0))
         return np.flatnonzero(edges == 1) + base, np.flatnonzero(edges == -1) + base
 

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.bitmaps import framed, rows_of
 from skipstone.bindings.sources.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, clip
 
 Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 UUID: Final = 20  # characters of one in Z85
@@ -37,11 +37,11 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
         found = _deleted(vector, fs, root)
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
         raise SourceError(
-            f"the deletion vector {vector} cannot be read ({type(e).__name__}: {e})"
+            f"the deletion vector {clip(str(vector))} cannot be read ({type(e).__name__}: {e})"
         ) from e
     if found.stop > rows:  # the vector's cardinality would be taken off the file's rows
         raise SourceError(
-            f"the deletion vector {vector['storageType']}:{vector['pathOrInlineDv']} names row "
+            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names row "
             f"{found.stop - 1}; the file has {rows} rows. It belongs to another file."
         )
     return found
@@ -49,7 +49,7 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
 
 def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
-    name = f"the deletion vector {kind}:{where}"
+    name = f"the deletion vector {kind}:{clip(where)}"
     data = (
         _inline(where, vector["sizeInBytes"], name)
         if kind == "i"
@@ -82,11 +82,11 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
         )
     try:
         with fs.open_input_file(path) as f:
-            return framed(f, vector["offset"] or 0, size, f"{path}: {name}")
+            return framed(f, vector["offset"] or 0, size, f"{clip(path)}: {name}")
     except SourceError:
         raise
     except (OSError, pa.ArrowException) as e:
-        raise SourceError(f"{path}: {name} cannot be read ({e})") from e
+        raise SourceError(f"{clip(path)}: {name} cannot be read ({clip(str(e))})") from e
 
 
 def z85(text: str, name: str) -> bytes:

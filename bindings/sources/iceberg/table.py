@@ -25,7 +25,7 @@ from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
-from skipstone.ir.errors import BackendMissing, SourceError
+from skipstone.ir.errors import BackendMissing, SourceError, told
 from skipstone.ir.node import show_path
 from skipstone.ir.session import Session
 
@@ -366,9 +366,7 @@ def scan_iceberg(
         except SourceError:
             raise
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
-            raise SourceError(
-                f"{where}: the metadata cannot be read ({type(e).__name__}: {e})"
-            ) from e
+            raise SourceError(f"{where}: the metadata cannot be read ({told(e)})") from e
     elif not isinstance(table, Table):
         raise SourceError(
             f"scan_iceberg was given a {type(table).__name__}; expected a table of pyiceberg's, or the path of a metadata file"
