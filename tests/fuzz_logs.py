@@ -137,15 +137,21 @@ def checkpointed(log, name):
             text = "".join(json.dumps(a) + "\n" for a in (*settings, {"sidecar": sidecar}))
             (log.log / f"{SIDECAR}.json").write_text(text)
         else:
-            rest = whole.filter(pa.compute.is_null(whole.column("add"))).select(
-                ["protocol", "metaData"]
-            )
-            kind = pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64())])
-            one = pa.table({"sidecar": pa.array([{"path": "one.parquet", "sizeInBytes": 1}], kind)})
-            both = pa.concat_tables([rest, one], promote_options="default")
-            pq.write_table(both, log.log / f"{SIDECAR}.parquet")
+            kept = whole.select(["protocol", "metaData"]).to_pylist()
+            lines = [{k: v for k, v in row.items() if v is not None} for row in kept]
+            both = [row for row in lines if row] + [{"sidecar": sidecar}]
+            kinds = [whole.schema.field(n) for n in ("protocol", "metaData")]
+            kinds.append(pa.field("sidecar", pa.struct([("path", pa.string())])))
+            loose = pa.schema([pa.field(f.name, nullable(f.type)) for f in kinds])
+            pq.write_table(pa.Table.from_pylist(both, loose), log.log / f"{SIDECAR}.parquet")
     for i in range(3):
         (log.log / f"{i:020}.json").unlink()
+
+
+def nullable(kind):
+    if not pa.types.is_struct(kind):
+        return kind
+    return pa.struct([pa.field(f.name, nullable(f.type)) for f in kind])
 
 
 def changed_json(data, r):

@@ -22,7 +22,7 @@ from pyiceberg.types import (
 
 import skipstone as ss
 from skipstone.bindings.sources.iceberg import manifest
-from skipstone.kernels.avro import MARKER, Container
+from skipstone.kernels.avro import Container
 from tests import fuzz_avro
 from tests.fuzz_files import Lost
 from tests.iceberg_tables import append, make, position_deletes

@@ -180,9 +180,8 @@ def damaged_thrift(fields, r: random.Random):
                 one[key] = kind, damaged(bytes(value), r)
             case 5 if kind == thrift.LIST:
                 item, items = value
-                items = list(items)
-                if items:
-                    r.choice((items.pop, lambda: items.append(items[0]), items.reverse))()
+                shorter, longer = items[:-1], [*items, *items[:1]]
+                items = r.choice((shorter, longer, items[::-1]))
                 one[key] = kind, (item, items)
             case _:
                 other = r.choice(structs)

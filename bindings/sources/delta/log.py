@@ -20,18 +20,17 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.delta.actions import (
     COLUMNS,
-    checkpoint_settings,
     fetch,
-    read_checkpoint,
     read_commits,
     settings,
 )
+from skipstone.bindings.sources.delta.checkpoints import checkpoint_settings, read_checkpoint
 from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.sources.delta.segment import COMMIT, segment, versions
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, clip
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
 FEATURES: Final = frozenset(
@@ -315,10 +314,21 @@ def _understood(
 def _read_settings(
     protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str
 ) -> tuple[dict[str, Any], TableFields]:
-    unknown = sorted(set(protocol.get("readerFeatures") or ()) - FEATURES)
-    least = protocol.get("minReaderVersion")
-    if unknown or int(1 if least is None else least) > VERSION:
-        needs = ", ".join(unknown) or f"reader version {protocol['minReaderVersion']}"
+    least, features = protocol.get("minReaderVersion"), protocol.get("readerFeatures")
+    if type(least) is not int or least < 1:
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {clip(repr(least))}; expected 1, 2 or 3"
+        )
+    if (features is None and least == VERSION) or not (
+        features is None or (isinstance(features, list) and all(map(_is_name, features)))
+    ):
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {least} and the readerFeatures "
+            f"{clip(repr(features))}; expected names"
+        )
+    unknown = sorted(set(features or ()) - FEATURES)
+    if unknown or least > VERSION:
+        needs = clip(", ".join(unknown)) or f"reader version {least}"
         raise SourceError(
             f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}"
         )
@@ -328,6 +338,10 @@ def _read_settings(
     return kept, fields_of(
         json.loads(metadata["schemaString"]), list(kept["partitionColumns"] or ()), mapped
     )
+
+
+def _is_name(feature: object) -> bool:
+    return isinstance(feature, str)
 
 
 def version_at(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from skipstone.bindings.sources.delta.fields import TableFields
 from skipstone.bindings.sources.delta.vectors import deleted_rows
 from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
 from skipstone.bindings.sources.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, clip
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -125,7 +126,13 @@ class FileReader:
         if "://" in path:
             fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
             return fs, found
-        return self.fs, path if path.startswith("/") or not self.root else f"{self.root}/{path}"
+        if path.startswith("/"):
+            return self.fs, path
+        if os.path.normpath(path).split("/")[0] == "..":
+            raise SourceError(
+                f"{clip(path)}: the file lies outside of its table; expected one in it"
+            )
+        return self.fs, f"{self.root}/{path}" if self.root else path
 
     def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
         """What the file calls a column; None: it lacks it."""

@@ -6,6 +6,7 @@ pyiceberg is imported when this module is.
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 from pyiceberg.avro.decoder import StreamingBinaryDecoder
@@ -22,7 +23,7 @@ from pyiceberg.manifest import (
     manifest_entry_schema_with_data_file,
 )
 
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, told
 from skipstone.kernels.avro import room
 from skipstone.kernels.unpack import CODECS, unpacked
 
@@ -53,9 +54,7 @@ def rewritten(data: bytes, why: Exception) -> bytes:
                 writer.write_block(entries)
         return out.data
     except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
-        raise SourceError(
-            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
-        ) from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
 
 
 def manifest_list(data: bytes, why: Exception) -> list[Any]:
@@ -72,9 +71,7 @@ def manifest_list(data: bytes, why: Exception) -> list[Any]:
         ) as reader:
             return list(reader)
     except Exception as e:  # as above
-        raise SourceError(
-            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
-        ) from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
 
 
 class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
@@ -106,6 +103,7 @@ class _File(AvroFile):  # type: ignore[misc]
             data = f.read()
         self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
         self.header = self._read_header()
+        _bounded(json.loads(self.header.meta["avro.schema"]))
         self.schema = self.header.get_schema()
         self.reader = resolve_reader(
             self.schema, self.read_schema, self.read_types, self.read_enums
@@ -141,6 +139,28 @@ class _File(AvroFile):  # type: ignore[misc]
             self.left -= len(data)
         self.block = Block(self.reader, count, _Decoder(data))
         return count
+
+
+def _bounded(described: Any) -> bool:
+    """Return True if a value takes a byte at least.
+
+    Raises:
+        ValueError: an array has items that take none, so that a count alone would be any work.
+    """
+    if isinstance(described, list):
+        for one in described:
+            _bounded(one)
+        return True
+    if not isinstance(described, dict):
+        return bool(described != "null")
+    kind = described.get("type")
+    if kind == "record":
+        return any([_bounded(f["type"]) for f in described["fields"]])
+    if kind in ("array", "map"):
+        if not _bounded(described.get("items", described.get("values"))) and kind == "array":
+            raise ValueError("the schema has an array of items that take no bytes")
+        return True
+    return bool(described.get("size")) if kind == "fixed" else _bounded(kind)
 
 
 class _Memory:
