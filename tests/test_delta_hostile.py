@@ -348,11 +348,11 @@ ADD = {
         ('{"metaData":{"schemaString":' + json.dumps("[" * 100_000) + "}}\n", "cannot be read"),
         ('{"protocol":"x"}\n', "cannot be read"),
         *(
-            ('{"protocol":{"minReaderVersion":%s}}\n' % version, "expected 1, 2 or 3")
+            (f'{{"protocol":{{"minReaderVersion":{version}}}}}\n', "expected 1, 2 or 3")
             for version in ("[]", "2.5", "-1", "0", "true", '"2"', "null", "{}", "1e400")
         ),
         *(
-            ('{"protocol":{"minReaderVersion":3%s}}\n' % features, "expected names")
+            (f'{{"protocol":{{"minReaderVersion":3{features}}}}}\n', "expected names")
             for features in ("", ',"readerFeatures":null', ',"readerFeatures":5')
         ),
         ('{"protocol":{"minReaderVersion":3,"readerFeatures":[5]}}\n', "expected names"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -95,6 +96,11 @@ class Snapshot:
         )
 
 
+# Time in ns and size of a commit; and on a local file system, where a time can be set to any other,
+# the inode and the time of its last change, which cannot.
+Stamp = tuple[int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A version of a table, as it can be told from another one in its place.
@@ -102,13 +108,13 @@ class Asked:
     Attributes:
         uri: Where the table is.
         version: Which version.
-        stamp: Time and size of its commit.
+        stamp: What tells its commit from another one of its name.
         options: Of the storage.
     """
 
     uri: str
     version: int
-    stamp: tuple[int, int]
+    stamp: Stamp
     options: frozenset[tuple[str, str]]
 
 
@@ -128,13 +134,22 @@ class Place:
         """The log's folder."""
         return f"{self.root}/_delta_log" if self.root else "_delta_log"
 
-    def stamp(self, version: int) -> tuple[int, int]:
-        """Time and size of a commit, or of the last file that bears its number; zeros if there is none."""
+    def stamp(self, version: int) -> Stamp:
+        """Return what tells a commit, or the last file that bears its number; zeros: there is none."""
         own = [i for i in self.listed if i.base_name.startswith(f"{version:020}.")]
-        return max(
-            ((i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size) for i in own),
-            default=(False, 0, 0),
-        )[1:]
+        if not own:
+            return 0, 0, ""
+        last = max(
+            own, key=lambda i: (i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size)
+        )
+        return last.mtime_ns or 0, last.size, self._changed(last.path)
+
+    def _changed(self, path: str) -> str:
+        if isinstance(self.fs, pafs.LocalFileSystem):
+            with contextlib.suppress(OSError):
+                found = os.stat(path)
+                return f"{found.st_ino:x}.{found.st_ctime_ns:x}"
+        return ""
 
 
 def locate(

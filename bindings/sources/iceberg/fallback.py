@@ -155,7 +155,7 @@ def _bounded(described: Any) -> bool:
         return bool(described != "null")
     kind = described.get("type")
     if kind == "record":
-        return any([_bounded(f["type"]) for f in described["fields"]])
+        return sum(_bounded(f["type"]) for f in described["fields"]) > 0  # all are looked at
     if kind in ("array", "map"):
         if not _bounded(described.get("items", described.get("values"))) and kind == "array":
             raise ValueError("the schema has an array of items that take no bytes")
