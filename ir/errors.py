@@ -74,6 +74,9 @@ class DeviceError(SkipstoneError, RuntimeError):
     """A device was there and failed: it is out of memory, lost, or was used before this process was forked."""
 
 
+MAX_PATH = 1000  # characters of a path that messages show
+
+
 def clip(name: str, most: int = 100) -> str:
     """Return a name as messages show it: cut, and on one line."""
     shown = name if len(name) <= most else name[:most] + "..."

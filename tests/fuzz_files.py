@@ -27,8 +27,9 @@ KINDS = {
     "stores": "tests.fuzz_stores",
     "logs": "tests.fuzz_logs",
 }
-LIMIT = 10  # seconds that a mutant may take
-WARM = 180  # and what comes before the first
+LIMIT = 10  # seconds of a processor that a mutant may take,
+WAIT = 120  # and seconds in all, since other work may have the processors
+WARM = 300  # seconds that come before the first
 MEMORY = 2 << 30  # bytes of address space that mutants may add
 ANSWERED, REFUSED, FOREIGN, CRASHED, HUNG, LOST = (
     "answered",
@@ -118,21 +119,31 @@ class Child:
     def try_one(self, seed):
         if self.process is None:
             self.start()
-        step, end = "mutate", time.monotonic() + LIMIT
+        step, end, used = "mutate", time.monotonic() + WAIT, self.used()
         try:
             self.pipe.send(seed)
-            while self.pipe.poll(max(0, end - time.monotonic())):
-                outcome, what = self.pipe.recv()
-                if outcome != "step":
-                    return outcome, what
-                step = what
+            while time.monotonic() < end and self.used() - used < LIMIT:
+                if self.pipe.poll(1):
+                    outcome, what = self.pipe.recv()
+                    if outcome != "step":
+                        return outcome, what
+                    step = what
         except (EOFError, OSError):
             self.process.join(5)
             found = CRASHED, f"{step}: exit code {self.process.exitcode}\n{self.told()}"
         else:
-            found = HUNG, f"{step}: more than {LIMIT} s"
+            found = HUNG, f"{step}: more than {LIMIT} s of a processor, or {WAIT} s"
         self.stop()
         return found
+
+    def used(self):
+        """Seconds of a processor that the child took."""
+        try:
+            with open(f"/proc/{self.process.pid}/stat") as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def told(self):
         with open(self.log, errors="replace") as f:

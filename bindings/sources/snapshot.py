@@ -120,8 +120,8 @@ class Snapshot:
     """
 
     def __init__(self, path: str, data: pa.Buffer) -> None:
-        table = read_table(path, data).combine_chunks()
         try:
+            table = read_table(path, data).combine_chunks()
             about = json.loads(table.schema.metadata[ABOUT])
             self.table = table
             self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(about["columns"])}
@@ -151,7 +151,9 @@ class Snapshot:
                 times[order],
                 table.column("etag").combine_chunks().take(pa.array(order)),
             )
-        except MALFORMED as e:
+        except StatisticsError:
+            raise
+        except (*MALFORMED, pa.ArrowException) as e:
             raise wrong(
                 path,
                 f"is not what this version writes ({type(e).__name__}: {e})",

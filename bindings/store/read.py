@@ -265,7 +265,7 @@ class _Reader:
             if leaf is None or c["type"] != type_of(leaf.dtype):
                 raise wrong(
                     self.path,
-                    f"column {show_path(path)} was packed as {c['type']}; its schema has {leaf and type_of(leaf.dtype)}",
+                    f"column {show_path(path)} was packed as {c['type']!r:.200}; its schema has {leaf and type_of(leaf.dtype)}",
                 )
             columns[path, leaf.dtype] = self.column(
                 c, path, leaf.dtype, n, (full or {}).get((path, leaf.dtype))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from skipstone.bindings.sources.bitmaps import FRAME, framed, rows_of
 from skipstone.bindings.sources.iceberg.deletes import Delete
 from skipstone.bindings.sources.row_ranges import RowRanges
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
 
 Mask = npt.NDArray[np.bool_]
 MAX_ROW: Final = (1 << 63) - 2
@@ -46,14 +46,14 @@ def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
     Raises:
         SourceError: it is missing or damaged.
     """
-    name = f"{d.path}: the deletion vector of {d.target}"
+    name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
     try:
         with storage.new_input(d.path).open() as f:
             data = framed(f, d.offset, d.length - FRAME, name)
     except SourceError:
         raise
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{name} cannot be read ({e})") from e
+        raise SourceError(f"{name} cannot be read ({told(e)})") from e
     found = rows_of(data, d.rows, name)
     if 0 <= rows < found.stop:  # the vector's cardinality would be taken off the file's rows
         raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")
