@@ -26,7 +26,7 @@ from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
 from skipstone.bindings.store.settled import settled
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError, StatisticsError
+from skipstone.ir.errors import SourceError, StatisticsError, told
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
@@ -153,10 +153,10 @@ class Snapshot:
             )
         except StatisticsError:
             raise
-        except (*MALFORMED, pa.ArrowException) as e:
+        except (*MALFORMED, OSError, pa.ArrowException) as e:
             raise wrong(
                 path,
-                f"is not what this version writes ({type(e).__name__}: {e})",
+                f"is not what this version writes ({told(e)})",
                 "call save_stats again",
             ) from e
 

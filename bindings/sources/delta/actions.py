@@ -257,7 +257,11 @@ def by_spark(
     rows = np.flatnonzero(np.asarray(pc.is_valid(infos)))
     commits = np.repeat(np.arange(len(lines)), lines)
     known = np.zeros(len(lines), np.bool_)
-    for row, info in zip(rows, infos.take(pa.array(rows)).to_pylist(), strict=True):
+    try:
+        told = infos.take(pa.array(rows)).to_pylist()
+    except UnicodeDecodeError:  # so nobody knows who wrote them
+        return pa.array(np.zeros(len(commits), np.bool_))
+    for row, info in zip(rows, told, strict=True):
         engine, operation = info["engineInfo"] or "", (info["operation"] or "").upper()
         known[commits[row]] = (
             re.match(r"Apache-Spark/.* Delta-Lake/", engine) is not None and operation in COMPUTED
