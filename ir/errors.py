@@ -84,9 +84,19 @@ class DeviceError(SkipstoneError, RuntimeError):
     """A device was there and failed: it is out of memory, lost, or was used before this process was forked."""
 
 
-def clip(name: str) -> str:
-    """A name as messages show it."""
-    return name if len(name) <= 100 else name[:100] + "..."
+MAX_PATH = 1000  # characters of a path that messages show
+
+
+def clip(name: str, most: int = 100) -> str:
+    """Return a name as messages show it: cut, and on one line."""
+    shown = name if len(name) <= most else name[:most] + "..."
+    return "".join(ch if ch.isprintable() else repr(ch)[1:-1] for ch in shown)
+
+
+def told(e: BaseException) -> str:
+    """Return an error's kind and what it says, on one line, as messages of ours quote it."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    return f"{type(e).__name__}: {clip('; '.join(lines[:3]), 300)}" if lines else type(e).__name__
 
 
 def unknown_column(

@@ -6,8 +6,7 @@ Source: Avro's specification, "Object Container Files".
 from __future__ import annotations
 
 import json
-import zlib
-from collections.abc import Callable, Set
+from collections.abc import Set
 from functools import cached_property
 from typing import Final
 
@@ -30,14 +29,13 @@ from skipstone.kernels.avro_program import Program, Unsupported, program_of
 from skipstone.kernels.avro_records import Records
 from skipstone.kernels.loops import Loop, compiled
 from skipstone.kernels.spans import Bytes, Longs
+from skipstone.kernels.unpack import CODECS, unpacked
 
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the marker after each block
-MOST: Final = (
-    1 << 30
-)  # bytes of a file's blocks, unpacked: positions in Arrow's arrays have 31 bits
-# Bytes of slots that are made, at least, and for each byte of the file: real manifests take some 10, and a deflated byte could
-# stand for thousands.
+MOST: Final = 1 << 30  # bytes of unpacked blocks: positions in Arrow's arrays have 31 bits
+# Bytes that are unpacked, and bytes of slots that are made of them: at least, and for each byte of
+# the file. Real manifests take some 10; a byte of a zstandard block could stand for 30,000.
 ROOM, RATIO = 1 << 26, 200
 WRONG: Final = {
     NUMBER: "a number is cut off or has more than 64 bits",
@@ -47,7 +45,6 @@ WRONG: Final = {
     REST: "a block is longer than its records",
     SYNC: "the marker after a block is missing",
 }
-Codec = Callable[[bytes], bytes]
 INNER: Final = ("varint", "items")
 BLOCKS: Final = Loop(avro_loops, "blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
 RECORDS: Final = Loop(
@@ -94,11 +91,8 @@ class Container:
             raise SourceError(f"its schema is no JSON ({e})") from None
         return program_of(schema, self.unused)
 
-    def records(self, unpack: Codec | None = None) -> Records:
+    def records(self) -> Records:
         """Its records.
-
-        Args:
-            unpack: Unpacks a block, where the codec is neither "null" nor "deflate".
 
         Raises:
             SourceError: it is damaged.
@@ -113,11 +107,11 @@ class Container:
             number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
         if number < 0:
             raise damaged(error)
-        data, places = self._unpacked(places[:number], unpack)
+        data, places = self._unpacked(places[:number])
         if (places[:, 0] > (places[:, 2] - places[:, 1]) // program.width).any():
             raise SourceError("a block is too short for its records")
         n = int(places[:, 0].sum())
-        if n * program.slots * 8 > ROOM + RATIO * len(self.data):
+        if n * program.slots * 8 > room(len(self.data)):
             raise SourceError(
                 f"it says that it has {n} records, too many for its {len(self.data)} bytes"
             )
@@ -131,37 +125,25 @@ class Container:
             raise damaged(error)
         return Records(data, program, slots, self.header)
 
-    def _unpacked(self, places: Longs, unpack: Codec | None) -> tuple[Bytes, Longs]:
+    def _unpacked(self, places: Longs) -> tuple[Bytes, Longs]:
         """The blocks' bytes, and where each block is in them."""
         if self.codec == "null":
             return self.data, places
-        if self.codec == "deflate":
-            unpack = _inflate
-        elif unpack is None:
+        if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, total = [], 0
+        parts, left, total = [], min(MOST, room(len(self.data))), 0
         out = places.copy()
         for i, (_, first, stop) in enumerate(places.tolist()):
-            part = unpack(self.data[first:stop].tobytes())
+            part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
             out[i, 1:] = total, total + len(part)
             total += len(part)
-            if total > MOST:
-                raise SourceError(f"its blocks take more than {MOST} bytes; expected smaller files")
             parts.append(part)
         return np.frombuffer(b"".join(parts), np.uint8), out
 
 
-def _inflate(block: bytes) -> bytes:
-    stream = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        out = stream.decompress(block, MOST)
-    except zlib.error as e:
-        raise SourceError(f"a block cannot be unpacked ({e})") from None
-    if not stream.eof:
-        raise SourceError(
-            f"a block cannot be unpacked (it is cut off, or has more than {MOST} bytes)"
-        )
-    return out
+def room(size: int) -> int:
+    """Bytes that a file of `size` bytes may become."""
+    return ROOM + RATIO * size
 
 
 def _header(data: bytes) -> tuple[dict[str, str], int]:

@@ -89,7 +89,9 @@ class _Writer:
                 raise Unsupported("a field of the schema has no name or type")
             number = f.get("field-id")
             if type(number) is not int or (wanted and number in self.fields):
-                raise Unsupported(f"the field {f.get('name')!r} of the schema has no id of its own")
+                raise Unsupported(
+                    f"the field {f['name']!r:.100} of the schema has no id of its own"
+                )
             total += self.value(
                 f["type"], number if wanted and number not in self.unused else None, depth
             )
@@ -111,6 +113,8 @@ class _Writer:
 
     def plain(self, described: Any, number: int | None, depth: int, present: int | None) -> int:
         kind = described.get("type") if isinstance(described, dict) else described
+        if not isinstance(kind, str):
+            raise Unsupported(f"the schema has the type {kind!r:.100}")
         if kind == "record":
             if present is not None:
                 raise Unsupported("a record of the schema may be null")
@@ -126,7 +130,13 @@ class _Writer:
             slot, width = self.take(2) if keep else -1, 1
             self.step(BYTES, slot)
         elif kind in WIDTHS or kind == "fixed":
-            width = WIDTHS[kind] if kind in WIDTHS else described.get("size")
+            width = (
+                WIDTHS[kind]
+                if kind in WIDTHS
+                else described.get("size")
+                if isinstance(described, dict)
+                else None
+            )
             if type(width) is not int or not 0 < width <= 1 << 20:
                 raise Unsupported(f"the schema has a fixed type of {width!r} bytes")
             slot = self.take(1) if keep else -1
@@ -140,6 +150,8 @@ class _Writer:
         return width
 
     def array(self, described: Any, number: int | None, depth: int, present: int | None) -> int:
+        if not isinstance(described, dict):
+            raise Unsupported("the schema has an array without items")
         if depth >= DEPTH:
             raise Unsupported("the schema is nested too deeply")
         slot = -1 if number is None else self.take(1)

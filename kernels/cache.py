@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from skipstone.ir.node import Node
+from skipstone.kernels.private import exposed
 
 # Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
 LARGEST: Final = 400
@@ -153,15 +153,16 @@ def compile_behind(
 def directory(kind: str = "kernels") -> Path:
     """Where kernels, or things of another kind, are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
 
-    A directory that others can write to would let them plant code: a private temporary one is used instead.
+    One that others can change, or one above it, would let them plant code: a private temporary one
+    is used instead.
     """
     try:
         path = _root() / kind / _versions()
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(path, os.W_OK | os.X_OK):
             reason = f"{path} cannot be written to"
-        elif not _is_private(path):
-            reason = f"others may write to {path}"
+        elif (why := exposed(path)) is not None:
+            reason = why
         else:
             return path
     except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
@@ -178,13 +179,6 @@ def _root() -> Path:
     if given := os.environ.get("SKIPSTONE_CACHE_DIR"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
-
-
-def _is_private(path: Path) -> bool:
-    if not hasattr(os, "getuid"):
-        return True
-    info = path.stat()
-    return info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 _temporary_directory: Path | None = None

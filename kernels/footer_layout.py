@@ -50,7 +50,7 @@ GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
     },
     at.PAIR: {1: (at.BINARY, 0, 0, -1), 2: (at.BINARY, 0, 0, -1)},
     at.ENCODING: {1: (at.I32, 0, 0, -1), 2: (at.I32, 0, 0, -1), 3: (at.I32, 0, 0, -1)},
-    at.LEVELS: {1: (at.I64, 0, 0, -1), 2: (at.LIST, at.I64, 0, -1), 3: (at.LIST, at.I64, 0, -1)},
+    at.LEVELS: {1: (at.I64, 0, 0, at.UNENCODED), 2: (at.LIST, at.I64, 0, at.REPEATED), 3: (at.LIST, at.I64, 0, at.DEFINED)},
 }  # fmt: skip
 REQUIRED: Final = {
     at.FILE: (1, 2, 3, 4), at.GROUP: (1, 2, 3), at.SORTING: (1, 2, 3), at.CHUNK: (2, 3), at.COLUMN: (1, 2, 3, 4, 5, 6, 7, 9), at.PAIR: (1,),
@@ -77,7 +77,7 @@ class Layout(NamedTuple):
 
     Attributes:
         rows, nbytes: Of each row group, shape (g,).
-        chunks: Of each column chunk, shape (g, c, WIDTH): the slots of kernels/footer_loops.py, `TOLD` to `BLOOM_SIZE`.
+        chunks: Of each column chunk, shape (g, c, WIDTH): the slots of kernels/footer_loops.py, `TOLD` to `DEFINED`.
         orders: Of how many columns the footer says that bounds have the order of their type.
         rest: The footer without its row groups and its number of rows; files of one writer often have it in common.
     """

@@ -24,10 +24,10 @@ FIELDS = (
 DEPTH = 16
 # What is kept of a column chunk: bits, of the slots that were told, and of truths; where bounds start and how many
 # bytes they are; numbers.
-TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE, WIDTH = range(11)
-ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, SLOTS = range(
-    WIDTH, WIDTH + 6
-)  # of a row group; and slots that have bits alone
+TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
+REPEATED, DEFINED, WIDTH = range(10, 13)  # how many counts of levels there are
+# Of a row group; and slots that have bits alone.
+ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
 TRUTHS = 16  # the first bit of truths
 MOST, LARGEST = (
     1_000_000,
@@ -185,6 +185,7 @@ def walk(
             item, size = np.int64(0), np.int64(0)
             if kind != STRUCT:
                 item, size, pos = items(data, pos, end)
+                value = size
                 if size and grammar[row, ITEM] and grammar[row, ITEM] != item:
                     return -1
             elif inner == CHUNK:

@@ -190,9 +190,9 @@ def test_a_bomb_is_refused(monkeypatch):
 
 def test_more_records_than_a_file_has(monkeypatch):
     monkeypatch.setattr(avro, "ROOM", 1000)
-    bomb = zlib.compress(b"\0" * 100_000, 9, -15)
-    with pytest.raises(SourceError, match="100000 records"):
-        Container(avro_file(record("long"), [(100_000, bomb)], b"deflate")).records()
+    many = zlib.compress(b"\0" * 20_000, 9, -15)
+    with pytest.raises(SourceError, match="20000 records"):
+        Container(avro_file(record("long"), [(20_000, many)], b"deflate")).records()
 
 
 RECURSIVE = {
@@ -349,3 +349,33 @@ def test_decimals_of_all_widths():
             ]
         found = decimals(_stored([*stored, None, b"", b"\1" * 17, b"\0" * 16]), to).to_pylist()
         assert found == [*expected, None, None, None, 0]
+
+
+def with_field(kind):
+    """A manifest whose schema has one more field, of a kind that ours does not read."""
+    schema = json.loads(Container(written(1)).header["avro.schema"])
+    odd = {"name": "odd", "type": ["null", "long", "string"], "field-id": 900}
+    schema["fields"] = [odd, {"name": "more", "type": kind, "field-id": 901}, *schema["fields"]]
+    return schema
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "record", "name": "e", "fields": []},
+        {"type": "fixed", "name": "f", "size": 0},
+    ],
+)
+def test_items_without_bytes_are_not_counted_by_the_fallback(items):
+    """A count of 2^60 of them would be 2^60 turns of pyiceberg's loop."""
+    kind = {"type": "array", "items": items, "element-id": 902}
+    data = avro_file(with_field(kind), [(1, b"\0" + varint(1 << 60) + b"\0" * 90)])
+    with pytest.raises(SourceError, match="take no bytes"):
+        decode(data, "m.avro", 0, 9)
+
+
+@pytest.mark.parametrize("kind", [[["long"]], {"type": ["long"]}, "fixed", "array", 5, None, {}])
+def test_types_that_are_none(kind):
+    with pytest.raises(SourceError):
+        decode(avro_file(with_field(kind), [(1, b"\0" * 90)]), "m.avro", 0, 9)

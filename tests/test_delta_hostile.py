@@ -347,8 +347,17 @@ ADD = {
         ('{"metaData":{"schemaString":"{}"}}\n', "cannot be read"),
         ('{"metaData":{"schemaString":' + json.dumps("[" * 100_000) + "}}\n", "cannot be read"),
         ('{"protocol":"x"}\n', "cannot be read"),
-        ('{"protocol":{"minReaderVersion":[]}}\n', "cannot be read"),
-        ('{"protocol":{"minReaderVersion":3,"readerFeatures":5}}\n', "cannot be read"),
+        *(
+            (f'{{"protocol":{{"minReaderVersion":{version}}}}}\n', "expected 1, 2 or 3")
+            for version in ("[]", "2.5", "-1", "0", "true", '"2"', "null", "{}", "1e400")
+        ),
+        *(
+            (f'{{"protocol":{{"minReaderVersion":3{features}}}}}\n', "expected names")
+            for features in ("", ',"readerFeatures":null', ',"readerFeatures":5')
+        ),
+        ('{"protocol":{"minReaderVersion":3,"readerFeatures":[5]}}\n', "expected names"),
+        ('{"protocol":{"minReaderVersion":3,"readerFeatures":"x"}}\n', "expected names"),
+        ('{"protocol":{"minReaderVersion":4}}\n', "needs a reader that knows reader version 4"),
         ('{"metaData":{"configuration":[1],"schemaString":"{}"}}\n', "cannot be read"),
         (
             '{"metaData":{"schemaString":'
@@ -552,3 +561,87 @@ def test_sidecars_that_cannot_be_one(tmp_path, line):
     )
     with pytest.raises(ss.SourceError):
         ss.scan_delta(log.folder)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../../../../etc/passwd",
+        "..%2F..%2Fx.parquet",
+        "/etc/x.parquet",
+        "file:///etc/x.parquet",
+        "s3://other/_sidecars/x.parquet",
+        "..",
+        ".parquet/..",
+        "",
+        "a/b.parquet",
+        "a\\b.parquet",
+        "passwd",
+        None,
+        5,
+    ],
+)
+def test_sidecars_lie_in_their_own_folder(tmp_path, path):
+    log = table_of(tmp_path)
+    log.add(Written([{"x": 1}]))
+    head = (log.log / f"{0:020}.json").read_text()
+    name = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    (log.log / name).write_text(head + json.dumps({"sidecar": {"path": path}}))
+    with pytest.raises(ss.SourceError, match="sidecar"):
+        ss.scan_delta(log.folder)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{log}/_sidecars/{}", "{log}/_sidecars/{}"])
+def test_sidecars_by_name_and_by_uri(tmp_path, form):
+    log = table_of(tmp_path)
+    log.add(Written([{"x": 1}]))
+    deltalake.DeltaTable(str(log.folder)).create_checkpoint()
+    checkpoint = log.log / f"{1:020}.checkpoint.parquet"
+    (log.log / "_sidecars").mkdir()
+    checkpoint.rename(log.log / "_sidecars" / "a b.parquet")
+    head = (log.log / f"{0:020}.json").read_text()
+    path = form.format("a%20b.parquet", log=log.log)
+    name = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    (log.log / name).write_text(head + json.dumps({"sidecar": {"path": path}}))
+    assert found(log, None) == [1]
+
+
+TEXT = pa.string()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"add": pa.array([5])},
+        {"add": pa.array([{"size": 5}])},
+        {"add": pa.array([{"path": 5}])},
+        {"add": pa.array([{"path": "a", "deletionVector": 5}])},
+        {"add": pa.array([{"path": "a", "partitionValues": {"x": 5}}])},
+        {
+            "add": pa.array(
+                [{"path": None, "size": 5}], pa.struct({"path": TEXT, "size": pa.int64()})
+            )
+        },
+        {"sidecar": pa.array(["a.parquet"])},
+        {"sidecar": pa.array([{"path": 5}])},
+        {"x": pa.array([5])},
+    ],
+)
+def test_checkpoints_of_another_form(tmp_path, columns):
+    log = table_of(tmp_path)
+    log.add(Written([{"x": 1}]))
+    pq.write_table(pa.table(columns), log.log / f"{1:020}.checkpoint.parquet")
+    with pytest.raises(ss.SourceError):
+        ss.scan_delta(log.folder)
+
+
+@pytest.mark.parametrize("path", ["../x.parquet", "a/../../x.parquet", "%2e%2e/x.parquet"])
+def test_files_that_climb_out_of_their_table(tmp_path, path):
+    log = table_of(tmp_path)
+    log.add(Written([{"x": 1}]))
+    (file,) = log.folder.glob("*.parquet")
+    file.rename(tmp_path / "x.parquet")
+    log.remove(0)
+    log.commit({"add": ADD | {"path": path, "size": 1}})
+    with pytest.raises(ss.SourceError, match="outside of its table"):
+        ss.scan_delta(log.folder).plan("x = 1").to_arrow()

@@ -158,7 +158,8 @@ def parse(path: str, data: bytes) -> Manifest:
 def _read(path: str, body: dict[str, Any]) -> Manifest:
     about = None if body["about"] is None else _schema(body["about"])
     shards = tuple(_shard(entry, about is not None) for entry in body["shards"])
-    summary = body["summary"] and (_stem(body["summary"][0]), _identity(body["summary"][1]))
+    told = body["summary"]
+    summary = None if told is None else (_stem(told[0]), _identity(told[1]))
     found = Manifest(_schema(body["schema"]), shards, summary, body["certain"], about)
     if type(found.certain) is not bool or len({s.stem for s in shards}) != len(shards):
         raise ValueError(

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 from skipstone.bindings.sources.files import in_folder
 from skipstone.bindings.sources.location import FileSystemLike, Location, resolve
 from skipstone.bindings.store.atomic import replacing
-from skipstone.bindings.store.folder import cache_dir
+from skipstone.bindings.store.folder import kept_in
 from skipstone.bindings.store.layout import wrong
 from skipstone.kernels.cache import directory
 
@@ -120,10 +120,8 @@ class Place:
         """
         if self.local:
             return self.at(name)
-        folder = (
-            os.path.join(cached, "shards") if (cached := cache_dir()) else str(directory("shards"))
-        )
-        os.makedirs(folder, exist_ok=True)
+        folder = kept_in("shards") or str(directory("shards"))
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):
             try:

@@ -27,7 +27,7 @@ from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
 from skipstone.bindings.store.settled import settled
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError, StatisticsError
+from skipstone.ir.errors import SourceError, StatisticsError, told
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
@@ -122,8 +122,8 @@ class Snapshot:
     """
 
     def __init__(self, path: str, data: pa.Buffer) -> None:
-        table = read_table(path, data).combine_chunks()
         try:
+            table = read_table(path, data).combine_chunks()
             about = json.loads(table.schema.metadata[ABOUT])
             self.table, _ = table, about["notes"]
             self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(about["columns"])}
@@ -153,10 +153,12 @@ class Snapshot:
                 times[order],
                 table.column("etag").combine_chunks().take(pa.array(order)),
             )
-        except MALFORMED as e:
+        except StatisticsError:
+            raise
+        except (*MALFORMED, OSError, pa.ArrowException) as e:
             raise wrong(
                 path,
-                f"is not what this version writes ({type(e).__name__}: {e})",
+                f"is not what this version writes ({told(e)})",
                 "call save_stats again",
             ) from e
 

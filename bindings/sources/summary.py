@@ -85,7 +85,7 @@ def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summ
     ):
         return None
     if not all(
-        tail.may_ask(g, c)
+        tail.is_sound(g, c)
         for g in range(metadata.num_row_groups)
         for c in range(metadata.num_columns)
     ):

@@ -22,7 +22,7 @@ from skipstone.bindings.sources.declared import declared
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.thrift import Said, ThriftError, column_chunks
 from skipstone.kernels.footer_layout import Layout, is_there, layout_of
-from skipstone.kernels.footer_loops import LARGEST
+from skipstone.kernels.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
 from skipstone.kernels.spans import Bytes
 
 FETCHED: Final = 1 << 16  # bytes from a file's end that are asked for at first
@@ -193,14 +193,28 @@ class Tail:
         return found[group][column] if group < len(found) and column < len(found[group]) else {}
 
     def may_ask(self, group: int, column: int) -> bool:
-        """Whether pyarrow (26.0) can be asked about a column chunk: some that are damaged end the process.
+        """Return True if pyarrow can be asked about a column chunk that the loop did not settle.
 
-        Such are chunks of another type than the schema's, with a bound of fewer bytes than a value has, or with more or fewer
-        counts of levels than there are. Of footers that the loop has read, nobody asks about the first two; the third is not looked for there.
+        Of footers that the loop has read, nobody asks about a chunk of another type, or with a
+        bound of another size: here it is only compared how many counts of levels there are.
         """
-        return self.layout is not None or self._is_sound(self.chunk(group, column), column)
+        if self.layout is None:
+            return self.is_sound(group, column)
+        told, levels = self.layout.chunks[group, column], self.head.levels[column]
+        if told[TOLD] >> UNENCODED & 1 and self.head.physical[column][0] != "BYTE_ARRAY":
+            return False
+        return all(
+            told[slot] in (0, most + 1)
+            for slot, most in zip((REPEATED, DEFINED), levels, strict=True)
+        )
 
-    def _is_sound(self, said: Said, column: int) -> bool:
+    def is_sound(self, group: int, column: int) -> bool:
+        """Return True if pyarrow (26.0) can be asked about a column chunk.
+
+        Some that are damaged end the process: those of another type than the schema's, with a
+        bound of fewer bytes than a value has, or with more or fewer counts of levels than there are.
+        """
+        said = self.chunk(group, column)
         if column >= len(self.head.physical):
             return False
         number, size = stored_as(*self.head.physical[column])

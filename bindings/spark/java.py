@@ -12,13 +12,13 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from skipstone.ir.errors import BackendMissing
+from skipstone.kernels.private import exposed
 
 OLDEST: Final = 17  # what Spark 4 runs on
 TIMEOUT: Final = 60  # seconds for `java -version`
@@ -155,12 +155,7 @@ def _directory() -> Path:
         )
         path = Path(root).absolute() / "java"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.stat()
-        if (
-            info.st_uid == os.getuid()
-            and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            and os.access(path, os.W_OK)
-        ):
+        if exposed(path) is None and os.access(path, os.W_OK):
             return path
     except (OSError, RuntimeError):
         pass

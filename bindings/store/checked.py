@@ -13,7 +13,7 @@ from typing import IO, Final
 import pyarrow as pa
 
 from skipstone.bindings.store.layout import wrong
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, told
 
 MAGIC: Final = b"SKIPSNAP"
 VERSION: Final = 1  # whoever changes what such tables hold raises it
@@ -81,6 +81,8 @@ def read_table(
             again,
         )
     try:
-        return pa.ipc.open_stream(body).read_all()
-    except (pa.ArrowException, OSError) as e:
-        raise StatisticsError(f"{path}: is no Arrow stream ({e}); {again}") from e
+        table = pa.ipc.open_stream(body).read_all()
+        table.validate(full=True)  # Arrow's functions trust lengths, offsets and indices
+        return table
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
+        raise StatisticsError(f"{path}: is no Arrow stream ({told(e)}); {again}") from e

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, told
 from skipstone.ir.types import DType
 from skipstone.kernels.guard import SHIFT, Checked
 
@@ -116,6 +116,8 @@ def opened(path: str) -> Opened:
     try:
         footer = json.loads(raw)
         block, (at, count, total) = footer["block"], footer["checksums"]
+        if {type(at), type(count)} != {int}:
+            raise ValueError("the place of the checksums is no number")
         if block != 1 << SHIFT or count != -(-at // block) or not 0 < at <= at + count * 8 <= size:
             raise ValueError(
                 f"{count} checksums of blocks of {block} bytes from {at} on, in {size} bytes"
@@ -173,4 +175,4 @@ def _footer(path: str, data: mmap.mmap, size: int) -> bytes:
 
 
 def _why(e: BaseException) -> str:
-    return f"{type(e).__name__}: {e}"[:200]
+    return told(e)

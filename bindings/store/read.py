@@ -15,7 +15,7 @@ import pyarrow as pa
 from skipstone.bindings.given import KEYS
 from skipstone.bindings.membership import Members
 from skipstone.bindings.store.layout import MAGIC, MALFORMED, Opened, opened, type_of, wrong
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, clip, told
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import DType, leaves_of
 from skipstone.kernels.blocks import Blocks
@@ -127,7 +127,7 @@ def _checked(path: str, read: Callable[[], V]) -> V:
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException) as e:
-        raise wrong(path, f"its footer says what cannot be ({type(e).__name__}: {e})"[:300]) from e
+        raise wrong(path, f"its footer says what cannot be ({told(e)})") from e
 
 
 class _Reader:
@@ -204,7 +204,7 @@ class _Reader:
         if set(keys) - set(KEYS[:5]) or len(set(keys)) != len(keys):
             raise wrong(
                 self.path,
-                f"a column has the statistics {', '.join(keys)}; expected some of {', '.join(KEYS[:5])}",
+                f"a column has the statistics {clip(', '.join(keys))}; expected some of {', '.join(KEYS[:5])}",
             )
         if section is None or not keys:
             return Raw
@@ -265,7 +265,7 @@ class _Reader:
             if leaf is None or c["type"] != type_of(leaf.dtype):
                 raise wrong(
                     self.path,
-                    f"column {show_path(path)} was packed as {c['type']}; its schema has {leaf and type_of(leaf.dtype)}",
+                    f"column {show_path(path)} was packed as {c['type']!r:.200}; its schema has {leaf and type_of(leaf.dtype)}",
                 )
             columns[path, leaf.dtype] = self.column(
                 c, path, leaf.dtype, n, (full or {}).get((path, leaf.dtype))

@@ -1,4 +1,4 @@
-"""The file actions of a Delta log as Arrow tables: from checkpoints' Parquet and from commits' JSON.
+"""The file actions of a Delta log as Arrow tables, from commits' JSON; of checkpoints, see checkpoints.py.
 
 Both are read in columns: a Python object per file would take longer than all the rest of planning.
 Statistics stay as they came, text or struct, until it is known which files live: those of removed
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -18,12 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.delta.segment import Commits
 from skipstone.bindings.work import Meter
 from skipstone.ir.errors import SourceError
-from skipstone.kernels.pool import threads
 
 VECTOR: Final = pa.struct(
     [
@@ -46,7 +44,7 @@ def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits], meter: Mete
         SourceError: one cannot be read; it is named.
     """
     with ThreadPoolExecutor(AHEAD, "skipstone-log") as readers:
-        texts = list(readers.map(lambda c: _bytes(fs, f"{log}/{c.name}"), commits))
+        texts = list(readers.map(lambda c: read_bytes(fs, f"{log}/{c.name}"), commits))
     meter.count("commits", len(texts), sum(map(len, texts)))
     return texts
 
@@ -125,7 +123,7 @@ def _whole(rows: pa.StructArray, names: Sequence[str]) -> None:
     try:
         paths.validate(full=True)
     except pa.ArrowInvalid as e:
-        raise SourceError(f"{where} has a path that is no text ({_first_line(e)})") from e
+        raise SourceError(f"{where} has a path that is no text ({first_line(e)})") from e
     stored = pc.and_(
         pc.is_valid(pc.struct_field(vectors, "storageType")),
         pc.is_valid(pc.struct_field(vectors, "pathOrInlineDv")),
@@ -163,12 +161,17 @@ def _side(whole: pa.Table, side: str, names: Sequence[str]) -> pa.Table:
     )
 
 
-def _bytes(fs: pafs.FileSystem, path: str) -> bytes:
+def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
+    """Read the lines of a commit, or of a checkpoint in JSON.
+
+    Raises:
+        SourceError: it cannot be read, or is no JSON.
+    """
     try:
         with fs.open_input_stream(path) as f:
             data: bytes = f.read()
     except OSError as e:
-        raise SourceError(f"{path}: the commit cannot be read ({_first_line(e)})") from e
+        raise SourceError(f"{path}: the commit cannot be read ({first_line(e)})") from e
     return _clean(data, path)
 
 
@@ -230,7 +233,7 @@ def _parsed(texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> 
     except pa.ArrowInvalid as e:
         if len(texts) == 1:
             raise SourceError(
-                f"{names[0]}: the commit is no JSON of the Delta protocol ({_first_line(e)}); it may be cut short"
+                f"{names[0]}: the commit is no JSON of the Delta protocol ({first_line(e)}); it may be cut short"
             ) from e
     return [
         t for text, name in zip(texts, names, strict=True) for t in _parsed([text], [name], schema)
@@ -254,7 +257,11 @@ def by_spark(
     rows = np.flatnonzero(np.asarray(pc.is_valid(infos)))
     commits = np.repeat(np.arange(len(lines)), lines)
     known = np.zeros(len(lines), np.bool_)
-    for row, info in zip(rows, infos.take(pa.array(rows)).to_pylist(), strict=True):
+    try:
+        told = infos.take(pa.array(rows)).to_pylist()
+    except UnicodeDecodeError:  # so nobody knows who wrote them
+        return pa.array(np.zeros(len(commits), np.bool_))
+    for row, info in zip(rows, told, strict=True):
         engine, operation = info["engineInfo"] or "", (info["operation"] or "").upper()
         known[commits[row]] = (
             re.match(r"Apache-Spark/.* Delta-Lake/", engine) is not None and operation in COMPUTED
@@ -297,218 +304,6 @@ def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
     raise AssertionError  # pragma: no cover
 
 
-def read_checkpoint(
-    fs: pafs.FileSystem, log: str, parts: Sequence[str], partitions: Sequence[str], meter: Meter
-) -> Iterator[pa.Table]:
-    """The adds of a checkpoint, a table for each of its files and sidecars.
-
-    Args:
-        fs: Where the log is.
-        log: Its folder.
-        parts: The checkpoint's files.
-        partitions: Physical names of the partition columns.
-        meter: Counts the files, and the bytes of them that are asked for.
-
-    Returns:
-        Tables with COLUMNS, and `stats_parsed` if the file has it.
-
-    Raises:
-        SourceError: a file cannot be read, or is no checkpoint; it is named.
-    """
-    for part in parts:
-        path = f"{log}/{part}"
-        sidecars: list[str] = []
-        if part.endswith(".json"):
-            text = _bytes(fs, path)
-            meter.count("checkpoint files", 1, len(text))
-            sidecars += _json_sidecars(text, path)
-            adds, _ = read_commits([text], [path], partitions)
-            yield adds.drop_columns(["order", "spark"])
-        else:
-            adds, found = _read_part(fs, path, partitions, meter)
-            sidecars += found
-            yield adds
-        for sidecar in dict.fromkeys(sidecars):
-            name = sidecar if "/" in sidecar else f"{log}/_sidecars/{sidecar}"
-            yield _read_part(fs, name, partitions, meter)[0]
-
-
-def checkpoint_settings(
-    fs: pafs.FileSystem, log: str, parts: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """The `metaData` and `protocol` of a checkpoint.
-
-    Raises:
-        SourceError: a file cannot be read; it is named.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for part in parts:
-        path = f"{log}/{part}"
-        if part.endswith(".json"):
-            found |= settings([_bytes(fs, path)], [path])
-            continue
-        try:
-            with fs.open_input_file(path) as source:
-                file = pq.ParquetFile(source, memory_map=True)
-                names = [n for n in ("metaData", "protocol") if n in file.schema_arrow.names]
-                for column, name in zip(file.read(columns=names).columns, names, strict=True):
-                    for one in column.drop_null().to_pylist():
-                        found[name] = one
-        except (OSError, ValueError, pa.ArrowException) as e:
-            raise SourceError(f"{path}: the checkpoint cannot be read ({_first_line(e)})") from e
-    return found
-
-
-def _json_sidecars(data: bytes, path: str) -> list[str]:
-    try:
-        actions: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
-        return [str(a["sidecar"]["path"]) for a in actions if a.get("sidecar") is not None]
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise SourceError(
-            f"{path}: the checkpoint is no JSON of the Delta protocol ({type(e).__name__}: {e})"
-        ) from e
-
-
-def _read_part(
-    fs: pafs.FileSystem, path: str, partitions: Sequence[str], meter: Meter
-) -> tuple[pa.Table, list[str]]:
-    try:
-        with fs.open_input_file(path) as source:
-            file = pq.ParquetFile(source, memory_map=True)
-            top = {f.name: f.type for f in file.schema_arrow}
-            if "add" not in top and "sidecar" not in top:
-                raise SourceError(
-                    f"{path}: the file has neither `add` nor `sidecar`; expected a Delta checkpoint"
-                )
-            add = {f.name for f in top["add"]} if "add" in top else set()
-            columns = [
-                f"add.{name}"
-                for name in (
-                    "path",
-                    "size",
-                    "modificationTime",
-                    "deletionVector",
-                    "partitionValues",
-                    "stats_parsed",
-                )
-                if name in add
-            ]
-            if "stats" in add and "stats_parsed" not in add:
-                columns.append("add.stats")
-            sidecar = ["sidecar.path"] if "sidecar" in top else []
-            whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
-            meter.count("checkpoint files", 1, _asked(file.metadata, (*columns, *sidecar)))
-            adds = _adds(whole, partitions) if columns else _empty(partitions)
-            if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
-                # Texts stand in where the checkpoint's writer had none parsed.
-                texts = _adds(file.read(columns=["add.path", "add.stats"]), ()).column("stats")
-                adds = adds.set_column(
-                    adds.schema.get_field_index("stats"),
-                    "stats",
-                    pc.if_else(pc.is_null(adds.column("stats_parsed")), texts, None),
-                )
-    except (OSError, pa.ArrowException) as e:
-        if isinstance(e, SourceError):
-            raise
-        raise SourceError(f"{path}: the checkpoint cannot be read ({_first_line(e)})") from e
-    names = (
-        pc.struct_field(whole.column("sidecar"), "path").drop_null().to_pylist() if sidecar else []
-    )
-    return adds, names
-
-
-def _asked(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
-    """Bytes of some columns in a file, and of its footer."""
-    chunks = (
-        metadata.row_group(g).column(c)
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-    )
-    wanted = tuple(f"{name}." for name in columns)
-    return int(
-        metadata.serialized_size
-        + sum(c.total_compressed_size for c in chunks if f"{c.path_in_schema}.".startswith(wanted))
-    )
-
-
-def _empty(partitions: Sequence[str]) -> pa.Table:
-    kinds = (
-        pa.string(),
-        pa.int64(),
-        pa.int64(),
-        pa.string(),
-        VECTOR,
-        pa.struct([(p, pa.string()) for p in partitions]),
-    )
-    return pa.table({name: pa.array([], kind) for name, kind in zip(COLUMNS, kinds, strict=True)})
-
-
-def _adds(whole: pa.Table, partitions: Sequence[str]) -> pa.Table:
-    """The adds among a checkpoint's rows, column by column."""
-    parts = [
-        _add_columns(rows, partitions)
-        for chunk in whole.column("add").chunks
-        for rows in _there(chunk)
-    ]
-    return pa.concat_tables(parts) if parts else _empty(partitions)
-
-
-def _there(chunk: pa.StructArray) -> Iterator[pa.StructArray]:
-    """The rows of a chunk that are adds. Most checkpoints have them all in one piece, which is not copied."""
-    # The path of a row without `add` may be a text nevertheless: one that stands below a null.
-    live = np.flatnonzero(np.asarray(pc.is_valid(pc.struct_field(chunk, "path"))))
-    if not len(live):
-        return
-    first, stop = int(live[0]), int(live[-1]) + 1
-    yield (
-        chunk.slice(first, stop - first)
-        if stop - first == len(live)
-        else chunk.take(pa.array(live))
-    )
-
-
-def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
-    n = len(rows)
-    have = {f.name for f in rows.type}
-    out: dict[str, pa.Array] = {"path": rows.field("path").cast(pa.string())}
-    for name, kind in (
-        ("size", pa.int64()),
-        ("modificationTime", pa.int64()),
-        ("stats", pa.string()),
-    ):
-        out[name] = rows.field(name).cast(kind) if name in have else pa.nulls(n, kind)
-    out["deletionVector"] = (
-        _vector(rows.field("deletionVector")) if "deletionVector" in have else pa.nulls(n, VECTOR)
-    )
-    texts: list[pa.Array] = []
-    if partitions:
-        if "partitionValues" not in have or rows.field("partitionValues").null_count:
-            raise SourceError(
-                "a checkpoint has files without partitionValues, in a partitioned table; an older version may be read by version="
-            )
-        values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
-        texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
-    out["partition"] = (
-        pa.StructArray.from_arrays(texts, list(partitions))
-        if partitions
-        else pa.array([{}] * n, pa.struct([]))
-    )
-    if "stats_parsed" in have:
-        out["stats_parsed"] = rows.field("stats_parsed")
-    return pa.table(out)
-
-
-def _vector(found: pa.StructArray) -> pa.StructArray:
-    """A deletion vector's struct with the protocol's fields in their order."""
-    have = {f.name for f in found.type}
-    arrays = [
-        pc.struct_field(found, f.name).cast(f.type)
-        if f.name in have
-        else pa.nulls(len(found), f.type)
-        for f in VECTOR
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=list(VECTOR), mask=pc.is_null(found))
-
-
-def _first_line(e: BaseException) -> str:
+def first_line(e: BaseException) -> str:
+    """Return what an error says, on one line."""
     return str(e).splitlines()[0] if str(e) else type(e).__name__

@@ -1,7 +1,9 @@
 """Tables whose log was read in this process: the same version is not read again, and a newer one only from there on.
 
-A version of a Delta table never changes, but another table may be made in its place; so the commit
-itself is compared, by its size and time. Tables are kept as long as the program holds them, and the
+A version of a Delta table never changes, but another table may be made in its place; so its commit
+is compared, by size and time, and by inode and time of change on a local file system. A remote
+commit that was rewritten with its size within the storage's step of time is not noticed, nor are
+older commits and checkpoints that were rewritten below a commit that was not. Tables are kept as long as the program holds them, and the
 last few besides, up to a gigabyte.
 """
 

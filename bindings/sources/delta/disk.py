@@ -21,23 +21,24 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.sources.delta.fields import fields_of
-from skipstone.bindings.sources.delta.log import Asked, Place, Snapshot
-from skipstone.bindings.store.folder import cache_dir
+from skipstone.bindings.sources.delta.log import METADATA, Asked, Place, Snapshot, Stamp
+from skipstone.bindings.store.folder import kept_in
+from skipstone.bindings.store.layout import MALFORMED
 from skipstone.bindings.store.read import PackedFile
 from skipstone.bindings.store.settled import settled
 from skipstone.bindings.store.write import save_packed
-from skipstone.ir.errors import StatisticsError
+from skipstone.ir.errors import StatisticsError, told
 
 if TYPE_CHECKING:
     from skipstone.bindings.sources.delta.table import DeltaTable
 
 # Raised by who changes what is saved here, or what is made of statistics before they are packed (columns.py, generated.py
 # and what these call).
-FORMAT: Final = 1
+FORMAT: Final = 2
 COMMITS: Final = 100  # after which a version is saved again
 VERSIONS: Final = 2  # of one table that are kept
 FORGOTTEN: Final = 3600  # seconds after which a file that nobody finished is removed
-_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)\.stats")
+_NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
 def newest(asked: Asked, place: Place) -> DeltaTable | None:
@@ -71,7 +72,7 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
         for version, stamp, _ in _saved(folder)
     ):
         return table
-    path = os.path.join(folder, f"{asked.version}-{asked.stamp[0]}-{asked.stamp[1]}.stats")
+    path = os.path.join(folder, f"{asked.version}-{'-'.join(map(str, asked.stamp))}.stats")
     read = table.snapshot
     parts = {f"stats {i}": pa.table({"stats": part}) for i, part in enumerate(read.stats)}
     note = {
@@ -108,10 +109,15 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
     note = file.note
     if not isinstance(note, dict) or note.get("format") != FORMAT:
         raise StatisticsError(f"{path}: was saved by another version of Skipstone; remove it")
-    fields = fields_of({"fields": note["fields"]}, note["partitions"], note["mapped"])
+    try:
+        fields = fields_of({"fields": note["fields"]}, note["partitions"], note["mapped"])
+        metadata, parts = {name: note["metadata"][name] for name in METADATA}, range(note["parts"])
+        metadata["configuration"] = dict(metadata["configuration"])
+    except MALFORMED as e:
+        raise StatisticsError(f"{path}: its note is not one of this version ({told(e)})") from e
 
     def stats() -> tuple[pa.ChunkedArray, ...]:
-        return tuple(file.table(f"stats {i}").column(0) for i in range(note["parts"]))
+        return tuple(file.table(f"stats {i}").column(0) for i in parts)
 
     read = Snapshot(
         place.uri,
@@ -119,7 +125,7 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
         place.fs,
         asked.version,
         fields,
-        note["metadata"],
+        metadata,
         file.containers,
         lambda: file.table("files"),
         stats,
@@ -129,21 +135,19 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
 
 def _folder(asked: Asked) -> str | None:
     """Where the versions of a table are kept; None: nowhere."""
-    folder, key = cache_dir(), repr((asked.uri, sorted(asked.options)))
-    return (
-        None
-        if folder is None
-        else os.path.join(folder, "delta", hashlib.sha256(key.encode()).hexdigest()[:32])
-    )
+    key = repr((asked.uri, sorted(asked.options)))
+    return kept_in("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _saved(folder: str) -> Iterator[tuple[int, tuple[int, int], str]]:
+def _saved(folder: str) -> Iterator[tuple[int, Stamp, str]]:
     """(version, stamp, name) of the files of a folder, newest first."""
     try:
         names = os.listdir(folder)
     except OSError:
         return
-    found = [(int(m[1]), (int(m[2]), int(m[3])), m[0]) for m in map(_NAME.fullmatch, names) if m]
+    found = [
+        (int(m[1]), (int(m[2]), int(m[3]), m[4]), m[0]) for m in map(_NAME.fullmatch, names) if m
+    ]
     yield from sorted(found, reverse=True)
 
 
@@ -164,7 +168,10 @@ def _sweep(folder: str, place: Place) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         with contextlib.suppress(OSError):
-            if name in old or (
-                name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN
+            unknown = name.endswith(".stats") and _NAME.fullmatch(name) is None
+            if (
+                name in old
+                or unknown
+                or (name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN)
             ):
                 os.unlink(path)

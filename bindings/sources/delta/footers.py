@@ -55,7 +55,11 @@ def by_footers(
         lacking |= _lacks(statistics, path)
     at = np.flatnonzero(lacking & (verdicts == Verdict.MAYBE))
     names = table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= most else []
-    own = [i for i, name in enumerate(names) if "://" not in name and not name.startswith("file:/")]
+    own = [
+        i
+        for i, name in enumerate(names)
+        if "://" not in name and not name.startswith("file:/") and ".." not in name.split("/")
+    ]
     at, names = at[own], [names[i] for i in own]
     if not names:
         return verdicts

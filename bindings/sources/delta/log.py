@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
@@ -19,12 +20,11 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.delta.actions import (
     COLUMNS,
-    checkpoint_settings,
     fetch,
-    read_checkpoint,
     read_commits,
     settings,
 )
+from skipstone.bindings.sources.delta.checkpoints import checkpoint_settings, read_checkpoint
 from skipstone.bindings.sources.delta.decode import parsed
 from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fields_of
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
@@ -42,7 +42,7 @@ from skipstone.bindings.sources.location import (
     unreachable,
 )
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, clip
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".
 FEATURES: Final = frozenset(
@@ -107,6 +107,11 @@ class Snapshot:
         )
 
 
+# Time in ns and size of a commit; and on a local file system, where a time can be set to any other,
+# the inode and the time of its last change, which cannot.
+Stamp = tuple[int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A version of a table, as it can be told from another one in its place.
@@ -114,13 +119,13 @@ class Asked:
     Attributes:
         uri: Where the table is.
         version: Which version.
-        stamp: Time and size of its commit.
+        stamp: What tells its commit from another one of its name.
         options: Of the storage.
     """
 
     uri: str
     version: int
-    stamp: tuple[int, int]
+    stamp: Stamp
     options: frozenset[tuple[str, str]]
 
 
@@ -140,13 +145,22 @@ class Place:
         """The log's folder."""
         return f"{self.root}/_delta_log" if self.root else "_delta_log"
 
-    def stamp(self, version: int) -> tuple[int, int]:
-        """Time and size of a commit, or of the last file that bears its number; zeros if there is none."""
+    def stamp(self, version: int) -> Stamp:
+        """Return what tells a commit, or the last file that bears its number; zeros: there is none."""
         own = [i for i in self.listed if i.base_name.startswith(f"{version:020}.")]
-        return max(
-            ((i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size) for i in own),
-            default=(False, 0, 0),
-        )[1:]
+        if not own:
+            return 0, 0, ""
+        last = max(
+            own, key=lambda i: (i.base_name == f"{version:020}.json", i.mtime_ns or 0, i.size)
+        )
+        return last.mtime_ns or 0, last.size, self._changed(last.path)
+
+    def _changed(self, path: str) -> str:
+        if isinstance(self.fs, pafs.LocalFileSystem):
+            with contextlib.suppress(OSError):
+                found = os.stat(path)
+                return f"{found.st_ino:x}.{found.st_ctime_ns:x}"
+        return ""
 
 
 def locate(
@@ -326,10 +340,21 @@ def _understood(
 def _read_settings(
     protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str
 ) -> tuple[dict[str, Any], TableFields]:
-    unknown = sorted(set(protocol.get("readerFeatures") or ()) - FEATURES)
-    least = protocol.get("minReaderVersion")
-    if unknown or int(1 if least is None else least) > VERSION:
-        needs = ", ".join(unknown) or f"reader version {protocol['minReaderVersion']}"
+    least, features = protocol.get("minReaderVersion"), protocol.get("readerFeatures")
+    if type(least) is not int or least < 1:
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {clip(repr(least))}; expected 1, 2 or 3"
+        )
+    if (features is None and least == VERSION) or not (
+        features is None or (isinstance(features, list) and all(map(_is_name, features)))
+    ):
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {least} and the readerFeatures "
+            f"{clip(repr(features))}; expected names"
+        )
+    unknown = sorted(set(features or ()) - FEATURES)
+    if unknown or least > VERSION:
+        needs = clip(", ".join(unknown)) or f"reader version {least}"
         raise SourceError(
             f"{uri}: the table needs a reader that knows {needs}; this one knows {', '.join(sorted(FEATURES))}, up to reader version {VERSION}"
         )
@@ -339,6 +364,10 @@ def _read_settings(
     return kept, fields_of(
         json.loads(metadata["schemaString"]), list(kept["partitionColumns"] or ()), mapped
     )
+
+
+def _is_name(feature: object) -> bool:
+    return isinstance(feature, str)
 
 
 def version_at(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -17,7 +17,8 @@ from skipstone.bindings.sources.delta.columns import partition_values
 from skipstone.bindings.sources.delta.fields import TableFields
 from skipstone.bindings.sources.delta.vectors import deleted_rows
 from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
-from skipstone.ir.errors import SourceError
+from skipstone.bindings.sources.row_ranges import RowRanges
+from skipstone.ir.errors import SourceError, clip
 from skipstone.ir.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ class FileReader:
                 dead = (
                     None
                     if action["deletionVector"] is None
-                    else deleted_rows(action["deletionVector"], self.fs, self.root)
+                    else deleted_rows(
+                        action["deletionVector"], self.fs, self.root, file.metadata.num_rows
+                    )
                 )
                 fields = [f for f in self.fields.described if f["name"] in needed]
                 own = {
@@ -123,7 +126,13 @@ class FileReader:
         if "://" in path:
             fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
             return fs, found
-        return self.fs, path if path.startswith("/") or not self.root else f"{self.root}/{path}"
+        if path.startswith("/"):
+            return self.fs, path
+        if os.path.normpath(path).split("/")[0] == "..":
+            raise SourceError(
+                f"{clip(path)}: the file lies outside of its table; expected one in it"
+            )
+        return self.fs, f"{self.root}/{path}" if self.root else path
 
     def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
         """What the file calls a column; None: it lacks it."""
@@ -166,15 +175,9 @@ class FileReader:
         )
 
 
-def _living(
-    batch: pa.RecordBatch, dead: np.ndarray[Any, np.dtype[np.int64]], start: int
-) -> pa.RecordBatch:
-    first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
-    if first == stop:
-        return batch
-    live = np.ones(batch.num_rows, np.bool_)
-    live[dead[first:stop] - start] = False
-    return batch.filter(pa.array(live))
+def _living(batch: pa.RecordBatch, dead: RowRanges, start: int) -> pa.RecordBatch:
+    gone = dead.mask(start, batch.num_rows)
+    return batch.filter(pa.array(~gone)) if gone.any() else batch
 
 
 def position(

@@ -10,41 +10,46 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.sources.bitmaps import FRAME, rows_of, unframed
-from skipstone.ir.errors import SourceError
+from skipstone.bindings.sources.bitmaps import framed, rows_of
+from skipstone.bindings.sources.row_ranges import RowRanges
+from skipstone.ir.errors import SourceError, clip
 
 Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 UUID: Final = 20  # characters of one in Z85
 
 
-def deleted_rows(
-    vector: Mapping[str, Any], fs: pafs.FileSystem, root: str
-) -> npt.NDArray[np.int64]:
-    """Numbers of the deleted rows, ascending, int64.
+def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows: int) -> RowRanges:
+    """Read which rows of a file are deleted.
 
     Args:
         vector: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality.
         fs: Where the table is.
         root: Its folder.
+        rows: Of the file.
 
     Raises:
-        SourceError: the vector is missing or damaged.
+        SourceError: the vector is missing or damaged, or names rows that the file does not have.
     """
     try:
-        return _deleted(vector, fs, root)
+        found = _deleted(vector, fs, root)
     except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
         raise SourceError(
-            f"the deletion vector {vector} cannot be read ({type(e).__name__}: {e})"
+            f"the deletion vector {clip(str(vector))} cannot be read ({type(e).__name__}: {e})"
         ) from e
+    if found.stop > rows:  # the vector's cardinality would be taken off the file's rows
+        raise SourceError(
+            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names row "
+            f"{found.stop - 1}; the file has {rows} rows. It belongs to another file."
+        )
+    return found
 
 
-def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> npt.NDArray[np.int64]:
+def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
     kind, where = vector["storageType"], vector["pathOrInlineDv"]
-    name = f"the deletion vector {kind}:{where}"
+    name = f"the deletion vector {kind}:{clip(where)}"
     data = (
         _inline(where, vector["sizeInBytes"], name)
         if kind == "i"
@@ -61,6 +66,8 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
     where, size = vector["pathOrInlineDv"], vector["sizeInBytes"]
     if vector["storageType"] == "u":
         prefix, last = where[:-UUID], where[-UUID:]
+        if ".." in prefix.split("/") or prefix.startswith("/"):
+            raise SourceError(f"{name} lies outside of its table; expected a folder in it")
         file = f"deletion_vector_{uuid.UUID(bytes=z85(last, name))}.bin"
         path = "/".join(p for p in (root, prefix, file) if p)
     elif vector["storageType"] == "p":
@@ -75,11 +82,11 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
         )
     try:
         with fs.open_input_file(path) as f:
-            f.seek(vector["offset"] or 0)
-            whole: bytes = f.read(size + FRAME)
-    except OSError as e:
-        raise SourceError(f"{path}: {name} cannot be read ({e})") from e
-    return unframed(whole, size, f"{path}: {name}")
+            return framed(f, vector["offset"] or 0, size, f"{clip(path)}: {name}")
+    except SourceError:
+        raise
+    except (OSError, pa.ArrowException) as e:
+        raise SourceError(f"{clip(path)}: {name} cannot be read ({clip(str(e))})") from e
 
 
 def z85(text: str, name: str) -> bytes:

@@ -6,9 +6,9 @@ pyiceberg is imported when this module is.
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
-from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.decoder import StreamingBinaryDecoder
 from pyiceberg.avro.file import SYNC_SIZE, AvroFile, AvroOutputFile, Block
 from pyiceberg.avro.resolver import resolve_reader
@@ -23,26 +23,12 @@ from pyiceberg.manifest import (
     manifest_entry_schema_with_data_file,
 )
 
-from skipstone.ir.errors import SourceError
-from skipstone.kernels.avro import Codec
+from skipstone.ir.errors import SourceError, told
+from skipstone.kernels.avro import room
+from skipstone.kernels.unpack import CODECS, unpacked
 
 READ = 2  # the version of the format that pyiceberg reads all others as
 PARTITION = 102
-
-
-def codec(name: str) -> Codec | None:
-    """pyiceberg's way to unpack blocks; None: it has none, or ours is enough."""
-    known: Any = KNOWN_CODECS.get(name)
-    if name == "deflate" or known is None:
-        return None
-
-    def unpack(block: bytes) -> bytes:
-        try:
-            return bytes(known.decompress(block))
-        except Exception as e:  # each codec has errors of its own
-            raise SourceError(f"a block cannot be unpacked ({e})") from e
-
-    return unpack
 
 
 def rewritten(data: bytes, why: Exception) -> bytes:
@@ -68,9 +54,7 @@ def rewritten(data: bytes, why: Exception) -> bytes:
                 writer.write_block(entries)
         return out.data
     except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
-        raise SourceError(
-            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
-        ) from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
 
 
 def manifest_list(data: bytes, why: Exception) -> list[Any]:
@@ -87,9 +71,7 @@ def manifest_list(data: bytes, why: Exception) -> list[Any]:
         ) as reader:
             return list(reader)
     except Exception as e:  # as above
-        raise SourceError(
-            f"{why}; pyiceberg cannot read it either ({type(e).__name__}: {e})"
-        ) from e
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
 
 
 class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
@@ -114,13 +96,14 @@ class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
 class _File(AvroFile):  # type: ignore[misc]
     """pyiceberg's reader over that decoder."""
 
-    begun, size = False, 0
+    begun, size, left = False, 0, 0
 
     def __enter__(self) -> Any:
         with self.input_file.open() as f:
             data = f.read()
-        self.size, self.decoder = len(data), _Decoder(data)
+        self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
         self.header = self._read_header()
+        _bounded(json.loads(self.header.meta["avro.schema"]))
         self.schema = self.header.get_schema()
         self.reader = resolve_reader(
             self.schema, self.read_schema, self.read_types, self.read_enums
@@ -148,11 +131,36 @@ class _File(AvroFile):  # type: ignore[misc]
         if count < 1:
             raise ValueError("a block has no records")
         data = self.decoder.read_bytes()
-        unpack = self.header.compression_codec()
-        self.block = Block(
-            self.reader, count, _Decoder(data if unpack is None else unpack.decompress(data))
-        )
+        if self.header.compression_codec() is not None:
+            codec = self.header.meta.get("avro.codec", "deflate")
+            if codec not in CODECS:
+                raise ValueError(f"its codec is {codec!r}")
+            data = unpacked(codec, data, self.left)
+            self.left -= len(data)
+        self.block = Block(self.reader, count, _Decoder(data))
         return count
+
+
+def _bounded(described: Any) -> bool:
+    """Return True if a value takes a byte at least.
+
+    Raises:
+        ValueError: an array has items that take none, so that a count alone would be any work.
+    """
+    if isinstance(described, list):
+        for one in described:
+            _bounded(one)
+        return True
+    if not isinstance(described, dict):
+        return bool(described != "null")
+    kind = described.get("type")
+    if kind == "record":
+        return sum(_bounded(f["type"]) for f in described["fields"]) > 0  # all are looked at
+    if kind in ("array", "map"):
+        if not _bounded(described.get("items", described.get("values"))) and kind == "array":
+            raise ValueError("the schema has an array of items that take no bytes")
+        return True
+    return bool(described.get("size")) if kind == "fixed" else _bounded(kind)
 
 
 class _Memory:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skipstone.bindings.sources.iceberg.values import strings
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
 from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Unsupported
 from skipstone.kernels.avro_records import Records
@@ -67,9 +67,11 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
             data = f.read()
         return decode(data)
     except SourceError as e:
-        raise SourceError(f"{path}: the manifest list cannot be read: {e}") from e
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest list cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{path}: the manifest list cannot be read ({e})") from e
+        raise SourceError(
+            f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({told(e)})"
+        ) from e
 
 
 def decode(data: bytes) -> Sequence[Any]:
@@ -81,8 +83,7 @@ def decode(data: bytes) -> Sequence[Any]:
     from skipstone.bindings.sources.iceberg import fallback
 
     try:
-        found = Container(data)
-        return _listed(found.records(fallback.codec(found.codec)))
+        return _listed(Container(data).records())
     except Unsupported as e:
         return fallback.manifest_list(data, e)
 

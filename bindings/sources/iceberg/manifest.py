@@ -22,7 +22,7 @@ import pyarrow as pa
 from skipstone.bindings.given import MOST_ROWS
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
 from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Slot, Unsupported
 from skipstone.kernels.avro_records import Entry, Records
@@ -301,13 +301,13 @@ def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
             )
         manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
     except SourceError as e:
-        raise SourceError(f"{path}: the manifest cannot be read: {e}") from e
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read: {e}") from e
     except (OSError, ValueError, pa.ArrowException) as e:
-        raise SourceError(f"{path}: the manifest cannot be read ({e})") from e
-    told = (listed.added_files_count, listed.existing_files_count)
-    if all(count is not None and count >= 0 for count in told) and sum(told) > len(manifest):
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read ({told(e)})") from e
+    counts = (listed.added_files_count, listed.existing_files_count)
+    if all(n is not None and n >= 0 for n in counts) and sum(counts) > len(manifest):
         raise SourceError(
-            f"{path}: the manifest has {len(manifest)} files; the manifest list says {sum(told)}. It is cut off, or was replaced."
+            f"{clip(path, MAX_PATH)}: the manifest has {len(manifest)} files; the manifest list says {sum(counts)}. It is cut off, or was replaced."
         )
     return manifest
 
@@ -328,7 +328,7 @@ def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
 
     try:
         found = Container(data, UNUSED)
-        return Manifest(path, spec, sequence, found.records(fallback.codec(found.codec)), len(data))
+        return Manifest(path, spec, sequence, found.records(), len(data))
     except Unsupported as e:
         again = fallback.rewritten(data, e)
         try:

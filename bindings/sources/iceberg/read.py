@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +22,7 @@ from skipstone.bindings.sources.iceberg.removed import (
     vector_positions,
 )
 from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_of
+from skipstone.bindings.sources.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError
 from skipstone.ir.outcome import Verdict
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.sources.iceberg.files import IcebergFiles
 
 FIELD_ID: Final = b"PARQUET:field_id"
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,7 @@ class FileTask:
 
     Attributes:
         path, kind: Where it is, and its format.
+        rows: How many it has; -1 is unknown.
         filtered: Whether its rows are to be judged.
         deletes: What may take rows of it.
         partition: The values of columns that are the same in all of its rows, by name; what is no value says why it cannot be read.
@@ -48,6 +47,7 @@ class FileTask:
 
     path: str
     kind: str
+    rows: int
     filtered: bool
     deletes: Sequence[Delete]
     partition: Mapping[str, pa.Scalar | str]
@@ -66,6 +66,7 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
             FileTask(
                 manifest.paths[row].as_py(),
                 manifest.formats[row].as_py(),
+                int(manifest.rows[row]),
                 filtered,
                 deletes,
                 partition,
@@ -123,7 +124,7 @@ class FileReader:
             SourceError: it, or a delete of it, cannot be read.
         """
         needed = self.wanted.needed(task.filtered)
-        dead = self._dead(task.path, task.deletes)
+        dead = self._dead(task)
         wanted = [f for f in self.fields.iceberg.fields if f.name in needed]
         by_value = [d for d in task.deletes if d.equality]
         compared = {number: self._field(number, d) for d in by_value for number in d.equality}
@@ -138,9 +139,7 @@ class FileReader:
                 n: _within(batch.column(len(wanted) + i), below)
                 for i, (n, (_, below)) in enumerate(compared.items())
             }
-            live = np.ones(batch.num_rows, np.bool_)
-            first, stop = np.searchsorted(dead, (start, start + batch.num_rows))
-            live[dead[first:stop] - start] = False
+            live = ~dead.mask(start, batch.num_rows)
             start += batch.num_rows
             for d in by_value:
                 live &= ~equal_rows([keys[n] for n in d.equality], self._rows(d, compared))
@@ -211,19 +210,19 @@ class FileReader:
 
     # Deletes.
 
-    def _dead(self, path: str, deletes: Sequence[Delete]) -> Positions:
-        """Numbers of the rows of a file that were deleted by position, ascending."""
-        parts = []
-        for d in deletes:
+    def _dead(self, task: FileTask) -> RowRanges:
+        """The rows of a file that were deleted by position."""
+        path, parts = task.path, []
+        for d in task.deletes:
             if d.vector:
-                parts.append(vector_positions(self.storage, d))
+                parts.append(vector_positions(self.storage, d, task.rows))
             elif not d.equality:
                 if d.format.upper() == "PUFFIN":
                     raise SourceError(
                         f"{d.path}: the manifest does not tell where the deletion vector of {path} is"
                     )
-                parts.append(deleted_positions(*self._positions(d), path))
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+                parts.append(deleted_positions(*self._positions(d), path, d.path))
+        return RowRanges.union(parts)
 
     def _positions(self, d: Delete) -> tuple[pa.Array, pa.Array]:
         from pyiceberg.types import LongType, NestedField, StringType

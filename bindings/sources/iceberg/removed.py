@@ -6,44 +6,58 @@ Source: Iceberg's specification, "Delete Formats"; of deletion vectors, Puffin's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.sources.bitmaps import FRAME, rows_of, unframed
+from skipstone.bindings.sources.bitmaps import FRAME, framed, rows_of
 from skipstone.bindings.sources.iceberg.deletes import Delete
-from skipstone.ir.errors import SourceError
+from skipstone.bindings.sources.row_ranges import RowRanges
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
 
 Mask = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
+MAX_ROW: Final = (1 << 63) - 2
 
 
-def deleted_positions(paths: pa.Array, places: pa.Array, path: str) -> Positions:
-    """The rows of one file that a position delete file names, int64, in no order."""
-    return np.asarray(places.filter(pc.equal(paths, path)), np.int64)
+def deleted_positions(paths: pa.Array, places: pa.Array, path: str, name: str) -> RowRanges:
+    """The rows of one file that a position delete file, called `name` in errors, names.
+
+    Raises:
+        SourceError: a row number is missing or negative.
+    """
+    found = places.filter(pc.equal(paths, path))
+    least, most = pc.min_max(found).values()
+    if found.null_count or (len(found) and not 0 <= least.as_py() <= most.as_py() <= MAX_ROW):
+        raise SourceError(f"{name}: it deletes a row of {path} whose number is missing or negative")
+    return RowRanges.at(np.asarray(found, np.int64))
 
 
-def vector_positions(storage: Any, d: Delete) -> Positions:
-    """The rows that a deletion vector names, int64, ascending.
+def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
+    """The rows that a deletion vector names.
 
     Args:
         storage: pyiceberg's FileIO.
         d: Which vector.
+        rows: Of its data file; -1 is unknown.
 
     Raises:
         SourceError: it is missing or damaged.
     """
-    name = f"{d.path}: the deletion vector of {d.target}"
+    name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
     try:
         with storage.new_input(d.path).open() as f:
-            f.seek(d.offset)
-            whole = f.read(d.length)
-    except (OSError, ValueError) as e:
-        raise SourceError(f"{name} cannot be read ({e})") from e
-    return rows_of(unframed(whole, d.length - FRAME, name), d.rows, name)
+            data = framed(f, d.offset, d.length - FRAME, name)
+    except SourceError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(f"{name} cannot be read ({told(e)})") from e
+    found = rows_of(data, d.rows, name)
+    if 0 <= rows < found.stop:  # the vector's cardinality would be taken off the file's rows
+        raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")
+    return found
 
 
 def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:

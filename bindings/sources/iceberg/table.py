@@ -22,6 +22,7 @@ from skipstone.bindings.sources.detect import HINT, metadata_files
 from skipstone.bindings.sources.iceberg.fields import TableFields
 from skipstone.bindings.sources.iceberg.files import IcebergFiles
 from skipstone.bindings.sources.iceberg.listing import read_list
+from skipstone.bindings.sources.iceberg.located import metadata_file
 from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
 from skipstone.bindings.sources.location import (
@@ -325,7 +326,7 @@ def _listed(source: Any, snapshot: Any) -> Sequence[Any]:
     return listed
 
 
-def _metadata_file(where: str, options: Mapping[str, str]) -> str:
+def _location(where: str, options: Mapping[str, str]) -> str:
     """Return the location for pyiceberg: it is asked first what lies there, where pyarrow can tell.
 
     Raises:
@@ -401,9 +402,11 @@ def scan_iceberg(
         ) from e
     if isinstance(table, str | bytes | os.PathLike):
         options = options_of(storage_options)
-        where = _metadata_file(path_text(table), options)
+        where = _location(path_text(table), options)
         try:
-            table = StaticTable.from_metadata(where, options)
+            table = StaticTable.from_metadata(metadata_file(where, options), options)
+        except SourceError:
+            raise
         except Exception as e:  # pydantic's, fsspec's and pyarrow's errors have no common base
             raise SourceError(
                 f"{shown(where)}: the metadata cannot be read ({type(e).__name__}: {one_line(e)})"

@@ -1,0 +1,75 @@
+"""Sets of row numbers as ranges, so that a set costs what describes it and not what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRanges:
+    """Numbers of rows, from 0.
+
+    Attributes:
+        starts, stops: Half-open ranges, ascending; none is empty or touches the next. int64, shape (n,).
+    """
+
+    starts: Longs
+    stops: Longs
+
+    @classmethod
+    def of(cls, starts: Longs, stops: Longs) -> RowRanges:
+        """Join ranges in any order, which may overlap.
+
+        Example:
+            >>> found = RowRanges.of(np.array([7, 0, 3]), np.array([9, 3, 4]))
+            >>> found.starts.tolist(), found.stops.tolist()
+            ([0, 7], [4, 9])
+        """
+        order = np.argsort(starts, kind="stable")
+        starts, reach = starts[order], np.maximum.accumulate(stops[order])
+        if not len(starts):
+            return cls(starts, reach)
+        first = np.append(True, starts[1:] > reach[:-1])
+        return cls(starts[first], reach[np.append(first[1:], True)])
+
+    @classmethod
+    def at(cls, rows: Longs) -> RowRanges:
+        """Make a set of single rows, in any order."""
+        return cls.of(rows, rows + 1)
+
+    @classmethod
+    def union(cls, parts: Iterable[RowRanges]) -> RowRanges:
+        """Join sets."""
+        found = [cls(np.empty(0, np.int64), np.empty(0, np.int64)), *parts]
+        starts = np.concatenate([p.starts for p in found])
+        return cls.of(starts, np.concatenate([p.stops for p in found]))
+
+    @property
+    def count(self) -> int:
+        """How many rows the set names."""
+        return int((self.stops - self.starts).sum())
+
+    @property
+    def stop(self) -> int:
+        """One more than the greatest row; 0: the set is empty."""
+        return int(self.stops[-1]) if len(self.stops) else 0
+
+    def mask(self, first: int, n: int) -> npt.NDArray[np.bool_]:
+        """Return which of the rows from `first` on are in the set, shape (n,).
+
+        Example:
+            >>> RowRanges.at(np.array([1, 2, 5])).mask(2, 3).tolist()
+            [True, False, False]
+        """
+        a = int(np.searchsorted(self.stops, first, "right"))
+        b = int(np.searchsorted(self.starts, first + n, "left"))
+        steps = np.zeros(n + 1, np.int32)
+        steps[np.maximum(self.starts[a:b] - first, 0)] += 1
+        steps[np.minimum(self.stops[a:b] - first, n)] -= 1
+        return np.cumsum(steps[:-1]) > 0

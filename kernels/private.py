@@ -1,0 +1,60 @@
+"""Folders that only this user can change: whoever changes another could plant machine code, or a saved log.
+
+Source: OpenSSH, `safe_path`, and Debian's rule for a user's own group.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def exposed(folder: str | os.PathLike[str]) -> str | None:
+    """Return why others could change what is in a folder; None: they cannot.
+
+    Args:
+        folder: It, or those above it, need not be there yet. All of them are looked at, as named
+            and with links followed: each must belong to this user or to root, and others may
+            write only where the sticky bit keeps them from renaming what is not theirs.
+
+    Example:
+        >>> exposed("/tmp")
+        'others may write to /tmp'
+    """
+    if not hasattr(os, "getuid"):
+        return None
+    named, real = os.path.abspath(folder), os.path.realpath(folder)
+    for path in dict.fromkeys((named, real)):
+        for at in (Path(path), *Path(path).parents):
+            try:
+                found = os.lstat(at)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as e:
+                return f"{at} cannot be looked at ({e.strerror})"
+            if found.st_uid not in (0, os.getuid()):
+                return f"{at} belongs to another user"
+            sticky = found.st_mode & stat.S_ISVTX and str(at) not in (named, real)
+            if not stat.S_ISLNK(found.st_mode) and not sticky and _shared(found):
+                return f"others may write to {at}"
+    return None
+
+
+def _shared(found: os.stat_result) -> bool:
+    """Return True if others than the owner may write; a group of the owner alone is the owner."""
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _own_group(found)
+
+
+def _own_group(found: os.stat_result) -> bool:
+    """Return True if the group has the owner's name and no other member."""
+    try:
+        import grp
+        import pwd
+
+        owner, group = pwd.getpwuid(found.st_uid).pw_name, grp.getgrgid(found.st_gid)
+    except (ImportError, KeyError):
+        return False
+    return group.gr_name == owner and set(group.gr_mem) <= {owner}
