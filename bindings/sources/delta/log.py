@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
