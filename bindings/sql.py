@@ -6,10 +6,8 @@ import contextlib
 import decimal
 import functools
 import math
-import os
 import re
 import sys
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from skipstone.ir import types as ty
@@ -17,6 +15,7 @@ from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from sqlglot import exp as sg
@@ -154,12 +153,7 @@ class _Deep:
     """Room for sqlglot's recursion. The limit is the whole interpreter's, so one thread at a time has it."""
 
     def __init__(self) -> None:
-        self.reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.reset)
-
-    def reset(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
 
     def __enter__(self) -> None:
         self.lock.acquire()

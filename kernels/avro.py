@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Set
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.kernels import avro_loops
 from skipstone.kernels.avro_loops import (

@@ -7,7 +7,6 @@ folded away, so a kernel reads only what can differ between containers. What is 
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Op, Path
@@ -94,22 +94,22 @@ class Launch:
     elsewhere: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
 
-    @functools.cached_property
+    @cached_property
     def answers(self) -> tuple[bool | None, ...]:
         """Per root its answer, where nothing is left to compute."""
         return tuple(r == TRUE if r.op is Op.LITERAL else None for r in self.roots)
 
-    @functools.cached_property
+    @cached_property
     def plane_bytes(self) -> list[npt.NDArray[np.uint8]]:
         """The planes by bytes, 8 containers each."""
         return [p.view(np.uint8)[: (self.n + 7) >> 3] for p in self.planes]
 
-    @functools.cached_property
+    @cached_property
     def points(self) -> list[npt.NDArray[np.generic]]:
         """The literals as arrays without dimensions, which NumPy compares with in two thirds of the time of its scalars."""
         return [np.asarray(p) for p in self.params]
 
-    @functools.cached_property
+    @cached_property
     def words(self) -> list[npt.NDArray[np.generic]]:
         """The arrays, of at least 64 containers."""
         return self.arrays if self.n >= 64 else [np.resize(a, 64) for a in self.arrays]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
-from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
+from skipstone.kernels import cache, compiler, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch, alike
@@ -33,8 +33,6 @@ T = TypeVar("T")
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 Out = Literal["host", "device"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
-# Below it NumPy answers in less time than a compiled kernel could save in a session.
-COMPILE_FROM: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -162,8 +160,7 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
             return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
-    if n >= COMPILE_FROM:
-        cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
+    compiler.earn(Shape(launch.shape), n, numba_cpu.compile_shape)
     return "numpy"
 
 
@@ -193,7 +190,7 @@ def compile_ahead(launch: Launch) -> None:
     """Have the kernel of launches like this one compiled behind the scenes, or loaded from disk, if this process lacks it."""
     shape = Shape(launch.shape)
     if None in launch.answers and cache.ready(shape) is None:
-        cache.compile_behind(shape, numba_cpu.compile_shape)
+        compiler.compile_behind(shape, numba_cpu.compile_shape)
 
 
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
@@ -308,6 +305,5 @@ def together(launch: Launch, count: int, backend: Backend) -> bool:
     shape = Shape(launch.shape, many=True)
     if backend == "numba" or cache.ready(shape) is not None:
         return True
-    if launch.n * count >= COMPILE_FROM:
-        cache.compile_behind(shape, numba_cpu.compile_shape)
+    compiler.earn(shape, launch.n * count, numba_cpu.compile_shape)
     return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -12,6 +11,7 @@ from typing import Final, Literal
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.kinds import Side, kind_of, needs_of
 from skipstone.ir.errors import DynamicFilterError
+from skipstone.kernels import forks
 
 OPERATORS: Final = ("=", "<=>", "<", "<=", ">", ">=")
 Columns = Mapping[str, str | Sequence[str]]
@@ -64,7 +64,7 @@ class DynamicFilter:
         self.error: BaseException | None = None
         self.cancelled = False
         self.seconds: float | None = None
-        self._lock, self._started = threading.Lock(), time.perf_counter()
+        self._lock, self._started = forks.lock(), time.perf_counter()
         self._builders = builders
         self._parts: dict[object, DynamicFilterData] = {}
         self._data: DynamicFilterData | None = None

@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +30,7 @@ from skipstone.bindings.sources.delta.fields import LeafField, TableFields, fiel
 from skipstone.bindings.sources.delta.replay import hidden, keys_of, last_adds, paths_of
 from skipstone.bindings.sources.delta.segment import COMMIT, segment, versions
 from skipstone.bindings.work import Meter
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,9 +22,11 @@ from skipstone.bindings.sources.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.sources.iceberg.partition import Spec, keeps
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import BackendMissing, SourceError
 from skipstone.ir.node import show_path
 from skipstone.ir.session import Session
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Dynamic
@@ -58,7 +58,7 @@ class IcebergTable(DynamicTable):
             self.manifests: Sequence[Any] = () if snapshot is None else _listed(source, snapshot)
         self.manifests_read = 0
         self._read: dict[int, Manifest] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._views: OrderedDict[tuple[int, ...], IcebergFiles] = OrderedDict()
 
     # What the table is.
