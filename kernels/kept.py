@@ -38,6 +38,10 @@ class Kept(Generic[K, V]):
         self._drop()
         return value
 
+    def drop(self, key: K) -> None:
+        """Forget one value, if it is there."""
+        self._values.pop(key, None)
+
     def clear(self) -> None:
         """Forget all values."""
         self._values = {}

@@ -24,7 +24,7 @@ from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.coarse import Grid
 from skipstone.kernels.columns import Column
-from skipstone.kernels.guard import Guard
+from skipstone.kernels.guard import Checked, Guard
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
@@ -45,6 +45,11 @@ Key: TypeAlias = Path | Node
 
 class Source(Protocol):
     """Statistics of n containers, as kernels want them."""
+
+    @property
+    def files(self) -> Sequence[Checked]:
+        """Those that its arrays lie in."""
+        ...
 
     @property
     def num_containers(self) -> int:
@@ -78,6 +83,7 @@ class Launch:
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
         guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
+        files: Those that the source's arrays lie in: to be checked after these were read.
         on: The device that the statistics live on, where copies of the inputs are kept.
         elsewhere: Makes the same launch in host memory, where some arrays lie on the device alone.
         failed: Why it is in host memory, though it was to be made of arrays of the device.
@@ -90,6 +96,7 @@ class Launch:
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    files: Sequence[Checked] = ()
     on: Resident | None = None
     elsewhere: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
@@ -152,6 +159,7 @@ def prepare(
         builder.certain, builder.folded = True, {}
         roots = (*roots, builder.words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
+    out.files = source.files
     out.guards = [
         builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards
     ]

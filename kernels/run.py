@@ -96,6 +96,8 @@ def run(
         judged = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
+    for file in launch.files:
+        file.check()
     if not verdicts:
         for p in outs:
             clear_tail(p, launch.n, todo)
@@ -121,6 +123,8 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
         at, kept = numba_cpu.sift(
             launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None]
         )
+        for file in launch.files:
+            file.check()
         rest = iter(kept)
         found: list[Plane] = [
             clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers
@@ -222,6 +226,8 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
             for guard in first.guards:
                 guard.touch(None)
             numba_cpu.run_many([launches[i] for i in places], places, rows)
+            for file in first.files:
+                file.check()
         else:
             for i in places:
                 verdicts = run(launches[i], backend, verdicts=True).verdicts

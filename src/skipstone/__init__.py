@@ -12,6 +12,9 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+# Its hooks must be there before any thread imports the rest, and a fork comes meanwhile.
+from skipstone.kernels import forks as _forks  # noqa: F401
+
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
     from skipstone.bindings.dynamic.collector import (
