@@ -16,6 +16,7 @@ from skipstone.ir.functions.dates import FIELDS
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, unknown
 from skipstone.kernels import forks
+from skipstone.kernels.first_import import first_import
 
 if TYPE_CHECKING:
     from sqlglot import exp as sg
@@ -51,6 +52,7 @@ def _parse_kept(text: str) -> tuple[Node, Positions]:
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
+    first_import("sqlglot.dialects.spark")
     import sqlglot
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
@@ -102,6 +104,7 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     Raises:
         PredicateSyntaxError: it cannot be read.
     """
+    first_import("sqlglot.dialects.spark")
     import sqlglot
     from sqlglot.errors import SqlglotError
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import _imp
 import _thread
+import concurrent.futures.thread  # noqa: F401 (registers hooks: see below)
+import logging  # noqa: F401
 import os
+import random  # noqa: F401
 import sys
 import threading
 import time
@@ -158,6 +161,8 @@ def _after_in_child() -> None:
         each._at_fork_reinit()
 
 
+# Hooks that a module registers while `_before` waits run after the fork without having run before it:
+# concurrent.futures and logging then release locks that they do not hold. So they are imported above.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child

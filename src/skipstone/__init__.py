@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 # Its hooks must be there before any thread imports the rest, and a fork comes meanwhile.
 from skipstone.kernels import forks as _forks  # noqa: F401
+from skipstone.kernels.first_import import first_import
 
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
@@ -162,6 +163,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'skipstone' has no attribute {name!r}")
+    first_import(f"skipstone.{home}")
     value = globals()[name] = getattr(importlib.import_module(f"skipstone.{home}"), name)
     return value
 
