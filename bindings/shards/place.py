@@ -119,10 +119,12 @@ class Place:
         """
         if self.local:
             return self.at(name)
-        folder = (
-            os.path.join(cached, "shards") if (cached := cache_dir()) else str(directory("shards"))
-        )
-        os.makedirs(folder, exist_ok=True)
+        try:
+            cached = cache_dir()
+            folder = os.path.join(cached, "shards") if cached else str(directory("shards"))
+            os.makedirs(folder, exist_ok=True)
+        except OSError as e:
+            raise wrong(self.at(name), f"cannot be fetched ({e})") from e
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):
             try:
