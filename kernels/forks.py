@@ -13,12 +13,13 @@ import concurrent.futures.thread  # noqa: F401 (registers hooks: see below)
 import logging  # noqa: F401
 import os
 import random  # noqa: F401
+import signal
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
-from importlib import _bootstrap  # type: ignore[attr-defined]
+from importlib import _bootstrap
 from typing import Any, Final
 
 COMPILE_WAIT: Final = 30.0  # seconds that a fork waits for a compile in another thread
@@ -136,10 +137,10 @@ def _release_compiler() -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Interrupt the main thread once it has left the hooks of its fork."""
+    """Interrupt the thread that forked, the main one, once it has left its hooks."""
     while _in_hooks(thread):
         time.sleep(POLL)
-    _thread.interrupt_main()
+    signal.pthread_kill(thread, signal.SIGINT)  # a real signal, which ends a sleep too
 
 
 def _in_hooks(thread: int) -> bool:
