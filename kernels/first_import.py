@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Final
 
+from skipstone.kernels import forks
+
 _done: Final[set[str]] = set()
 _running: Final[dict[str, Future[None]]] = {}
 
@@ -34,6 +36,7 @@ def first_import(name: str, *parts: str) -> None:
     """
     if name in _done:
         return
+    forks.release_imports()  # the thread that imports would wait for it, and this one for that
     mine = Future[None]()
     found = _running.setdefault(name, mine)
     if found is mine:

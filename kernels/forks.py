@@ -104,7 +104,7 @@ def _wait_for_imports() -> None:
         if time.monotonic() >= _fork.end:
             _endless.update(held)
             return
-        _release_imports()
+        release_imports()
         looks += not held
         time.sleep(POLL)
 
@@ -115,8 +115,11 @@ def _module_locks() -> dict[str, Any]:
     return found.copy()
 
 
-def _release_imports() -> None:
-    """Release the global lock of imports, however often an interrupted step took it."""
+def release_imports() -> None:
+    """Release the global lock of imports, if this thread holds it.
+
+    Ctrl-C between two steps of importlib leaves it held (CPython 3.11), and other threads wait forever.
+    """
     while True:
         try:
             _imp.release_lock()
@@ -125,7 +128,7 @@ def _release_imports() -> None:
 
 
 def _after_in_parent() -> None:
-    _insist(_release_imports, 0)
+    _insist(release_imports, 0)
     _insist(_release_compiler, 0)
     if _fork.interrupted:
         threading.Thread(target=_interrupt, args=(_thread.get_ident(),), daemon=True).start()
@@ -154,7 +157,7 @@ def _in_hooks(thread: int) -> bool:
 
 def _after_in_child() -> None:
     global _broken
-    _insist(_release_imports, 0)
+    _insist(release_imports, 0)
     if not _fork.nested:
         _broken = _broken or not compiling.acquire(blocking=False)  # another thread compiles
         compiling._at_fork_reinit()  # type: ignore[attr-defined]
