@@ -70,6 +70,7 @@ _fork = _Fork()
 def _before() -> None:
     _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
     _insist(_wait_for_compiler, COMPILE_WAIT)
+    _insist(_wait_for_arrow, 0)
     # The compiler imports modules, so it must have ended before the lock of imports is taken.
     _insist(_wait_for_imports, IMPORT_WAIT)
 
@@ -88,6 +89,16 @@ def _insist(step: Callable[[], None], seconds: float) -> None:
 def _wait_for_compiler() -> None:
     if not compiling._is_owned():  # type: ignore[attr-defined]
         compiling.acquire(timeout=max(_fork.end - time.monotonic(), 0))
+
+
+def _wait_for_arrow() -> None:
+    """Wait until pyarrow has set up its use of pandas, which it does once, behind a lock of C++.
+
+    It imports pandas there, at the first array that is made of NumPy's, whoever makes it.
+    """
+    arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
+    if "pandas" in sys.modules and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
+        arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
 
 
 def _wait_for_imports() -> None:

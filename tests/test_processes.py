@@ -230,3 +230,28 @@ print(os.read(out, 9).decode())
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_ctrl_c_while_a_fork_waits_for_the_compiler():
     assert ran(CTRL_C)[:2] == (0, ["interrupted", "True", "500"])
+
+
+# pyarrow imports pandas when it makes the first array of NumPy's, behind a lock of C++.
+ARROW = """
+import os, signal, sys, threading, time, warnings
+import numpy as np, pyarrow as pa, skipstone
+warnings.simplefilter("ignore")
+threading.Thread(target=pa.array, args=(np.zeros(3),)).start()
+while "pandas" not in sys.modules:
+    time.sleep(0.001)
+if os.fork() == 0:
+    signal.alarm(60)
+    pa.array(np.zeros(3))
+    os._exit(0)
+print(os.wait()[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_pyarrow_imports_pandas():
+    pytest.importorskip("pandas")
+    done = subprocess.run(
+        [sys.executable, "-c", ARROW], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
