@@ -52,6 +52,7 @@ long: $(VENV)/.dev ## the tests that have more to try than `make test` has time 
 fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 10 million verdicts, 20,000 predicates in Spark; SECONDS=600
 	$(BIN)/python -m tests.fuzz_files --cases $(or $(MUTANTS),20000)
 	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --seconds $(or $(SECONDS),600)
+	$(BIN)/python -m tests.fuzz_processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
 
 bench: $(VENV)/.dev ## measure, side by side with other engines; tables and plots go to bench/results
 	$(BIN)/python -m bench --save

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,6 +22,7 @@ from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
 from skipstone.bindings.planned import LiveFiles, Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import BackendMissing, PredicateError, unknown_column
 from skipstone.ir.node import Node, Op, columns_of
 from skipstone.ir.outcome import Verdict

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
-import threading
 from typing import Any, Final
 
 from skipstone.bindings.sql_forms import not_understood
@@ -23,6 +21,8 @@ from skipstone.bindings.sql_reader import Positions, Reader
 from skipstone.bindings.sql_tokens import DEEPEST, check_nesting, masked, quoted_word, tokens_of
 from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
 from skipstone.ir.node import Node, quoted_name
+from skipstone.kernels import forks
+from skipstone.kernels.first_import import first_import
 
 LONGEST: Final = 4_000_000  # characters; a longer text is refused before it is read
 KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for the next time
@@ -52,6 +52,7 @@ def _parse_kept(text: str) -> tuple[Node, Positions]:
 
 
 def _parse(text: str) -> tuple[Node, Positions]:
+    first_import("sqlglot.dialects.spark")
     if len(text) > LONGEST:
         raise PredicateSyntaxError(
             f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. "
@@ -95,6 +96,7 @@ def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
     Raises:
         PredicateSyntaxError: it cannot be read.
     """
+    first_import("sqlglot.dialects.spark")
     if not text.strip():
         raise PredicateSyntaxError(
             "order_by is blank; expected such as 'x DESC NULLS LAST, y', or None"
@@ -208,12 +210,7 @@ class _Deep:
     """Room for sqlglot's recursion: the interpreter's limit, so one thread at a time has it."""
 
     def __init__(self) -> None:
-        self.reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.reset)
-
-    def reset(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
 
     def __enter__(self) -> None:
         self.lock.acquire()

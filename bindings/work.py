@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from skipstone.kernels import forks
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Meter:
     """Counts work while it is done, from any thread. A copy that was pickled starts at nothing."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._counts: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
         self._bytes = 0

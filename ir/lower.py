@@ -15,11 +15,11 @@ and OR is the mirror image (swap T with F, U with V, & with |); NOT swaps T with
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.guarantee import LiteralGuarantee
 from skipstone.ir.like import after_prefix, pattern_of
@@ -59,7 +59,7 @@ class Program:
         """The conditions that are there, `can_match` first."""
         return (self.can_match,) if self.can_miss is None else (self.can_match, self.can_miss)
 
-    @functools.cached_property
+    @cached_property
     def derived(self) -> bool:
         """Whether it reads statistics that are derived for calls."""
         return any(isinstance(n.value, Node) for _, n, _ in self.steps())

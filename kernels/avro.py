@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Set
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.kernels import avro_loops
 from skipstone.kernels.avro_loops import (

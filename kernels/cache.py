@@ -4,7 +4,7 @@ A kernel's text is a module in a directory of this user's own, named by the text
 the machine code beside it and checks it against its own version and the processor. The directory
 carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
 under a temporary name and renamed, so processes that meet there read whole files; a lock lets one of them
-compile while the others wait.
+compile while the others wait. Nothing depends on the disk: what cannot be kept there is compiled in memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 import types
 import warnings
@@ -20,12 +19,15 @@ from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node
+from skipstone.kernels import forks
+from skipstone.kernels.first_import import first_import
 from skipstone.kernels.private import exposed
 
-# Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
-LARGEST: Final = 400
-LONGEST: Final = 30  # seconds that a process waits for the kernel of another
+# Seconds that a process waits for the kernel of another, of which not every system can say that it is
+# stopped; then it compiles its own.
+LOCK_WAIT: Final = 10.0
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -44,9 +46,7 @@ class Shape(NamedTuple):
 
 
 _kernels: dict[Hashable, Any] = {}
-_compiling = threading.Lock()
-_waiting: set[Hashable] = set()
-_waiting_lock = threading.Lock()
+_told: set[str] = set()
 
 
 def ready(shape: Hashable) -> Kernel | None:
@@ -54,100 +54,129 @@ def ready(shape: Hashable) -> Kernel | None:
     return _kernels.get(shape)
 
 
-def kernel(
-    shape: K, source_of: Callable[[K], str], load: Callable[[types.ModuleType], Kernel]
-) -> Kernel:
-    """The kernel of a shape, or of another key that its text follows from."""
-    return made(shape, lambda: _loaded(source_of(shape), load))
+def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
+    """Return the kernel of a key: from memory, from disk, or compiled now.
+
+    Args:
+        key: What `source_of` makes the text of.
+        source_of: Gives the text of a module with `kernel`, its `SIGNATURE`, and options `JIT`.
+
+    Raises:
+        BackendMissing: Numba cannot be imported, or this process cannot compile.
+    """
+    found = ready(key)
+    if found is None:
+        _import_numba()
+        module = _module(source_of(key))
+        with _alone(module):
+            found = made(key, lambda: _load_or_compile(module))
+    return found
 
 
 def made(key: Hashable, make: Callable[[], T]) -> T:
-    """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it."""
+    """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it.
+
+    Raises:
+        BackendMissing: this process was forked in the middle of a compile.
+    """
     found: T | None = _kernels.get(key)
     if found is None:
-        with _compiling:
+        if not forks.can_compile():
+            raise BackendMissing(
+                "this process was forked while another thread compiled, and can compile nothing "
+                "itself: use backend='numpy' here, or start processes by 'spawn' or 'forkserver'"
+            )
+        with forks.compiling:
             found = _kernels.get(key)
             if found is None:
                 found = _kernels[key] = make()
     return found
 
 
-def _loaded(text: str, load: Callable[[types.ModuleType], Kernel]) -> Kernel:
-    module = _module(text)
-    with alone(Path(str(module.__file__))):
-        return _load_or_compile(module, load)
+def _import_numba() -> None:
+    try:
+        first_import("numba", "llvmlite")
+    except Exception as e:  # an import fails in as many ways as there are modules
+        raise BackendMissing(
+            f"backend 'numba' cannot be used: importing the numba package failed "
+            f"({type(e).__name__}: {e}); install or repair it, or free memory if that was short, "
+            "or use backend='numpy'"
+        ) from e
 
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk."""
+    """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
+
+    Who waits here holds no other lock, so neither forks nor other kernels wait for a process that was stopped.
+    """
     with contextlib.ExitStack() as held:
         # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
-            file = held.enter_context(open(path.with_suffix(".lock"), "ab"))
-            end = time.monotonic() + LONGEST
-            while time.monotonic() < end:
+            file = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, file)
+            # A fork has the file too, and would hold the lock on.
+            held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+            end = time.monotonic() + LOCK_WAIT
+            while time.monotonic() < end and not _is_stopped(os.pread(file, 20, 0)):
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(
-                        file, fcntl.LOCK_EX | fcntl.LOCK_NB
-                    )  # the system ends it with the process
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.pwrite(file, b"%-20d" % os.getpid(), 0)
                     break
                 time.sleep(0.01)
         yield
 
 
-def _load_or_compile(
-    module: types.ModuleType, load: Callable[[types.ModuleType], Kernel]
-) -> Kernel:
+def _is_stopped(pid: bytes) -> bool:
+    """Return True if a process of this machine is stopped, by SIGSTOP or a debugger."""
     try:
-        return load(module)
-    except Exception:
-        # Machine code that a crash or a full disk left unusable fails in many ways. Without it the
-        # kernel is compiled again, and what is wrong with the text itself is raised then.
-        for stale in (Path(str(module.__file__)).parent / "__pycache__").glob(
-            f"{module.__name__}.*"
-        ):
+        with open(f"/proc/{int(pid)}/stat", "rb") as f:
+            return f.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, ValueError, IndexError):  # no such process, or a system without /proc
+        return False
+
+
+def _alone(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
+    path = module.__file__
+    return contextlib.nullcontext() if path is None else alone(Path(path))
+
+
+def _load_or_compile(module: types.ModuleType) -> Kernel:
+    if module.__file__ is not None:
+        for _ in range(2):
+            try:
+                return _jit(module, keep=True)
+            except OSError as e:  # a full disk, or files that this user may neither read nor write
+                tell(f"skipstone does not keep kernels on disk: {e}")
+                break
+            except Exception:
+                # Machine code that a crash left unusable fails in many ways. Without it the kernel
+                # is compiled again; what is wrong with the text itself is raised below.
+                _discard(Path(module.__file__))
+    return _jit(module, keep=False)
+
+
+def _discard(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             stale.unlink(missing_ok=True)
-        return load(module)
 
 
-def compile_behind(
-    shape: K, compile_now: Callable[[K], Any], failed: Callable[[Exception], None] | None = None
-) -> None:
-    """Have a daemon thread compile a shape, or what another key stands for; nobody waits for it.
+def _jit(module: Any, *, keep: bool) -> Kernel:
+    import numba
 
-    Args:
-        shape: The key; it is compiled once.
-        compile_now: Compiles it.
-        failed: Told why it could not be; it may then be asked for again. None: a warning tells, and it is not tried again.
-    """
-    if os.environ.get("SKIPSTONE_COMPILE") == "0":
-        return
-    with _waiting_lock:
-        if shape in _waiting:
-            return
-        _waiting.add(shape)
-    if isinstance(shape, Shape) and sum(1 for root in shape.roots for _ in root.walk()) > LARGEST:
-        return
+    sys.modules[module.__name__] = module  # machine code from disk asks for its module by name
+    out: Kernel = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
+    return out
 
-    def work() -> None:
-        try:
-            compile_now(shape)
-        except Exception as e:  # what answered goes on answering
-            if failed is None:
-                warnings.warn(
-                    f"skipstone could not compile a kernel and goes on with NumPy: {e}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-                return
-            with _waiting_lock:
-                _waiting.discard(shape)
-            failed(e)
 
-    threading.Thread(target=work, name="skipstone-compile", daemon=True).start()
+def tell(text: str) -> None:
+    """Warn once in a process that something is not kept."""
+    if text not in _told:
+        _told.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def directory(kind: str = "kernels") -> Path:
@@ -208,14 +237,17 @@ def _versions() -> str:
 def _module(text: str) -> types.ModuleType:
     import hashlib
 
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    name, folder = f"skipstone_kernel_{digest}", directory()
-    path = folder / f"{name}.py"
-    if not path.exists() or path.read_bytes() != text.encode():
-        write_whole(path, text.encode())
+    name = f"skipstone_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
     module = types.ModuleType(name)
-    module.__file__ = str(path)
-    exec(compile(text, str(path), "exec"), module.__dict__)
+    module.__file__ = None
+    try:
+        path = directory() / f"{name}.py"
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_whole(path, text.encode())
+        module.__file__ = str(path)
+    except OSError as e:
+        tell(f"skipstone does not keep kernels on disk: {e}")
+    exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
     return module
 
 
@@ -231,24 +263,3 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _before_fork() -> None:
-    # A child that is forked while another thread compiles would inherit Numba's lock, held forever.
-    _compiling.acquire()
-
-
-def _after_fork() -> None:
-    _compiling.release()
-
-
-def _after_fork_in_child() -> None:
-    global _compiling, _waiting_lock
-    _compiling, _waiting_lock = threading.Lock(), threading.Lock()
-    _waiting.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child
-    )

@@ -7,6 +7,8 @@ the blocks that hold them verified, so a search by levels stays cheap on a file 
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,20 +26,59 @@ AHEAD: Final = 1 << 20  # bytes from which on the system is told before they are
 Sums = npt.NDArray[np.uint64]
 
 
+class Descriptor:
+    """A file's descriptor, which is closed with this object."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        weakref.finalize(self, os.close, number)
+
+    def state(self) -> tuple[int, int]:
+        """Return what changes when somebody writes to the file: its bytes, and the time of the last change."""
+        info = os.fstat(self.number)
+        return info.st_size, info.st_mtime_ns
+
+
 class Checked:
     """A file's bytes, and which of them were verified. Safe to share between threads: two may verify one block.
 
+    Mapped bytes change with the file: where it was cut they read as zeros, or end the process by SIGBUS. So a mapped
+    file is asked for its size and time before and after its bytes are used (docs/decisions/mapped-files.md).
+
     Args:
         name: The file, as errors name it.
-        data: The bytes, which must not change while they are used.
+        data: The bytes: in memory, or mapped.
         sums: XXH3 of 64 bits for each block of `BLOCK` bytes, shape (blocks,).
         stop: Where the bytes that have checksums end.
+        descriptor: Of a mapped file; None: the bytes are in memory.
     """
 
-    def __init__(self, name: str, data: mmap.mmap, sums: Sums, stop: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        data: mmap.mmap | bytes,
+        sums: Sums,
+        stop: int,
+        descriptor: Descriptor | None = None,
+    ) -> None:
         self.name, self.stop = name, stop
         self._map, self._data, self._sums = data, memoryview(data), sums
         self.seen: Mask = np.zeros(len(sums), np.bool_)
+        self._descriptor, self._opened = descriptor, (len(data), 0)
+        if descriptor is not None:
+            self._opened = (len(data), descriptor.state()[1])
+
+    def check(self) -> None:
+        """Make sure that nobody wrote to the file since it was opened.
+
+        Raises:
+            StatisticsError: somebody did.
+        """
+        if self._descriptor is not None and (now := self._descriptor.state()) != self._opened:
+            raise StatisticsError(
+                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and has {now[0]}; "
+                "load it again. Replace such files by renaming, as save does: who has the old one open keeps it"
+            )
 
     def verify(self, blocks: npt.NDArray[np.integer[Any]], what: str) -> None:
         """Compare blocks with their checksums.
@@ -47,10 +88,12 @@ class Checked:
         """
         import xxhash
 
+        self.check()
         # On one thread: two took as long, as memory is what is waited for, and three times as long by way of the pool.
         for b, total in zip(blocks.tolist(), self._sums[blocks].tolist(), strict=True):
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
+                self.check()
                 told = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
                 raise StatisticsError(
                     f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it"
@@ -59,7 +102,7 @@ class Checked:
 
     def verify_range(self, start: int, stop: int, what: str) -> None:
         """Verify the blocks that hold some bytes, those that were not before."""
-        if stop - start > AHEAD and hasattr(self._map, "madvise"):
+        if stop - start > AHEAD and isinstance(self._map, mmap.mmap):
             page = start & -mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, page, stop - page)
         first = start >> SHIFT
@@ -92,6 +135,7 @@ class Guard:
         Raises:
             StatisticsError: the file is damaged there.
         """
+        self.file.check()
         if self.done:
             return
         if todo is None:

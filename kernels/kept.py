@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
@@ -14,39 +12,46 @@ V = TypeVar("V")
 class Kept(Generic[K, V]):
     """At most `most` values; the one that was made first goes first.
 
-    Two threads may make the same value at once; both are given the one that is there first.
+    Two threads may make the same value at once; both are given the one that is there first. There is
+    no lock: each step is one operation of a dict. So a value may be made while another is, and the
+    collector may end a value, which forgets others, in the middle of any step.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._most, self._values, self._lock = most, OrderedDict[K, V](), threading.Lock()
+        self._most, self._values = most, dict[K, V]()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made if it is not there."""
+        """Return the value of a key, made if it is not there."""
         found = self._values.get(key)
-        if found is not None:
-            return found
-        made = make()
-        with self._lock:
-            found = self._values.get(key)
-        return self.put(key, made) if found is None else found
+        if found is None:
+            found = self._values.setdefault(key, make())
+            self._drop()
+        return found
 
     def find(self, key: K) -> V | None:
-        """The value of a key, if it is there."""
+        """Return the value of a key, if it is there."""
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> V:
         """Keep a value."""
-        with self._lock:
-            self._values[key] = value
-            while self._most is not None and len(self._values) > self._most:
-                self._values.popitem(last=False)
+        self._values[key] = value
+        self._drop()
         return value
 
+    def drop(self, key: K) -> None:
+        """Forget one value, if it is there."""
+        self._values.pop(key, None)
+
     def clear(self) -> None:
-        """Keep none of them any more."""
-        with self._lock:
-            gone, self._values = self._values, OrderedDict[K, V]()
-        del gone  # what goes with them may take this lock again
+        """Forget all values."""
+        self._values = {}
+
+    def _drop(self) -> None:
+        while self._most is not None and len(self._values) > self._most:
+            try:
+                self._values.pop(next(iter(self._values)), None)
+            except (StopIteration, RuntimeError):  # another thread changed it meanwhile
+                continue
 
     def __iter__(self) -> Iterator[V]:
         return iter(tuple(self._values.values()))

@@ -7,7 +7,6 @@ folded away, so a kernel reads only what can differ between containers. What is 
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Op, Path
@@ -24,7 +24,7 @@ from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType
 from skipstone.kernels.coarse import Grid
 from skipstone.kernels.columns import Column
-from skipstone.kernels.guard import Guard
+from skipstone.kernels.guard import Checked, Guard
 from skipstone.kernels.keys import keys_of, runs_of
 from skipstone.kernels.narrow import clamp, is_open
 from skipstone.kernels.planes import Plane, Words, plane_of
@@ -45,6 +45,11 @@ Key: TypeAlias = Path | Node
 
 class Source(Protocol):
     """Statistics of n containers, as kernels want them."""
+
+    @property
+    def files(self) -> Sequence[Checked]:
+        """Those that its arrays lie in."""
+        ...
 
     @property
     def num_containers(self) -> int:
@@ -78,6 +83,7 @@ class Launch:
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
         guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
+        files: Those that the source's arrays lie in: to be checked after these were read.
         on: The device that the statistics live on, where copies of the inputs are kept.
         elsewhere: Makes the same launch in host memory, where some arrays lie on the device alone.
         failed: Why it is in host memory, though it was to be made of arrays of the device.
@@ -90,26 +96,27 @@ class Launch:
     params: list[np.generic] = field(default_factory=list)
     sets: list[npt.NDArray[np.generic]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    files: Sequence[Checked] = ()
     on: Resident | None = None
     elsewhere: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
 
-    @functools.cached_property
+    @cached_property
     def answers(self) -> tuple[bool | None, ...]:
         """Per root its answer, where nothing is left to compute."""
         return tuple(r == TRUE if r.op is Op.LITERAL else None for r in self.roots)
 
-    @functools.cached_property
+    @cached_property
     def plane_bytes(self) -> list[npt.NDArray[np.uint8]]:
         """The planes by bytes, 8 containers each."""
         return [p.view(np.uint8)[: (self.n + 7) >> 3] for p in self.planes]
 
-    @functools.cached_property
+    @cached_property
     def points(self) -> list[npt.NDArray[np.generic]]:
         """The literals as arrays without dimensions, which NumPy compares with in two thirds of the time of its scalars."""
         return [np.asarray(p) for p in self.params]
 
-    @functools.cached_property
+    @cached_property
     def words(self) -> list[npt.NDArray[np.generic]]:
         """The arrays, of at least 64 containers."""
         return self.arrays if self.n >= 64 else [np.resize(a, 64) for a in self.arrays]
@@ -152,6 +159,7 @@ def prepare(
         builder.certain, builder.folded = True, {}
         roots = (*roots, builder.words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
+    out.files = source.files
     out.guards = [
         builder.guards[id(a)] for a in (*out.arrays, *out.planes) if id(a) in builder.guards
     ]

@@ -34,7 +34,7 @@ class Level(Packed):
     """Statistics of blocks of another source's containers, host memory. Columns are summarised at first use."""
 
     def __init__(self, finer: Packed, blocks: Blocks) -> None:
-        super().__init__()
+        super().__init__(finer.files)
         self.finer, self.blocks = finer, blocks
 
     @property
@@ -55,7 +55,7 @@ class Coarse(Packed):
     """Another source's containers, with two-byte bounds where these are narrower (kernels/coarse.py); host memory."""
 
     def __init__(self, full: Packed) -> None:
-        super().__init__()
+        super().__init__(full.files)
         self.full = full
 
     @property

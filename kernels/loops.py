@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from skipstone.kernels import cache
+from skipstone.ir.errors import BackendMissing
+from skipstone.kernels import cache, compiler
 
 if TYPE_CHECKING:
     import types
@@ -43,13 +43,18 @@ def at_hand(loop: Loop) -> bool:
     """Whether a loop is there without waiting for it; if it is not, it will be."""
     if cache.ready(loop) is not None:
         return True
-    cache.compile_behind(loop, compiled)
+    compiler.compile_behind(loop, compiled)
     return False
 
 
 def compiled(loop: Loop) -> Callable[..., int]:
-    """A loop: from memory, from disk, or compiled now."""
-    return cache.kernel(loop, _source, _load)
+    """A loop: from memory, from disk, or compiled now; the plain function where Numba cannot be used."""
+    try:
+        return cache.kernel(loop, _source)
+    except BackendMissing as e:
+        cache.tell(f"skipstone reads files slowly: {e}")
+        plain: Callable[..., int] = getattr(loop.module, loop.name)
+        return plain
 
 
 def _source(loop: Loop) -> str:
@@ -59,14 +64,3 @@ def _source(loop: Loop) -> str:
         else ""
     )
     return f"{inspect.getsource(loop.module)}{HEADER}{inner}SIGNATURE = {loop.signature}\nkernel = {loop.name}\n"
-
-
-def _load(module: types.ModuleType) -> Callable[..., int]:
-    import numba
-
-    sys.modules[module.__name__] = (
-        module  # machine code that comes from disk asks for its module by name
-    )
-    kernel: Any = module
-    out: Callable[..., int] = numba.njit(kernel.SIGNATURE, cache=True, **kernel.JIT)(kernel.kernel)
-    return out

@@ -6,9 +6,8 @@ and its workqueue pool aborts under concurrent callers. The chunks go to `pool.p
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from skipstone.kernels.numba_text import source_of
 from skipstone.kernels.planes import Todo, Verdicts, WordNumbers, Words, word_count
 from skipstone.kernels.room import room
 
-if TYPE_CHECKING:
-    import types
-
 CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
 TASKS: Final = 8  # for each thread at most: each call costs some 10 us, but a thread may be held up
 CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
@@ -29,18 +25,7 @@ CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
 
 def compile_shape(shape: Shape) -> Callable[..., int]:
     """The compiled kernel of a shape: from memory, from disk, or compiled now."""
-    return cache.kernel(shape, source_of, _load)
-
-
-def _load(module: types.ModuleType) -> Callable[..., int]:
-    import numba
-
-    # Machine code that comes from disk asks for its module by name.
-    sys.modules[module.__name__] = module
-    kernel: Callable[..., int] = numba.njit(module.SIGNATURE, cache=True, **module.JIT)(
-        module.kernel
-    )
-    return kernel
+    return cache.kernel(shape, source_of)
 
 
 _NONE: Final = np.empty(0, np.uint8)

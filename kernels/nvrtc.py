@@ -15,9 +15,9 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skipstone.ir.errors import BackendMissing, DeviceError
 from skipstone.kernels import cache
@@ -67,7 +67,9 @@ def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
         >>> compile_text('extern "C" __global__ void kernel(int* x) { *x = 1; }', "sm_90").log  # doctest: +SKIP
         "... 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 8 registers ..."
     """
-    return cache.made(("nvrtc", text, arch, major), lambda: _kept(text, arch, major))
+    key = ("nvrtc", text, arch, major)
+    found: Any = cache.ready(key)
+    return _kept(key, *key[1:]) if found is None else found
 
 
 def ptx_of(
@@ -94,18 +96,29 @@ def version(major: int | None = None) -> tuple[int, int]:
     return _library(major).version
 
 
-def _kept(text: str, arch: str, major: int | None) -> Compiled:
+def _kept(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
     library = _library(major)
     options = [*OPTIONS, library.target(arch)]
     digest = hashlib.sha256("\0".join((text, *options, library.identity)).encode()).hexdigest()[:32]
-    path = cache.directory("cubins") / f"{digest}.cubin"
-    with cache.alone(path):
+    try:
+        path = cache.directory("cubins") / f"{digest}.cubin"
+    except OSError:  # nothing can be kept anywhere
+        return cache.made(key, lambda: _compiled(library, text, options))
+
+    def make() -> Compiled:
         found = _read(path)
         if found is None:
-            found = library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
+            found = _compiled(library, text, options)
             with contextlib.suppress(OSError):  # a full disk: the next process compiles again
                 cache.write_whole(path, _written(found))
-    return found
+        return found
+
+    with cache.alone(path):
+        return cache.made(key, make)
+
+
+def _compiled(library: _Library, text: str, options: Sequence[str]) -> Compiled:
+    return library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
 
 
 def _written(c: Compiled) -> bytes:

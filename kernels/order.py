@@ -34,7 +34,7 @@ class Reordered(Packed):
     """Another source's containers in another order; host memory. Columns are copied at first use."""
 
     def __init__(self, full: Packed, order: Order, guard: Guard | None = None) -> None:
-        super().__init__()
+        super().__init__(full.files)
         self.full, self._order, self._guard = full, order, guard
 
     @property

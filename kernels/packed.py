@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
 from skipstone.kernels.columns import Column
 from skipstone.kernels.derive import derive
-from skipstone.kernels.guard import Guard
+from skipstone.kernels.guard import Checked, Guard
 from skipstone.kernels.kept import Kept
 from skipstone.kernels.launch import Key, Launch, prepare
 from skipstone.kernels.planes import Plane
@@ -24,9 +24,14 @@ DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
 
 
 class Packed(ABC):
-    """A `Source` (kernels/launch.py) that keeps what it made. Safe to share between threads."""
+    """A `Source` (kernels/launch.py) that keeps what it made. Safe to share between threads.
 
-    def __init__(self) -> None:
+    Attributes:
+        files: Those that its arrays lie in.
+    """
+
+    def __init__(self, files: Sequence[Checked] = ()) -> None:
+        self.files = files
         self._rows_plane: Plane | None = None
         self._rows_guard: Guard | None = None
         self._columns: Kept[tuple[Path, DType], Column] = Kept()
@@ -86,15 +91,22 @@ class Packed(ABC):
         return None if self._columns.find((path, dtype)) is None else self.column(path, dtype)
 
     def adopt(
-        self, columns: Mapping[tuple[Path, DType], Column], rows: Plane, guard: Guard | None
+        self,
+        columns: Mapping[tuple[Path, DType], Column],
+        rows: Plane,
+        guard: Guard | None,
+        file: Checked,
     ) -> None:
         """Take what was packed before: columns, and whether containers may hold rows, with what guards that."""
+        self.files = (file,)
         for key, column in columns.items():
             self._columns.put(key, column)
         self._rows_plane, self._rows_guard = rows, guard
 
     def launch(self, program: Program) -> Launch:
         """The program's launch over these statistics, prepared once."""
+        for file in self.files:
+            file.check()
         kept = self._launches_of_calls if program.derived else self._launches
         return kept.get(program, lambda: self.prepared(program))
 
@@ -109,6 +121,7 @@ class Packed(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         own = (
+            "files",
             "_rows_plane",
             "_rows_guard",
             "_columns",

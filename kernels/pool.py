@@ -6,14 +6,16 @@ process may use. A forked child starts a pool of its own.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from skipstone.ir.errors import SkipstoneError
+from skipstone.kernels import forks
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _pool: ThreadPoolExecutor | None = None
 _size = 0
 _told: int | None = None
@@ -55,8 +57,11 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _submit(work: Callable[[], None], times: int) -> list[Future[None]]:
-    """Have as many threads of the pool do some work. It is made at first use, and again where more of them are wanted."""
+def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -> None:
+    """Have threads of the pool do some work, at most `times`, and list what they do.
+
+    The pool is made at first use, and again where more threads are wanted.
+    """
     global _pool, _size
     with _lock:
         if _pool is None or _size < times:
@@ -64,7 +69,8 @@ def _submit(work: Callable[[], None], times: int) -> list[Future[None]]:
                 _pool.shutdown(wait=False)
             _size = times
             _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark)
-        return [_pool.submit(work) for _ in range(times)]
+        with contextlib.suppress(RuntimeError):  # no more threads, or the interpreter ends
+            helpers.extend(_pool.submit(work) for _ in range(times))
 
 
 def _mark() -> None:
@@ -96,6 +102,7 @@ def run_chunks(
             work(s, min(s + chunk, total))
         return
     todo, guard = iter(starts), threading.Lock()
+    helpers: list[Future[None]] = []
 
     def drain() -> None:
         while True:
@@ -103,22 +110,53 @@ def run_chunks(
                 s = next(todo, None)
             if s is None:
                 return
-            work(s, min(s + chunk, total))
+            try:
+                work(s, min(s + chunk, total))
+            except BaseException:
+                with guard:  # nobody starts another chunk
+                    for _ in todo:
+                        pass
+                raise
 
-    helpers = _submit(drain, workers - 1)
+    raised: list[BaseException] = []
     _in_worker.here = True  # work within a chunk is not divided again: its parts would wait behind the other chunks
     try:
+        _submit(drain, workers - 1, helpers)
         drain()
+    except BaseException as e:  # raised below, when nobody writes any more
+        raised.append(e)
     finally:
         _in_worker.here = False
-    for h in helpers:
-        h.result()
+    raised += _joined(helpers)
+    if raised:
+        for other in raised[1:]:
+            raised[0].add_note(f"Another thread of the pool raised {type(other).__name__}: {other}")
+        raise raised[0]
+
+
+def _joined(helpers: list[Future[None]]) -> list[BaseException]:
+    """Wait until no helper runs, whatever happens meanwhile, and return what they raised.
+
+    The caller's arrays are free again after that. Ctrl-C, too, waits for the chunks that were begun.
+    """
+    raised: list[BaseException] = []
+    while helpers:
+        one = helpers[-1]
+        try:
+            error = None if one.cancel() else one.exception()
+        except KeyboardInterrupt as e:
+            raised.append(e)
+            continue
+        helpers.pop()
+        if error is not None:
+            raised.append(error)
+    return raised
 
 
 def _forget() -> None:
     # The child of a fork has none of its parent's threads.
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import DeviceError
-from skipstone.kernels import cache
+from skipstone.kernels import compiler, forks
 from skipstone.kernels.device import Device, DeviceArray
 from skipstone.kernels.launch import Launch
 
@@ -60,7 +59,7 @@ class Resident:
     def __init__(self, device: Device) -> None:
         self._device, self.usable = device, True
         self._copies: Copies = {}
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock, self._process = forks.lock(), os.getpid()
         weakref.finalize(self, _drop, device, self._process, self._copies).atexit = False
 
     @property
@@ -102,7 +101,7 @@ class Resident:
         """Whether the device has the function of a text; else it is compiled behind the scenes."""
         if os.getpid() != self._process or self._device.ready(text):
             return True  # of a fork too: who asks the device is told
-        cache.compile_behind(
+        compiler.compile_behind(
             (text, self._device), lambda asked: self._device.function(asked[0]), self.give_up
         )
         return False

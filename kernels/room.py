@@ -8,13 +8,13 @@ their memory, which its count of references tells.
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from skipstone.kernels import forks
 
 LINE: Final = 64  # bytes of a cache line
 SMALL: Final = 1 << 16  # bytes up to which the allocator has mapped pages at hand
@@ -25,7 +25,7 @@ Bytes = npt.NDArray[np.uint8]
 _kept: list[
     tuple[Bytes, int]
 ] = []  # buffers, and where a cache line starts in each; the last used at the end
-_lock = threading.Lock()
+_lock = forks.lock()
 _probe = [object()]
 FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
 # Without a global lock, or on another interpreter, counts of references do not tell who holds what.
@@ -69,13 +69,3 @@ def _fresh(size: int) -> tuple[Bytes, int]:
 
 def _from(buffer: Bytes, skip: int, size: int) -> Bytes:
     return buffer[skip : skip + size]
-
-
-def _forget() -> None:
-    # The child of a fork may have been made while another thread held the lock.
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
-from skipstone.kernels import cache, numba_cpu, numpy_cpu, planes, room
+from skipstone.kernels import cache, compiler, numba_cpu, numpy_cpu, planes, room
 from skipstone.kernels.cache import Shape
 from skipstone.kernels.device import DeviceArray
 from skipstone.kernels.launch import Launch, alike
@@ -33,8 +33,6 @@ T = TypeVar("T")
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 Out = Literal["host", "device"]
 BACKENDS: Final = ("auto", "numpy", "numba", "cupy")
-# Below it NumPy answers in less time than a compiled kernel could save in a session.
-COMPILE_FROM: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -98,6 +96,8 @@ def run(
         judged = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
+    for file in launch.files:
+        file.check()
     if not verdicts:
         for p in outs:
             clear_tail(p, launch.n, todo)
@@ -123,6 +123,8 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
         at, kept = numba_cpu.sift(
             launch, [room.words(word_count(launch.n)) for a in launch.answers if a is None]
         )
+        for file in launch.files:
+            file.check()
         rest = iter(kept)
         found: list[Plane] = [
             clear_tail(next(rest), launch.n, at) if a is None else a for a in launch.answers
@@ -162,8 +164,7 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
             return "cupy"
     if cache.ready(Shape(launch.shape)) is not None:
         return "numba"
-    if n >= COMPILE_FROM:
-        cache.compile_behind(Shape(launch.shape), numba_cpu.compile_shape)
+    compiler.earn(Shape(launch.shape), n, numba_cpu.compile_shape)
     return "numpy"
 
 
@@ -193,7 +194,7 @@ def compile_ahead(launch: Launch) -> None:
     """Have the kernel of launches like this one compiled behind the scenes, or loaded from disk, if this process lacks it."""
     shape = Shape(launch.shape)
     if None in launch.answers and cache.ready(shape) is None:
-        cache.compile_behind(shape, numba_cpu.compile_shape)
+        compiler.compile_behind(shape, numba_cpu.compile_shape)
 
 
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
@@ -225,6 +226,8 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
             for guard in first.guards:
                 guard.touch(None)
             numba_cpu.run_many([launches[i] for i in places], places, rows)
+            for file in first.files:
+                file.check()
         else:
             for i in places:
                 verdicts = run(launches[i], backend, verdicts=True).verdicts
@@ -308,6 +311,5 @@ def together(launch: Launch, count: int, backend: Backend) -> bool:
     shape = Shape(launch.shape, many=True)
     if backend == "numba" or cache.ready(shape) is not None:
         return True
-    if launch.n * count >= COMPILE_FROM:
-        cache.compile_behind(shape, numba_cpu.compile_shape)
+    compiler.earn(shape, launch.n * count, numba_cpu.compile_shape)
     return False

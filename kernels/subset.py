@@ -19,7 +19,7 @@ class Subset(Packed):
     """The containers of some words, 64 each; past the end of the last word any, which nobody asks about."""
 
     def __init__(self, full: Packed, words: WordNumbers) -> None:
-        super().__init__()
+        super().__init__(full.files)
         self.full, self.words = full, words
 
     @property

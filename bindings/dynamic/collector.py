@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from skipstone.bindings.dynamic.state import (
 )
 from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import Incomparable, Session
+from skipstone.kernels import forks
 
 WAITING: Final = 1 << 20  # bytes of rows that wait for being joined with the others
 
@@ -97,7 +97,7 @@ class DynamicFilterCollector:
         self._start_making()
 
     def _start_making(self) -> None:
-        self._lock, self._started = threading.Lock(), time.perf_counter()
+        self._lock, self._started = forks.lock(), time.perf_counter()
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from skipstone.bindings.dynamic.rows import noted, table_of
 from skipstone.bindings.dynamic.state import State, union
 from skipstone.bindings.dynamic.tuples import Tuples, within
 from skipstone.bindings.expr import Expr, col
+from skipstone.ir.cached import cached_property
 from skipstone.ir.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.node import Node, Op, literal

@@ -18,6 +18,7 @@ from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.topk import TopK
 from skipstone.bindings.order import best_first
 from skipstone.ir.errors import DynamicFilterError
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
@@ -102,7 +103,7 @@ class SplitEnumerator:
         self.errors: list[BaseException] = []
         self._readers = None if readers is None else set(readers)
         self._min, self._hosts = min_desired_splits, hosts
-        self._lock = threading.RLock()
+        self._lock = forks.reentrant_lock()
         self._wait, self._deadline = wait, 0.0  # counted from the first request
         self._handed = np.zeros(len(plan.verdicts), np.bool_)
         self._left: deque[Split] | None = None

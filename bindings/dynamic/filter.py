@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Final, Literal
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.kinds import Side, kind_of, needs_of
 from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning
+from skipstone.kernels import forks
 
 OPERATORS: Final = ("=", "<=>", "<", "<=", ">", ">=")
 Columns = Mapping[str, str | Sequence[str]]
@@ -65,7 +65,7 @@ class DynamicFilter:
         self.error: BaseException | None = None
         self.cancelled = False
         self.seconds: float | None = None
-        self._lock, self._started = threading.Lock(), time.perf_counter()
+        self._lock, self._started = forks.lock(), time.perf_counter()
         self._builders = builders
         self._parts: dict[object, DynamicFilterData] = {}
         self._data: DynamicFilterData | None = None

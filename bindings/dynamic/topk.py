@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.order import first_rows, sooner, value_of
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.dynamic.keys import Mask
@@ -29,7 +29,7 @@ class TopK:
 
     def __init__(self, plan: Plan, k: int | None) -> None:
         self._plan, self._k = plan, k
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.rows: pa.Table | None = None
 
     def offer(self, rows: pa.Table) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.dynamic.domain import Domain
 from skipstone.bindings.dynamic.keys import NAN, Mask, in_bytes
+from skipstone.ir.cached import cached_property
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.boxes import Tree, tree_of
 

@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from skipstone.bindings.store.layout import MALFORMED, wrong
 from skipstone.bindings.store.read import MOST
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 
 NAME: Final = "shards.json"

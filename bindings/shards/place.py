@@ -120,8 +120,11 @@ class Place:
         """
         if self.local:
             return self.at(name)
-        folder = kept_in("shards") or str(directory("shards"))
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        try:
+            folder = kept_in("shards") or str(directory("shards"))
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as e:
+            raise wrong(self.at(name), f"cannot be fetched ({e})") from e
         path = os.path.join(folder, f"{key}-{name}")
         if not os.path.exists(path):
             try:

@@ -281,7 +281,9 @@ class Shards:
             )
         path = self._place.mapped(shard.about_file, f"{shard.about:016x}")
         try:
-            data = pa.memory_map(path).read_buffer()
+            # Not mapped: a map reads as zeros, or ends the process, where somebody cuts the file.
+            with open(path, "rb") as f:
+                data = pa.py_buffer(f.read())
         except OSError as e:
             raise wrong(path, f"cannot be opened ({e})", AGAIN) from e
         table = read_table(path, data, AGAIN, shard.about)
@@ -303,6 +305,7 @@ class Shards:
         try:
             return work(i)
         except (StatisticsError, OSError) as e:
+            self._forget(self.shards[i])
             error = (
                 e
                 if isinstance(e, StatisticsError)
@@ -353,6 +356,11 @@ class Shards:
     def _load(self, file: str, identity: int) -> Statistics:
         path = self._place.mapped(file, f"{identity:016x}")
         return _mapped.get((path, identity), lambda: load(path, identity))
+
+    def _forget(self, shard: Shard) -> None:
+        """Open a shard anew next time: it may have been changed in its place, and be repaired by then."""
+        if self.local:
+            _mapped.drop((self._place.at(shard.file), shard.identity))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Shards, (self._place, self._manifest)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.descend import Found

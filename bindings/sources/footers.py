@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +22,7 @@ from skipstone.bindings.sources.forms import Bloom, Form
 from skipstone.bindings.sources.stored import POWERS, UNITS, logical_of, way_of
 from skipstone.bindings.sources.tail import REFUSED, Head, Tail, read_tail, stored_as
 from skipstone.bindings.work import Meter
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw

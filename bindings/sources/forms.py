@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from skipstone.bindings.sources.declared import VARIANT, meaning_of, noted_paths, with_notes
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -34,6 +33,7 @@ from skipstone.bindings.sources.summary import read_schema
 from skipstone.bindings.sources.tree import Folder, Tree
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateError, SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from skipstone.bindings.store.checked import read_table, write_table
 from skipstone.bindings.store.layout import MALFORMED, wrong
 from skipstone.bindings.store.settled import settled
 from skipstone.bindings.work import Meter
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, told
 from skipstone.ir.node import Path
 from skipstone.kernels.columns import Raw

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from skipstone.bindings.sources.calendar import is_julian
 from skipstone.bindings.sources.declared import declared
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.thrift import Said, ThriftError, column_chunks
+from skipstone.ir.cached import cached_property
 from skipstone.kernels.footer_layout import Layout, is_there, layout_of
 from skipstone.kernels.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
 from skipstone.kernels.spans import Bytes

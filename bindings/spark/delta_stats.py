@@ -6,7 +6,6 @@ The counterpart, in Spark expressions, of `bindings/sources/delta/columns.py`, w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from skipstone.bindings.sources.delta.fields import LeafField, fields_of
 from skipstone.bindings.spark.session import functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.slots import ROW_COUNT, plain_name
 from skipstone.bindings.spark.types import as_spark
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 

@@ -24,8 +24,9 @@ from skipstone.bindings.statistics import Statistics
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.columns import Raw
+from skipstone.kernels.compiler import MIN_CONTAINERS
 from skipstone.kernels.kept import Kept
-from skipstone.kernels.run import COMPILE_FROM, compile_ahead
+from skipstone.kernels.run import compile_ahead
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +74,7 @@ class Judge:
         )
         # Spark's batches are too small for each to be worth a kernel; many of them are.
         self.seen[0] += n
-        if self.seen[0] >= COMPILE_FROM:
+        if self.seen[0] >= MIN_CONTAINERS:
             compile_ahead(
                 self.predicate.launch(stats) if keep else stats.launch(self.predicate.program)
             )

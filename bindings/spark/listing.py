@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -29,6 +28,7 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import from_arrow
+from skipstone.kernels import forks
 from skipstone.kernels.columns import Raw
 from skipstone.kernels.planes import Mask
 
@@ -90,7 +90,7 @@ class Listing:
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._stamps: Ints | None = None
         self.settled = False
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def _is_folder(self, root: str) -> bool:
         return root not in self.paths and not any(ch in root for ch in "*?[{")
@@ -231,7 +231,7 @@ class Listings:
 
     def __init__(self, most: int = KEPT) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._kept: OrderedDict[Hashable, Listing] = OrderedDict()
 
     def get(self, key: Hashable, make: Any) -> Listing:

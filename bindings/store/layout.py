@@ -20,17 +20,18 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
 from skipstone.ir.errors import StatisticsError, told
 from skipstone.ir.types import DType
-from skipstone.kernels.guard import SHIFT, Checked
+from skipstone.kernels.guard import SHIFT, Checked, Descriptor
 
 MAGIC: Final = b"SKIPSTN\n"
 VERSION: Final = 2  # 1: contradictions between counts and bounds were not unknown
 ALIGN: Final = 64
+IN_MEMORY: Final = 1 << 20  # bytes of a file up to which it is read and not mapped
 # Where the footer starts, its bytes, the file's bytes, the version, 0.
 TAIL: Final = struct.Struct("<QQQII")
 END: Final = struct.Struct("<Q8s")  # checksum of footer and tail, magic
@@ -78,40 +79,40 @@ def type_of(dtype: DType) -> list[object]:
 
 @dataclass(frozen=True)
 class Opened:
-    """A file that is whole, as far as its ends tell: its map, its footer, and its bytes up to the checksums.
+    """A file that is whole, as far as its ends tell: its bytes, its footer, and its bytes up to the checksums.
 
     `identity` is the checksum of its end, which holds those of all else: two files of one identity are the same file.
     """
 
-    data: mmap.mmap
+    data: mmap.mmap | bytes
     footer: dict[str, Any]
     file: Checked
     identity: int
 
 
 def opened(path: str) -> Opened:
-    """Map a file and read its footer.
+    """Map a file, or read a small one, and read its footer.
 
     Raises:
         StatisticsError: it cannot be opened, or is no whole file that this version reads.
     """
     try:
         with open(path, "rb") as f:
-            size = os.fstat(f.fileno()).st_size
-            data = mmap.mmap(f.fileno(), size, access=mmap.ACCESS_READ) if size else None
+            data, descriptor = _bytes_of(f)
     except (OSError, ValueError) as e:
         raise wrong(
             path,
             f"cannot be opened ({e.strerror if isinstance(e, OSError) else e})",
             "name a file that Statistics.save wrote",
         ) from e
-    if data is None or data[: len(MAGIC)] != MAGIC:
-        came = "is empty" if data is None else f"starts with {data[: len(MAGIC)]!r}"
+    if data[: len(MAGIC)] != MAGIC:
+        came = "is empty" if not len(data) else f"starts with {data[: len(MAGIC)]!r}"
         raise wrong(
             path,
             f"holds no saved statistics: it {came}, and {MAGIC!r} was expected",
             "name a file that Statistics.save wrote",
         )
+    size = len(data)
     raw = _footer(path, data, size)
     try:
         footer = json.loads(raw)
@@ -134,12 +135,21 @@ def opened(path: str) -> Opened:
     return Opened(
         data,
         footer,
-        Checked(path, data, np.frombuffer(table, "<u8"), at),
+        Checked(path, data, np.frombuffer(table, "<u8"), at, descriptor),
         END.unpack(data[-END.size :])[0],
     )
 
 
-def _footer(path: str, data: mmap.mmap, size: int) -> bytes:
+def _bytes_of(file: IO[bytes]) -> tuple[mmap.mmap | bytes, Descriptor | None]:
+    """A file's bytes; mapped, with a descriptor to ask for changes by, if they are many."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= IN_MEMORY:
+        return file.read(), None
+    descriptor = Descriptor(os.dup(file.fileno()))
+    return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), descriptor
+
+
+def _footer(path: str, data: mmap.mmap | bytes, size: int) -> bytes:
     """The footer's bytes, if they and the tail are what was written."""
     import xxhash
 

@@ -40,12 +40,13 @@ Columns = dict[tuple[Path, DType], Column]
 
 
 class Later(Mapping[K, V], Generic[K, V]):
-    """Values that are made when they are first asked for; pickled as a dict."""
+    """Values that are made when they are first asked for, of a file that must not change; pickled as a dict."""
 
-    def __init__(self, makers: Mapping[K, Callable[[], V]]) -> None:
-        self._makers, self._made = makers, dict[K, V]()
+    def __init__(self, makers: Mapping[K, Callable[[], V]], check: Callable[[], None]) -> None:
+        self._makers, self._made, self._check = makers, dict[K, V](), check
 
     def __getitem__(self, key: K) -> V:
+        self._check()
         if key not in self._made:
             self._made[key] = self._makers[key]()
         return self._made[key]
@@ -177,7 +178,7 @@ class _Reader:
                     f"a statistic is named {key!r}; expected one of {', '.join(KEYS[5:])}",
                 )
             extras.setdefault(self.path_of(path), {})[key] = self.arrays(section, 1, 0)
-        later = {path: Later(makers) for path, makers in extras.items()}
+        later = {path: Later(makers, self.file.check) for path, makers in extras.items()}
         asked = any("values" in e or "bloom" in e for e in later.values())
         members = (
             Members(later, {p: leaf.dtype for p, leaf in self.leaves.items()}) if asked else None
@@ -185,7 +186,7 @@ class _Reader:
         if type(counts_parents) is not bool:
             raise wrong(self.path, f"counts_parents is {counts_parents!r}; expected true or false")
         out = Statistics(
-            self.schema, self.n, Later(raw), row_count=None if rows is None else self.arrays(rows, 1, 0),
+            self.schema, self.n, Later(raw, self.file.check), row_count=None if rows is None else self.arrays(rows, 1, 0),
             extras=later, members=members, counts_parents=counts_parents,
         )  # fmt: skip
         columns = self.source(out, self.footer["packed"], None)
@@ -225,6 +226,7 @@ class _Reader:
     def batch(self, section: int, columns: int) -> pa.RecordBatch:
         """A section as Arrow reads it, verified first."""
         if section in self.batches:
+            self.file.check()
             return self.batches[section]
         name, at, length, rows = self.sections[section]
         self.file.verify_range(at, at + length, f"section {name!r}")
@@ -270,7 +272,7 @@ class _Reader:
             columns[path, leaf.dtype] = self.column(
                 c, path, leaf.dtype, n, (full or {}).get((path, leaf.dtype))
             )
-        source.adopt(columns, rows, guard)
+        source.adopt(columns, rows, guard, self.file)
         return columns
 
     def column(
@@ -404,6 +406,8 @@ class _Reader:
         )
         assert starts is not None and guard is not None
         guard.touch()
+        starts = starts.copy()  # searches read it without asking the file
+        guard.file.check()
         if len(starts) < 2 or starts[0] or starts[-1] != n or (starts[1:] <= starts[:-1]).any():
             raise wrong(
                 self.path, f"the {len(starts)} starts of blocks do not ascend from 0 to {n}"

@@ -12,6 +12,10 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+# Its hooks must be there before any thread imports the rest, and a fork comes meanwhile.
+from skipstone.kernels import forks as _forks  # noqa: F401
+from skipstone.kernels.first_import import first_import
+
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
     from skipstone.bindings.dynamic.collector import (
@@ -168,6 +172,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'skipstone' has no attribute {name!r}")
+    first_import(f"skipstone.{home}")
     value = globals()[name] = getattr(importlib.import_module(f"skipstone.{home}"), name)
     return value
 

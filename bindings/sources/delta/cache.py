@@ -9,11 +9,12 @@ last few besides, up to a gigabyte.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
+
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.sources.delta.log import Asked
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST: Final = 1 << 30  # bytes of tables that nobody holds
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _held: weakref.WeakValueDictionary[Asked, DeltaTable] = weakref.WeakValueDictionary()
 _last: OrderedDict[Asked, DeltaTable] = OrderedDict()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from skipstone.bindings.sources.delta.fields import TableFields
 from skipstone.bindings.sources.delta.generation import Cell, Generated, Part, Same, Turn, generated
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir import types as ty
+from skipstone.ir.cached import cached_property
 from skipstone.ir.functions.build import build
 from skipstone.ir.functions.text import PAST
 from skipstone.ir.node import Path, literal

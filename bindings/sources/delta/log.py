@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +42,7 @@ from skipstone.bindings.sources.location import (
     unreachable,
 )
 from skipstone.bindings.work import Meter
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, clip
 
 # What a reader has to know of, that this one does. Source: PROTOCOL.md, "Valid Feature Names in Table Features".

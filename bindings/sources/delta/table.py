@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from skipstone.bindings.sources.footers import Footer
 from skipstone.bindings.sources.location import Location
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind

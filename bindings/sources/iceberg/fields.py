@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
 
+from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 
 # By the names of pyiceberg's classes. A UUID is a string, as in Spark.

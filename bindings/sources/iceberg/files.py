@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from skipstone.bindings.sources.iceberg.deletes import Deletes
 from skipstone.bindings.sources.iceberg.manifest import Manifest
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Work
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict

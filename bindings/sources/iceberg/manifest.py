@@ -8,11 +8,9 @@ Source: Iceberg's specification, "Manifests".
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +20,9 @@ import pyarrow as pa
 from skipstone.bindings.given import MOST_ROWS
 from skipstone.bindings.sources.iceberg.values import strings
 from skipstone.bindings.work import Meter
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.kernels import forks
 from skipstone.kernels.avro import Container
 from skipstone.kernels.avro_program import Slot, Unsupported
 from skipstone.kernels.avro_records import Entry, Records
@@ -248,7 +248,7 @@ def _comparable(
 _held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
     weakref.WeakValueDictionary()
 )
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def forget() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from skipstone.bindings.sources.read import Tasks, Wanted, batches_of, offsets_o
 from skipstone.bindings.sources.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError
 from skipstone.ir.outcome import Verdict
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Plan
@@ -112,7 +112,7 @@ class FileReader:
     ) -> None:
         self.wanted, self.storage, self.fields, self.mapping = wanted, storage, fields, mapping
         self._loaded: dict[Any, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FileReader, (self.wanted, self.storage, self.fields, self.mapping)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -38,9 +36,11 @@ from skipstone.bindings.sources.location import (
 )
 from skipstone.bindings.statistics import Statistics
 from skipstone.bindings.work import Meter, Work
+from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import BackendMissing, SourceError
 from skipstone.ir.node import show_path
 from skipstone.ir.session import Session
+from skipstone.kernels import forks
 
 if TYPE_CHECKING:
     from skipstone.bindings.plan import Dynamic
@@ -72,7 +72,7 @@ class IcebergTable(DynamicTable):
             self.manifests: Sequence[Any] = () if snapshot is None else _listed(source, snapshot)
         self.manifests_read = 0
         self._read: dict[int, Manifest] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._views: OrderedDict[tuple[int, ...], IcebergFiles] = OrderedDict()
 
     # What the table is.

@@ -1,0 +1,184 @@
+"""Make forks safe: a child finds no lock held, no import half done and no compile in progress.
+
+A fork copies one thread. A lock that another thread held stays locked in the child, whoever waits for
+it waits forever. So a fork waits until no other thread compiles or imports a module, and the child
+gets our other locks anew. Both waits are bounded. docs/decisions/forks.md gives the reasons.
+"""
+
+from __future__ import annotations
+
+import _imp
+import _thread
+import concurrent.futures.thread  # noqa: F401 (registers hooks: see below)
+import logging  # noqa: F401
+import os
+import random  # noqa: F401
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from importlib import _bootstrap
+from typing import Any, Final
+
+COMPILE_WAIT: Final = 30.0  # seconds that a fork waits for a compile in another thread
+IMPORT_WAIT: Final = 10.0  # seconds that it waits for imports; a program may run inside of one
+HURRY: Final = 3.0  # seconds that it still waits after Ctrl-C
+POLL: Final = 0.001
+
+compiling = threading.RLock()  # held by the thread that compiles: Numba and LLVM have global state
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_endless: weakref.WeakSet[Any] = weakref.WeakSet()  # locks of modules that outlasted IMPORT_WAIT
+_broken = False
+
+
+def lock() -> threading.Lock:
+    """Make a lock that is free in the child of a fork, even if another thread held it.
+
+    What it guards must be valid between any two steps.
+    """
+    made = threading.Lock()
+    _locks.add(made)
+    return made
+
+
+def reentrant_lock() -> threading.RLock:
+    """Make such a lock that its own thread may take again."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def can_compile() -> bool:
+    """Return False if this process was forked in the middle of a compile that it could not await."""
+    return not _broken
+
+
+class _Fork(threading.local):
+    """A fork that this thread makes."""
+
+    nested = False  # this thread itself compiles
+    interrupted = False
+    end = 0.0
+
+
+_fork = _Fork()
+
+
+def _before() -> None:
+    _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
+    _insist(_wait_for_compiler, COMPILE_WAIT)
+    _insist(_wait_for_arrow, 0)
+    # The compiler imports modules, so it must have ended before the lock of imports is taken.
+    _insist(_wait_for_imports, IMPORT_WAIT)
+
+
+def _insist(step: Callable[[], None], seconds: float) -> None:
+    """Run a step to its end. CPython drops what a fork hook raises, so Ctrl-C is sent again later."""
+    _fork.end = time.monotonic() + seconds
+    while True:
+        try:
+            return step()
+        except KeyboardInterrupt:
+            _fork.interrupted = True
+            _fork.end = min(_fork.end, time.monotonic() + HURRY)
+
+
+def _wait_for_compiler() -> None:
+    if not compiling._is_owned():  # type: ignore[attr-defined]
+        compiling.acquire(timeout=max(_fork.end - time.monotonic(), 0))
+
+
+def _wait_for_arrow() -> None:
+    """Wait until pyarrow has set up its use of pandas, which it does once, behind a lock of C++.
+
+    It imports pandas there, at the first array that is made of NumPy's, whoever makes it.
+    """
+    arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
+    if "pandas" in sys.modules and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
+        arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
+
+
+def _wait_for_imports() -> None:
+    """Wait until no other thread imports a module; then hold the lock that every import takes first."""
+    me, looks = _thread.get_ident(), 0
+    while True:
+        _imp.acquire_lock()
+        live = [found for ref in _module_locks().values() if (found := ref()) is not None]
+        others = [found for found in live if found.owner != me and found not in _endless]
+        held = [found for found in others if found.owner is not None]
+        # A thread takes a lock right after it was made. One that nobody takes is left of an error.
+        if not held and (not others or looks > 3):
+            return
+        if time.monotonic() >= _fork.end:
+            _endless.update(held)
+            return
+        release_imports()
+        looks += not held
+        time.sleep(POLL)
+
+
+def _module_locks() -> dict[str, Any]:
+    """Weak references to the locks of modules that are being imported. CPython has no public name for them."""
+    found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
+    return found.copy()
+
+
+def release_imports() -> None:
+    """Release the global lock of imports, if this thread holds it.
+
+    Ctrl-C between two steps of importlib leaves it held (CPython 3.11), and other threads wait forever.
+    """
+    while True:
+        try:
+            _imp.release_lock()
+        except RuntimeError:  # this thread does not hold it
+            return
+
+
+def _after_in_parent() -> None:
+    _insist(release_imports, 0)
+    _insist(_release_compiler, 0)
+    if _fork.interrupted:
+        threading.Thread(target=_interrupt, args=(_thread.get_ident(),), daemon=True).start()
+
+
+def _release_compiler() -> None:
+    if not _fork.nested and compiling._is_owned():  # type: ignore[attr-defined]
+        compiling.release()
+
+
+def _interrupt(thread: int) -> None:
+    """Interrupt the thread that forked, the main one, once it has left its hooks."""
+    while _in_hooks(thread):
+        time.sleep(POLL)
+    signal.pthread_kill(thread, signal.SIGINT)  # a real signal, which ends a sleep too
+
+
+def _in_hooks(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename == __file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _after_in_child() -> None:
+    global _broken
+    _insist(release_imports, 0)
+    if not _fork.nested:
+        _broken = _broken or not compiling.acquire(blocking=False)  # another thread compiles
+        compiling._at_fork_reinit()  # type: ignore[attr-defined]
+    for each in list(_locks):
+        each._at_fork_reinit()
+
+
+# Hooks that a module registers while `_before` waits run after the fork without having run before it:
+# concurrent.futures and logging then release locks that they do not hold. So they are imported above.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )
