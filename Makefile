@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 
-.PHONY: help demo test check format lint types floors build long fuzz bench clean
+.PHONY: help demo test check format lint types floors lowest build long fuzz mutants bench clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -41,7 +41,20 @@ types: $(VENV)/.dev
 floors: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_floors.py --durations=0
 
-check: lint types floors test ## format, lint, types, floors, tests
+# `test` has the floors too; `make floors` shows them alone.
+check: lint types test ## format, lint, types, all tests
+
+# Without pandas, Spark, Delta and Iceberg: the core and the command line as they are installed by themselves.
+LOWEST := .venv-lowest
+$(LOWEST)/.done: pyproject.toml constraints-lowest.txt | $(BIN)/python
+	$(BIN)/python -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt --editable '.[cli]' pytest hypothesis fsspec
+	@touch $@
+
+lowest: $(LOWEST)/.done ## the core's tests on the lowest versions that pyproject.toml claims
+	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider $(addprefix tests/test_,$(addsuffix .py,$(CORE))) bindings/expr.py bindings/sql.py bindings/predicate.py bindings/statistics.py
+	$(LOWEST)/bin/skipstone --help > $(LOWEST)/help.txt
+CORE := columns lowest many rows sql statistics work
 
 build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
@@ -54,8 +67,11 @@ fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 
 	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --seconds $(or $(SECONDS),600)
 	$(BIN)/python -m tests.fuzz_processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
 
+mutants: $(VENV)/.dev ## plant faults in modules and list those that no test notices; long
+	$(BIN)/python -m tests.mutation $(MUTANTS)
+
 bench: $(VENV)/.dev ## measure, side by side with other engines; tables and plots go to bench/results
 	$(BIN)/python -m bench --save
 
 clean:
-	rm -rf $(VENV) build dist demo-data .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist demo-data .pytest_cache .mypy_cache .ruff_cache .hypothesis

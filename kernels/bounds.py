@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from skipstone.kernels.planes import Mask
 Side = Literal["min", "max"]
 Given: TypeAlias = pa.Array | pa.ChunkedArray
 Lanes = npt.NDArray[np.generic]
+NUMBERS: Final = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
+DTYPES: Final = {pa.from_numpy_dtype(name): np.dtype(name) for name in NUMBERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,18 @@ def known_of(array: pa.Array) -> Mask | None:
     ]
 
 
+def dtype_of(number: pa.DataType) -> np.dtype[Any]:
+    """Return the NumPy type whose values lie in memory as those of a number's Arrow type do.
+
+    `DataType.to_pandas_dtype` needs pandas before pyarrow 26.
+    """
+    return DTYPES[number]
+
+
 def values_of(array: pa.Array) -> Lanes:
     """The values of a primitive array without a copy; what lies under a null is arbitrary."""
     data = array.buffers()[1]
-    dtype = np.dtype(array.type.to_pandas_dtype())
+    dtype = dtype_of(array.type)
     if data is None:
         return np.zeros(len(array), dtype)
     return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)

@@ -17,7 +17,7 @@ from skipstone.bindings.sources.files import Ints
 from skipstone.bindings.sources.stored import POWERS, Way
 from skipstone.bindings.sources.tail import Tail
 from skipstone.ir.types import from_arrow
-from skipstone.kernels.bounds import below
+from skipstone.kernels.bounds import below, dtype_of
 from skipstone.kernels.footer_loops import (
     MAX,
     MAX_SIZE,
@@ -187,7 +187,7 @@ def _room(n: int, kind: pa.DataType) -> Any:
             if t.is_boolean(kind)
             else f"i{kind.bit_width // 8}"
             if t.is_temporal(kind)
-            else kind.to_pandas_dtype(),
+            else dtype_of(kind),
         )
     return None
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from skipstone.bindings.sources.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.sources.tail import Head
+from skipstone.kernels.bounds import dtype_of
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -71,7 +72,7 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | N
             lane = f"{'i' if signed or bits < wide else 'u'}{wide // 8}"
             return (
                 Way(lane, least, most)
-                if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", kind.to_pandas_dtype())
+                if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(kind))
                 else None
             )
         case "INT32", "Date" if t.is_date32(kind):
@@ -85,7 +86,7 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | N
             return Way("i8", unit=power, settled=SETTLED * 10**power)
         case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
             lane = "f4" if physical == "FLOAT" else "f8"
-            return Way(lane) if np.can_cast(lane, kind.to_pandas_dtype()) else None
+            return Way(lane) if np.can_cast(lane, dtype_of(kind)) else None
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
             t.is_decimal128(kind) and kind.scale == told["scale"]
         ):

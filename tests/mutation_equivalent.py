@@ -1,0 +1,25 @@
+"""Faults that change no answer, number or message: target -> name of the mutant -> why."""
+
+from typing import Final
+
+NO_EFFECT: Final = "a plan of the same files gives the same splits"
+LIVE: Final = "a container without live rows adds none, whether its rows are counted or read"
+
+EQUIVALENT: Final[dict[str, dict[str, str]]] = {
+    "plan": {
+        "Plan.count: 0 -> 1": LIVE,
+        "_limited: rows >= 0 -> rows > 0": LIVE,
+        "_limited: 0 -> 1": LIVE,
+        "Plan.kept: np.flatnonzero(self._chosen).astype(np.int64, copy=False)"
+        " -> np.flatnonzero(self._chosen).astype(np.int64)": "a copy",
+    },
+    "enumerator": {
+        "Split.to_batches: np.array(self.containers, np.int64) -> np.array(self.containers)": (
+            "NumPy makes int64 of Python's integers by itself, except on Windows before NumPy 2"
+        ),
+        "SplitEnumerator._arrived: f.data is None or self._stopped -> self._stopped": NO_EFFECT,
+        "SplitEnumerator._arrived: f.data is None or self._stopped -> f.data is None": (
+            "nothing is handed out once it stopped"
+        ),
+    },
+}
