@@ -68,7 +68,7 @@ fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 
 	$(BIN)/python -m tests.fuzz_processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
 
 mutants: $(VENV)/.dev ## plant faults in modules and list those that no test notices; long
-	$(BIN)/python -m tests.mutation $(MUTANTS)
+	$(BIN)/python -m tests.mutation $(FAULTS)
 
 bench: $(VENV)/.dev ## measure, side by side with other engines; tables and plots go to bench/results
 	$(BIN)/python -m bench --save
