@@ -1,0 +1,339 @@
+"""Random conditions of Spark's grammar over all writers' files, judged by Spark through three doors.
+
+`python -m tests.fuzz_doors --conditions 20000` asks `plan.to_arrow()`, `sks.read` and `sks.prune`, and compares
+ids of rows with those of Spark over the same rows in memory. `--seed N --condition "..."` repeats one case.
+"""
+
+import argparse
+import contextlib
+import logging
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+import skipstone as ss
+from skipstone.bindings.plan import Plan
+from skipstone.ir.outcome import Verdict
+from skipstone.spark import prune, read
+from tests.spark_grammar import FAMILIES, Grammar, learned
+from tests.spark_writers import Made, write
+
+ZONES: Final = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia")
+CONDITIONS: Final = 100  # of a seed
+SCALARS: Final = 30  # of a seed, of which values are learned
+AT_ONCE: Final = 50  # conditions in one query
+READS: Final = 0.12  # the share of conditions that each of Spark's doors is asked
+
+
+@dataclass
+class Tally:
+    """What was asked, what was answered, and what failed."""
+
+    asked: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    doors: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    writers: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common(40))
+        return (
+            f"{self.asked:,} conditions; {counted(self.rows)}\n  doors: {counted(self.doors)}"
+            f"\n  writers: {counted(self.writers)}\n  refused by to_arrow(): {counted(self.refused)}"
+        )
+
+
+def refused_by_spark(spark: Any, text: str) -> bool:
+    """Return True if a condition cannot be analysed, or is none."""
+    try:
+        kind = spark.sql(f"SELECT ({text}) c FROM fuzzed").schema[0].dataType.simpleString()
+    except Exception:
+        return True
+    return kind not in ("boolean", "void")
+
+
+def answers(spark: Any, texts: list[str], view: str = "fuzzed") -> list[pa.ChunkedArray | None]:
+    """Spark's value of each expression on all rows, by id; None where Spark refuses it or raises."""
+    left, found = list(range(len(texts))), dict.fromkeys(range(len(texts)))
+    while left:
+        # Spark says in which line it fails, so each expression has one of its own.
+        lines = [f"({texts[k]}) AS c{k}" for k in left]
+        try:
+            got = spark.sql("SELECT id,\n" + ",\n".join(lines) + f"\nFROM {view}").toArrow()
+            got = got.sort_by("id")
+            found |= {k: got[f"c{k}"] for k in left}
+            break
+        except Exception as e:
+            at = _culprit(str(e), len(left))
+            if at is not None:
+                del left[at]
+            elif len(left) == 1:
+                break
+            else:
+                parts = left[: len(left) // 2], left[len(left) // 2 :]
+                for part in parts:
+                    answer = answers(spark, [texts[k] for k in part], view)
+                    found |= dict(zip(part, answer, strict=True))
+                break
+    return list(found.values())
+
+
+def _culprit(error: str, count: int) -> int | None:
+    """Which of so many lines Spark names in an error."""
+    named = re.search(r"\bline (\d+),? pos", error)
+    at = int(named[1]) - 2 if named else -1
+    return at if 0 <= at < count else None
+
+
+def reason(e: ss.SkipstoneError) -> str:
+    """The kind of a refusal: a function that is not known, or the form of the message."""
+    line = str(e).splitlines()[0]
+    if named := re.search(r"the function (\S+) is not", line):
+        return f"function {named[1]}"
+    return type(e).__name__ + " " + (re.sub(r"\"[^\"]*\"|'[^']*'", "..", line)[:70])
+
+
+class Judge:
+    """One seed: a table, its session, and what Spark says of conditions over it."""
+
+    def __init__(self, spark: Any, seed: int, folder: str, tally: Tally) -> None:
+        self.spark, self.seed, self.tally, self.r = (
+            spark,
+            seed,
+            tally,
+            random.Random(f"{seed} asked"),
+        )
+        self.zone, self.ansi = self.r.choice(ZONES), self.r.random() < 0.5
+        self.pushdown = self.r.random() < 0.5
+        self.made: Made = write(seed, spark, folder)
+        self.folder = folder
+        self.ids: list[int] = []
+
+    @contextlib.contextmanager
+    def session(self) -> Any:
+        settings = {
+            "spark.sql.ansi.enabled": str(self.ansi).lower(),
+            "spark.sql.session.timeZone": self.zone,
+            "spark.sql.parquet.filterPushdown": str(self.pushdown).lower(),
+        }
+        before = {key: self.spark.conf.get(key) for key in settings}
+        for key, value in settings.items():
+            self.spark.conf.set(key, value)
+        try:
+            self.made.truth.createOrReplaceTempView("fuzzed")
+            self.ids = sorted(row[0] for row in self.made.truth.select("id").collect())
+            self.table = self.made.scan()
+            yield
+        finally:
+            for key, value in before.items():
+                self.spark.conf.set(key, value)
+
+    def grammar(self) -> Grammar:
+        """The grammar of this table, which knows values of columns and of some scalars."""
+        g = Grammar(self.r, self.made.columns)
+        scalars = [(f, name) for f, names in g.columns.items() for name in names]
+        columns = len(scalars)
+        families = [f for f in FAMILIES if f not in "AP"]
+        for _ in range(SCALARS):
+            family = self.r.choice(families)
+            scalars.append((family, g.scalar(family, self.r.choice((1, 1, 2)))))
+        self.spark.conf.set("spark.sql.ansi.enabled", "false")  # where less raises
+        found = answers(self.spark, [text for _, text in scalars])
+        self.spark.conf.set("spark.sql.ansi.enabled", str(self.ansi).lower())
+        for i, ((family, text), values) in enumerate(zip(scalars, found, strict=True)):
+            if values is not None and (some := learned(values)):
+                g.learn(family, text, self.r.sample(some, min(len(some), 30)))
+                for _ in range(2 if i < columns else 0):
+                    g.known[family].append(text)
+        return g
+
+    def run(self, count: int) -> None:
+        with self.session():
+            g = self.grammar()
+            texts = [g.condition(self.r.choice((0, 0, 1, 1, 2))) for _ in range(count)]
+            for at in range(0, count, AT_ONCE):
+                some = texts[at : at + AT_ONCE]
+                for text, found in zip(some, answers(self.spark, some), strict=True):
+                    self.judge(text, found)
+
+    def judge(self, text: str, found: pa.ChunkedArray | None, always: bool = False) -> None:
+        """Compare a condition's rows through the doors with Spark's."""
+        t = self.tally
+        t.asked += 1
+        t.writers[self.made.writer.partition(",")[0]] += 1
+        if found is None:
+            unknown = refused_by_spark(self.spark, text)
+            t.rows["refused by Spark" if unknown else "Spark raises"] += 1
+            if not unknown or self.r.random() < 0.3:
+                self.arrow(text, None)
+            return
+        if not (pa.types.is_boolean(found.type) or pa.types.is_null(found.type)):
+            t.rows["no condition"] += 1
+            return
+        true = [i for i, v in zip(self.ids, found.to_pylist(), strict=True) if v]
+        t.rows[
+            "no row" if not true else "all rows" if len(true) == len(self.ids) else "some rows"
+        ] += 1
+        self.arrow(text, true)
+        if always or self.r.random() < READS:
+            self.door("read", text, true, lambda: self.read(text))
+        if self.made.frame is not None and (always or self.r.random() < READS):
+            self.door("prune", text, true, lambda: self.prune(text))
+
+    def fail(self, door: str, text: str, what: str) -> None:
+        self.tally.failures.append(
+            f"seed {self.seed}, {door}, {self.made.writer}, {self.zone}, ANSI {self.ansi}: {what}\n  {text}"
+        )
+
+    def arrow(self, text: str, true: list[int] | None) -> None:
+        """`plan.to_arrow()`; where it is refused, the rows of what the plan keeps."""
+        t = self.tally
+        plan = None
+        try:
+            plan = self.table.plan(text, timezone=self.zone, ansi=self.ansi)
+            got = sorted(plan.to_arrow()["id"].to_pylist())
+        except ss.SkipstoneError as e:
+            if true is None:
+                return
+            t.doors["to_arrow, refused"] += 1
+            t.refused[reason(e)] += 1
+            if plan is not None:
+                self.compare("plan", text, true, unfiltered(plan), whole=False)
+            return
+        except Exception:
+            self.fail("to_arrow", text, traceback.format_exc()[-1500:])
+            return
+        if true is not None:
+            t.doors["to_arrow"] += 1
+            t.doors["to_arrow, pruned"] += len(plan.kept) < len(plan.verdicts)
+            self.compare("to_arrow", text, true, got)
+
+    def compare(
+        self, door: str, text: str, true: list[int], got: list[int], whole: bool = True
+    ) -> None:
+        lost, more = sorted(set(true) - set(got)), sorted(set(got) - set(true))
+        twice = len(got) != len(set(got))
+        if lost or (more and whole) or twice:
+            what = f"lost {lost[:8]}, too many {more[:8] if whole else []}{', twice' * twice}"
+            self.fail(door, text, what)
+
+    def door(self, name: str, text: str, true: list[int], ask: Any) -> None:
+        t = self.tally
+        try:
+            got = ask()
+        except ss.SkipstoneError:
+            t.doors[f"{name}, refused"] += 1
+            return
+        except Exception as e:
+            got = e
+        if got == true:
+            t.doors[name] += 1
+            return
+        if name == "prune":  # Spark's own reader has bugs of its own where filters are pushed down
+            try:
+                plain = ids_of(self.made.frame().where(text))
+            except Exception:
+                t.doors["prune, Spark's reader raises"] += 1
+                return
+            if plain != true:
+                t.doors["prune, Spark's reader is wrong"] += 1
+                if got == plain:
+                    return
+                true = plain
+        if isinstance(got, Exception):
+            self.fail(name, text, f"{type(got).__name__}: {str(got)[:1500]}")
+        else:
+            self.compare(name, text, true, got)
+
+    def read(self, text: str) -> list[int]:
+        return ids_of(read(self.spark, self.table, text, columns=["id"]))
+
+    def prune(self, text: str) -> list[int]:
+        return ids_of(prune(self.made.frame().where(text)))
+
+
+def ids_of(frame: Any) -> list[int]:
+    return sorted(frame.select("id").toArrow()["id"].to_pylist())
+
+
+def unfiltered(plan: Plan) -> list[int]:
+    """Ids of all rows of the containers that a plan keeps."""
+    verdicts = plan.verdicts.copy()
+    verdicts[plan.kept] = Verdict.ALWAYS
+    whole = Plan(plan.table, None, verdicts, ["id"], plan.statistics, timezone=plan.timezone)
+    return sorted(whole.to_arrow()["id"].to_pylist())
+
+
+def case(spark: Any, seed: int, tally: Tally, conditions: int = CONDITIONS) -> None:
+    """All conditions of one seed."""
+    logging.disable(logging.CRITICAL)
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Judge(spark, seed, f"{folder}/t", tally).run(conditions)
+    finally:
+        logging.disable(logging.NOTSET)
+        spark.catalog.clearCache()
+
+
+def again(spark: Any, seed: int, text: str, folder: str) -> Judge:
+    """One condition of one seed through all doors; what fails is printed."""
+    judge = Judge(spark, seed, folder, Tally())
+    with judge.session(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (found,) = answers(spark, [text])
+        print(judge.made.writer, judge.zone, "ANSI" if judge.ansi else "", judge.made.columns)
+        print("Spark:", None if found is None else found.to_pylist())
+        judge.judge(text, found, always=True)
+        print(judge.tally, *judge.tally.failures, sep="\n")
+    return judge
+
+
+def main(args: list[str] | None = None) -> int:
+    from skipstone.spark import session
+    from tests.spark_session import CONFIG
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--conditions", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0, help="the first, each has 100 conditions")
+    parser.add_argument("--condition", help="ask this one alone")
+    given = parser.parse_args(args)
+    spark = session(CONFIG, master="local[1]", name="skipstone doors")
+    if given.condition:
+        with tempfile.TemporaryDirectory() as folder:
+            again(spark, given.seed, given.condition, f"{folder}/t")
+        return 0
+    tally, seed, start, shown = Tally(), given.seed, time.monotonic(), 0
+    while tally.asked < given.conditions:
+        try:
+            case(spark, seed, tally)
+        except Exception:
+            tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
+            tally.asked += CONDITIONS
+        print(
+            *tally.failures[shown:], sep="\n", end="\n" * (len(tally.failures) > shown), flush=True
+        )
+        shown, seed = len(tally.failures), seed + 1
+        if seed % 10 == 0:
+            print(
+                f"{tally.asked:,} in {time.monotonic() - start:,.0f} s", file=sys.stderr, flush=True
+            )
+    print(tally)
+    print(
+        f"seeds {given.seed} to {seed - 1}, {len(tally.failures)} failures, {time.monotonic() - start:,.0f} s"
+    )
+    return int(bool(tally.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
