@@ -220,6 +220,8 @@ def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> I
         yield f"     compared     {', '.join(e.fields) or 'not known yet'} {f.op} key, {f.how} join, which needs {f.needs.value}"
         yield f"     collected    {e.state}{' of ' + ' in '.join(built) if built else ''}"
         yield f"     pruned       {e.pruned} {unit} more"
+        for reason, count in e.kept.items():
+            yield f"     kept         {count} {unit}, as the filter cannot be evaluated: {reason}"
     if dynamic.pending:
         yield f"     incomplete   {len(dynamic.pending)} of {len(dynamic.filters)} filters may still come"
 

@@ -29,6 +29,7 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
+from skipstone.ir.types import leaves_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -600,8 +601,13 @@ def predicate_over(
         return PruningPredicate(
             where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
         )
-    if where.schema is not schema and not where.schema.equals(schema):
+    if where.schema is not schema and not same_columns(where.schema, schema):
         raise PredicateError(
             "the PruningPredicate was made for another schema; make it with table.schema, or give its text"
         )
     return where
+
+
+def same_columns(schema: pa.Schema, other: pa.Schema) -> bool:
+    """Return True if two schemas have the same columns, notes such as collations included."""
+    return schema.equals(other) and leaves_of(schema) == leaves_of(other)

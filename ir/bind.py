@@ -54,6 +54,10 @@ COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.GE: operator.ge,
     Op.EQ: operator.eq,
 }
+# Names that Spark takes for functions where no column has them. Source: Spark, `LiteralFunctionResolution`.
+LITERAL_FUNCTIONS: Final = frozenset(
+    ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
+)
 LOGICAL = (*FLIP, Op.AND, Op.OR, Op.NOT, Op.IS_NULL, Op.IS_TRUE, Op.IN, Op.LIKE)
 
 
@@ -491,6 +495,8 @@ class _Binder:
                                 show_path(name.parts),
                                 f"{self.leaves[path].dtype} allows null tests only",
                             )
+                if len(key) == 1 and key[0].lower() in LITERAL_FUNCTIONS:
+                    return unknown(show_path(name.parts), "what it is differs between sessions")
                 raise unknown_column(show_path(name.parts), map(show_path, self.leaves))
             case several:
                 shown = ", ".join(map(show_path, several))

@@ -9,6 +9,10 @@ class SkipstoneError(Exception):
     """Base of every error raised on purpose. Catch this one to catch them all."""
 
 
+class SkipstoneWarning(UserWarning):
+    """Something costs speed, and never rows: what it names is not used for pruning."""
+
+
 class PredicateError(SkipstoneError, ValueError):
     """A predicate is malformed. `text` and `position` (0-based) say where, when it came as text."""
 

@@ -200,6 +200,36 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
     raise plain
 
 
+_ANY_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_SPECIAL = re.compile(r"epoch|now|today|tomorrow|yesterday", re.ASCII | re.IGNORECASE)
+
+
+def is_no_value(text: str, to: DType) -> bool:
+    """Return True if Spark certainly finds no value of a type in a text: TRY_CAST is NULL then.
+
+    It is asked about text that `from_text` declines. Java trims and reads more than ASCII, but no
+    letters that are not in the words of a type.
+    """
+    letters = {c for c in text if c.isalpha()}
+    plain = text.isascii() and text.isprintable()
+    text = text.strip(" ")
+    match to.kind:
+        case Kind.INT:  # digits alone are beyond the type; what a point means depends on the mode
+            return bool(letters) or bool(plain and _INTEGER.fullmatch(text))
+        case Kind.DECIMAL:  # what is plain has more digits than the type
+            number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)
+            return bool(letters - set("eE")) or (plain and not number)
+        case Kind.FLOAT:
+            number = _ANY_NUMBER.fullmatch(text) or re.search("x|nan|inf", text, re.IGNORECASE)
+            return bool(letters - set("abcdefinptxyABCDEFINPTXY")) or (plain and not number)
+        case Kind.BOOL:
+            return bool(letters - set("aeflnorstuyAEFLNORSTUY")) or plain
+        case Kind.DATE | Kind.TIMESTAMP:
+            dated = any(c.isdigit() for c in text) or _SPECIAL.search(text)
+            return not dated and (bool(letters) or plain)
+    return False
+
+
 def _days(m: re.Match[str], plain: Incomparable) -> int:
     # The calendar repeats every 400 years, of 146,097 days.
     cycles, year = divmod(int(m[1]), 400)

@@ -183,6 +183,8 @@ def decimal_type(precision: int, scale: int) -> DType:
     return DType(Kind.DECIMAL, precision=precision, scale=scale)
 
 
+# Field metadata that says what a column is to its writer, where that is more than its Arrow type: it is not compared by what is stored.
+NOTE: Final = b"skipstone.type"
 # Field metadata under which table formats note a collation.
 COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
 
@@ -194,6 +196,8 @@ def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DT
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))
         'STRING'
     """
+    if metadata and NOTE in metadata:
+        return DType(Kind.OTHER, name=metadata[NOTE].decode(errors="replace"))
     while (
         pa.types.is_dictionary(t)
         or pa.types.is_run_end_encoded(t)
@@ -275,7 +279,7 @@ def leaves_of(schema: pa.Schema) -> dict[Path, Leaf]:
     def add(field: pa.Field, above: Path, nullable: bool) -> None:
         path, nullable = (*above, field.name), nullable or field.nullable
         out[path] = Leaf(path, from_arrow(field.type, field.metadata), nullable)
-        if pa.types.is_struct(field.type):
+        if pa.types.is_struct(field.type) and NOTE not in (field.metadata or {}):
             for i in range(field.type.num_fields):
                 add(field.type.field(i), path, nullable)
 

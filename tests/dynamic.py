@@ -43,6 +43,64 @@ PARTNERS = {
     "binary": ["binary"],
     "boolean": ["boolean"],
 }
+# What Spark casts a string to, under ANSI, before it compares it with a key of another type; nanoseconds are none of Spark's.
+TEXT = ("string", "large_string")
+FROM_TEXT = {
+    **dict.fromkeys(NUMBERS, "double"),
+    **dict.fromkeys(["int8", "int16", "int32", "int64", "uint8", "uint32"], "int64"),
+    **{k: k for k in ("date", "timestamp_ntz", "boolean")},
+    **dict.fromkeys(["timestamp", "timestamp ms"], "timestamp"),
+}
+# Texts, and what Spark's ANSI casts make of them; what is missing raises an error.
+TEXTS = {
+    "1": {"int64": 1, "double": 1.0, "boolean": True},
+    " 3 ": {"int64": 3, "double": 3.0},
+    "0": {"int64": 0, "double": 0.0, "boolean": False},
+    "-2": {"int64": -2, "double": -2.0},
+    "1.5": {"double": 1.5},
+    "2.55": {"double": 2.55},
+    "NaN": {"double": math.nan},
+    "9223372036854775807": {"int64": 2**63 - 1, "double": 2.0**63},
+    "2024-01-12": {
+        "date": dt.date(2024, 1, 12),
+        "timestamp": dt.datetime(2024, 1, 12, tzinfo=ZONE),
+        "timestamp_ntz": dt.datetime(2024, 1, 12),
+    },
+    "true": {"boolean": True},
+    "x": {},
+}
+
+
+for kind in FROM_TEXT:
+    PARTNERS[kind] = [*PARTNERS[kind], "string"]
+PARTNERS["string"] = [*PARTNERS["string"] * 6, *FROM_TEXT]
+
+
+class Raises(Exception):
+    """Spark raises an error for a cast."""
+
+
+def of_text(value, kind):
+    """Return a text as the value that Spark compares with a key of a kind, and the kind of that."""
+    if value is not None and FROM_TEXT[kind] not in TEXTS[value]:
+        raise Raises(value)
+    return None if value is None else TEXTS[value][FROM_TEXT[kind]], FROM_TEXT[kind]
+
+
+def cast_texts(rows, kinds, others):
+    """Return rows and kinds of one side of a join as they are compared with those of the other side."""
+    pairs = [
+        [
+            of_text(v, o) if k in TEXT and o not in TEXT else (v, k)
+            for v, k, o in zip(row, kinds, others, strict=True)
+        ]
+        for row in rows
+    ]
+    after = [
+        FROM_TEXT[o] if k in TEXT and o not in TEXT else k
+        for k, o in zip(kinds, others, strict=True)
+    ]
+    return [tuple(v for v, _ in row) for row in pairs], after
 
 
 def exact(value, kind):
@@ -153,8 +211,20 @@ class Random:
         text = r.choice(["", "a", "ab", "abc", "b", "é", "z" * 40, "a\0", f"k{n}"])
         return text.encode() if pa.types.is_binary(t) else text
 
-    def rows(self, kinds, most):
-        return [tuple(self.value(k) for k in kinds) for _ in range(self.r.randint(0, most))]
+    def text(self, kind):
+        """Return a text, mostly one that Spark can compare with a key of a kind."""
+        fit = [t for t, values in TEXTS.items() if FROM_TEXT[kind] in values]
+        if self.r.random() < 0.15:
+            return None
+        return self.r.choice(fit if self.r.random() < 0.95 else list(TEXTS))
+
+    def rows(self, kinds, most, others=None):
+        """Return random rows; `others` are the kinds of the keys that they are compared with."""
+        pairs = list(zip(kinds, others or kinds, strict=True))
+        return [
+            tuple(self.text(o) if k in TEXT and o not in TEXT else self.value(k) for k, o in pairs)
+            for _ in range(self.r.randint(0, most))
+        ]
 
 
 def table(rows, kinds, names):

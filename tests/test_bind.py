@@ -307,9 +307,8 @@ KNOWN = "the schema has 'price', 'qty', 'Qty', 'a', 'a.b'."
 SEVERAL = (
     "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
 )
-WANTS = "A column whose name is a word of SQL wants backticks, as in `from` = 1"
-BROKEN = f"cannot read the predicate: an operand is missing here. {WANTS}"
-ODD = f"cannot read the predicate: this is not expected here. {WANTS}"
+BROKEN = "cannot read the predicate: an operand is missing here"
+WORD = "cannot read the predicate: 'desc' is a word of SQL; a column of that name wants backticks: `desc`"
 #    predicate                     error                      what it says, and the place
 ERRORS = [
     ("pirce = 5",                  ss.UnknownColumn,          f"predicate names 'pirce'; {KNOWN} Did you mean 'price'?",  (1, 1),  "pirce = 5"),
@@ -319,7 +318,7 @@ ERRORS = [
     ("a.c = 1",                    ss.UnknownColumn,          f"predicate names 'a.c'; {KNOWN} Did you mean 'a.b'?",      (1, 1),  "a.c = 1"),
     ("QTY = 1",                    ss.AmbiguousColumn,        SEVERAL,                                                    (1, 1),  "QTY = 1"),
     ("price = ",                   ss.PredicateSyntaxError,   BROKEN,                                                     (1, 7),  "price = "),
-    ("desc > 1",                   ss.PredicateSyntaxError,   ODD,                                                        (1, 6),  "desc > 1"),
+    ("desc > 1",                   ss.PredicateSyntaxError,   WORD,                                                       (1, 1),  "desc > 1"),
     ("",                           ss.PredicateSyntaxError,   "the text holds nothing; expected one condition",            (1, 1),  ""),
 ]  # fmt: skip
 

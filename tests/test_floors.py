@@ -13,7 +13,7 @@ BELOW = {"ir": {"ir"}, "kernels": {"ir", "kernels"}, "bindings": {"ir", "kernels
 HOMES = {
     "numba": "kernels/",
     "cupy": "kernels/cupy_gpu.py",
-    "sqlglot": "bindings/sql.py",
+    "sqlglot": ("bindings/sql.py", "bindings/sql_reader.py", "bindings/sql_tokens.py"),
     "pyspark": ("bindings/spark/", "bindings/predicate.py"),
     "pyiceberg": (
         "bindings/iceberg_expr.py",

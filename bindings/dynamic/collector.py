@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, Fields
-from skipstone.bindings.dynamic.domain import ALL
 from skipstone.bindings.dynamic.keys import keyed
 from skipstone.bindings.dynamic.limits import RANGES, limits_of
 from skipstone.bindings.dynamic.rows import batches_of
 from skipstone.bindings.dynamic.state import (
     State,
     bounded,
+    broken,
     distinct,
     empty,
     row_bytes,
@@ -183,9 +183,7 @@ class DynamicFilterCollector:
                 for name, dtype in zip(fields.names, fields.dtypes, strict=True)
             ]
         except Incomparable as e:
-            return replace(
-                first, rows=None, domains=(ALL,) * len(fields.names), seen=True, broken=str(e)
-            )
+            return broken(first, str(e))
         dtypes = tuple(k.dtype for k in found)
         possible, blank = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
         nulls = np.zeros(rows.num_rows, np.bool_)

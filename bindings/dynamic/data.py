@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from skipstone.bindings.dynamic.domain import Domain
 from skipstone.bindings.dynamic.keys import Mask, array_of, axis_of, keyed
-from skipstone.bindings.dynamic.rows import collated, table_of
+from skipstone.bindings.dynamic.rows import noted, table_of
 from skipstone.bindings.dynamic.state import State, union
 from skipstone.bindings.dynamic.tuples import Tuples, within
 from skipstone.bindings.expr import Expr, col
@@ -21,7 +21,7 @@ from skipstone.ir.errors import DynamicFilterError
 from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, TRUE
-from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.ir.types import DType, from_arrow
 
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate
@@ -42,12 +42,7 @@ class Fields:
     @property
     def dtypes(self) -> tuple[DType, ...]:
         """What Spark takes the columns for that keys are compared with."""
-        return tuple(
-            DType(Kind.OTHER, name="collated string")
-            if collated(f)
-            else in_spark(from_arrow(f.type))
-            for f in self.fields
-        )
+        return tuple(noted(f) or in_spark(from_arrow(f.type)) for f in self.fields)
 
 
 class DynamicFilterData:
@@ -68,6 +63,7 @@ class DynamicFilterData:
         self.fields = fields.names
         self.rows_seen, self.seconds = rows_seen, seconds
         self.predicates: dict[Any, PruningPredicate] = {}  # kept by who judges containers
+        self._parts: dict[tuple[str, ...], DynamicFilterData] = {}
 
     # What it is.
 
@@ -165,17 +161,31 @@ class DynamicFilterData:
         """The keys that are compared by `<=>`."""
         return self._fields.null_safe
 
+    def only(self, names: tuple[str, ...]) -> DynamicFilterData:
+        """Return what is known of some of the key columns alone: each row with a match has one by these, too."""
+        if names not in self._parts:
+            at = [self.fields.index(name) for name in names]
+            of = self._fields
+            fields = Fields(
+                names, tuple(of.fields[i] for i in at), of.null_safe & {*names}, of.session
+            )
+            self._parts[names] = DynamicFilterData(
+                fields, self.state.only(at), self.rows_seen, self.seconds
+            )
+        return self._parts[names]
+
     # What it says of rows.
 
     def contains(self, rows: Any) -> Mask:
-        """Which rows may have a match; of an exact filter, which rows have one.
+        """Return which rows may have a match; `matched` says which rows certainly have one.
 
         Args:
             rows: n rows: Arrow, pandas or Polars, with the key columns alone, in the filter's order, whatever their names; or a
                 list of tuples, of Python values.
 
         Returns:
-            bool array, shape (n,). All True where the filter filters nothing, whatever the rows are.
+            bool array, shape (n,). All True if the filter filters nothing, or if the rows cannot be compared with its keys:
+            Spark refuses the types, or raises an error for one of the values.
 
         Raises:
             DynamicFilterError: the filter is active, and rows have more or fewer columns than it has.
@@ -185,16 +195,26 @@ class DynamicFilterData:
         if not self.filtering:
             return np.ones(_count(rows), np.bool_)
         columns = self._columns(rows)
+        found = self._member(columns)
+        return np.ones(len(columns[0]), np.bool_) if found is None else found
+
+    def matched(self, rows: Any) -> Mask | None:
+        """Return exactly which rows have a match; None if the filter is not exact or cannot compare these rows.
+
+        Only this may be negated: rows that `contains` is not sure of are True there.
+        """
+        return self._member(self._columns(rows)) if self.exact else None
+
+    def _member(self, columns: list[pa.ChunkedArray]) -> Mask | None:
+        """Return which rows are among what is kept of the keys; None if the two cannot be compared."""
         try:
             found = [
                 keyed(c, t, self.session) for c, t in zip(columns, self.state.dtypes, strict=True)
             ]
         except Incomparable:
-            return np.ones(len(columns[0]), np.bool_)
+            return None
         if any(k.dtype != t for k, t in zip(found, self.state.dtypes, strict=True)):
-            return np.ones(
-                len(columns[0]), np.bool_
-            )  # rows of a type that keys are not comparable in
+            return None  # rows of a type that keys are not comparable in
         lanes = [k.lanes for k in found]
         if self.state.rows is not None:
             out = self.tuples.member(lanes)
@@ -234,8 +254,13 @@ class DynamicFilterData:
             )
         return list(table.columns)
 
+    @property
+    def spelled(self) -> bool:
+        """Return True if `to_predicate` holds of exactly the rows that have a match, so that it may be negated."""
+        return self.exact and len(self.fields) == 1 and self.state.dtypes[0].ordered
+
     def to_predicate(self, mapping: Mapping[str, str] | None = None) -> Expr:
-        """A condition that every row with a match fulfils, and of one exact key no other row.
+        """Return a condition that every row with a match fulfils, and no other row if `spelled` is True.
 
         Args:
             mapping: Names of keys -> names of the columns that are compared with them; those that are left out keep their names.

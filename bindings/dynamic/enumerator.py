@@ -228,13 +228,12 @@ class SplitEnumerator:
                 plan = self.plan.with_dynamic((*self._filters, added))
             except DynamicFilterError:
                 raise
-            except (
-                Exception
-            ) as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
+            except Exception as e:  # whatever another listing raises, nothing is lost without it
                 self.errors.append(e)
                 return
             if plan is not self.plan:
                 self.plan, self._filters, self._left = plan, (*self._filters, added), None
+                self._note()
 
     handle_source_event = on_filter
     set_dynamic_filtering_data = on_filter
@@ -249,11 +248,16 @@ class SplitEnumerator:
                 return
             try:
                 self.plan = self.plan.replanned()
-            except (
-                Exception
-            ) as e:  # whatever a filter cannot be evaluated by, nothing is lost without it
+            except Exception as e:  # whatever another listing raises, nothing is lost without it
                 self.errors.append(e)
+            self._note()
             self._left = None
+
+    def _note(self) -> None:
+        """Collect why filters of the plan could not be evaluated."""
+        known = {repr(e) for e in self.errors}
+        found = () if self.plan.dynamic is None else self.plan.dynamic.errors
+        self.errors += [e for e in found if repr(e) not in known]
 
     def _await(self) -> None:
         while (left := self._deadline - time.monotonic()) > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as Late
@@ -11,7 +12,7 @@ from typing import Final, Literal
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.dynamic.kinds import Side, kind_of, needs_of
-from skipstone.ir.errors import DynamicFilterError
+from skipstone.ir.errors import DynamicFilterError, SkipstoneWarning
 
 OPERATORS: Final = ("=", "<=>", "<", "<=", ">", ">=")
 Columns = Mapping[str, str | Sequence[str]]
@@ -70,6 +71,7 @@ class DynamicFilter:
         self._data: DynamicFilterData | None = None
         self._waiting: list[Future[DynamicFilterData | None]] = []
         self._told: list[Callable[[DynamicFilter], object]] = []
+        self._warned: set[str] = set()
         if data is not None:
             self.report(data)
 
@@ -186,7 +188,24 @@ class DynamicFilter:
             and self._data is not None
             and self._data.exact
             and self.op in ("=", "<=>")
+            and (
+                not self.compares_several
+                or (self.needs is Needs.MATCHED and self._data.num_rows == 1)
+            )
         )
+
+    @property
+    def compares_several(self) -> bool:
+        """Return True if a key is compared with several columns. It must equal all of them, and they are judged one by one."""
+        return any(not isinstance(c, str) and len(c) > 1 for c in self.columns.values())
+
+    def warn_once(self, message: str) -> None:
+        """Warn of something, unless this filter has."""
+        with self._lock:
+            if message in self._warned:
+                return
+            self._warned.add(message)
+        warnings.warn(message, SkipstoneWarning, stacklevel=2)
 
     def future(self) -> Future[DynamicFilterData | None]:
         """The keys when they are complete, None if they fail. Each caller has one of its own, and may cancel it."""

@@ -15,15 +15,15 @@ from skipstone.bindings.dynamic.collector import DynamicFilterCollector
 from skipstone.bindings.dynamic.filter import DynamicFilter
 from skipstone.bindings.dynamic.keys import cast_array, compared_in
 from skipstone.bindings.dynamic.kinds import Needs, kind_of, needs_of
-from skipstone.bindings.dynamic.match import match, taken
+from skipstone.bindings.dynamic.match import match, refused, taken
 from skipstone.bindings.dynamic.names import pairs_of, resolved
 from skipstone.bindings.dynamic.option import enabled
-from skipstone.bindings.dynamic.rows import chosen, table_of
+from skipstone.bindings.dynamic.rows import chosen, noted, table_of
 from skipstone.bindings.dynamic.table import DynamicTable
 from skipstone.bindings.predicate import PruningPredicate
-from skipstone.ir.errors import PredicateError
+from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.rows import matching_rows
-from skipstone.ir.session import Session
+from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow, whole
 from skipstone.kernels.pool import threads
 
@@ -357,6 +357,11 @@ def _joined(
         resolved(name, right.schema.names, case_sensitive=session.case_sensitive)
         for name in step.on.values()
     ]
+    for field in (*map(left.schema.field, own), *map(right.schema.field, others)):
+        if (kind := noted(field)) is not None:
+            raise UnsupportedForm(
+                f"the key {field.name!r} is {kind}, which is not compared by what is stored; join with another engine"
+            )
     found = match(
         [left.column(n) for n in own],
         [right.column(n) for n in others],
@@ -392,6 +397,9 @@ def _joined(
 def _either(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> pa.ChunkedArray:
     """The key of whichever side has a row, in the type that both are compared in."""
     if a.type != b.type:
-        to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
-        a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
+        try:
+            to = compared_in(from_arrow(a.type), from_arrow(b.type), session)
+            a, b = (pa.chunked_array([cast_array(whole(side), to, session)]) for side in (a, b))
+        except Incomparable as e:
+            raise refused(a, b, e) from None
     return pc.coalesce(a, b)

@@ -89,6 +89,15 @@ def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
     )
 
 
+def may_raise(of: Compared, stats: Statistics) -> Mask:
+    """Return which containers may hold a value whose cast to the type of the keys raises an error in Spark."""
+    out = np.zeros(stats.num_containers, np.bool_)
+    for term in of.terms:
+        if term.op is not Op.COLUMN and term.dtype is not None:
+            out |= mask_of(stats.column(_key(term), term.dtype).lost, stats.num_containers)
+    return out
+
+
 def evaluate_order(of: Compared, op: str, stats: Statistics) -> Verdicts:
     """Whether rows compare with any key as an inequality says: with the greatest, or the least."""
     data, n = of.data, stats.num_containers

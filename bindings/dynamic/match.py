@@ -77,12 +77,20 @@ def _lanes(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> tuple[pa
         to = compared_in(
             in_spark(from_arrow(arrays[0].type)), in_spark(from_arrow(arrays[1].type)), session
         )
+        if not (len(a) and len(b)):  # nothing is compared, so no cast can raise, as in Spark
+            return pa.nulls(len(a), pa.int64()), pa.nulls(len(b), pa.int64())
         first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
     except Incomparable as e:
-        raise UnsupportedForm(
-            f"keys of type {a.type} and {b.type} cannot be joined: {e}. Cast one of them, or join with another engine"
-        ) from None
+        raise refused(a, b, e) from None
     return first, second
+
+
+def refused(a: pa.ChunkedArray, b: pa.ChunkedArray, why: Incomparable) -> UnsupportedForm:
+    """Return the error for keys that Spark does not compare, or that are not compared here."""
+    return UnsupportedForm(
+        f"keys of type {a.type} and {b.type} cannot be joined: {why}. "
+        "Cast one of them, or join with another engine"
+    )
 
 
 def _table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skipstone.ir.errors import AmbiguousColumn, DynamicFilterError, unknown_column
-from skipstone.ir.types import COLLATION_KEYS
+from skipstone.ir.types import DType, from_arrow
 
 
 def batches_of(rows: Any, names: Sequence[str]) -> Iterator[pa.Table]:
@@ -86,7 +86,7 @@ def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields)) if names else table.select([])
 
 
-def collated(field: pa.Field) -> bool:
-    """Whether a field's strings are compared by a collation, and not by their bytes."""
-    metadata = field.metadata or {}
-    return any(key in metadata and metadata[key] != b"UTF8_BINARY" for key in COLLATION_KEYS)
+def noted(field: pa.Field) -> DType | None:
+    """The type of a field whose values are not compared as they are stored, such as collated text; None: they are."""
+    found = from_arrow(field.type, field.metadata)
+    return None if found == from_arrow(field.type) else found

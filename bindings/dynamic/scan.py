@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,14 +20,16 @@ from skipstone.bindings.dynamic.judge import (
     evaluate,
     evaluate_absent,
     evaluate_order,
+    may_raise,
     predicate_of,
 )
 from skipstone.bindings.dynamic.keys import Mask, compared_in
 from skipstone.bindings.dynamic.kinds import Needs
+from skipstone.bindings.dynamic.parts import by_parts
 from skipstone.bindings.expr import col
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.errors import DynamicFilterError, UnknownColumn
+from skipstone.ir.errors import DynamicFilterError, PredicateError, UnknownColumn
 from skipstone.ir.functions.build import cast
 from skipstone.ir.node import Name, Node, Op, show_path
 from skipstone.ir.outcome import Verdict
@@ -36,9 +40,12 @@ from skipstone.ir.types import leaves_of
 if TYPE_CHECKING:
     from skipstone.bindings.predicate import PruningPredicate
     from skipstone.bindings.statistics import Statistics
+    from skipstone.ir.types import DType
 
 Verdicts = npt.NDArray[np.uint8]
+Failed = Callable[[Exception, int], None]
 PROJECTED: Final = 10_000  # keys that are turned into partition values one by one
+ORDERED: Final = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,7 @@ class Effect:
         state: What was known of the keys, for people.
         rows: Rows of the build side; None: not known.
         seconds: From its first row to its last; None: not known.
+        kept: Reason -> containers that are kept since the filter could not be evaluated on them.
     """
 
     filter: DynamicFilter
@@ -60,6 +68,7 @@ class Effect:
     state: str
     rows: int | None
     seconds: float | None
+    kept: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ class DynamicFilters:
         filters: As they were given.
         schema, session: What their columns' names mean.
         effects: What each did, when it was last judged.
+        errors: Why some could not be evaluated then.
         refine: What a table's partitions say besides, of verdicts that a predicate has.
     """
 
@@ -77,6 +87,7 @@ class DynamicFilters:
     schema: pa.Schema
     session: Session
     effects: list[Effect] = field(default_factory=list, compare=False)
+    errors: list[Exception] = field(default_factory=list, compare=False)
     refine: Callable[[PruningPredicate, Verdicts], Verdicts] | None = field(
         default=None, compare=False
     )
@@ -84,7 +95,9 @@ class DynamicFilters:
     @property
     def decide_rows(self) -> bool:
         """Whether the rows that pass are those that the joins need, so that a LIMIT may count them."""
-        return all(f.decides_rows for f in self.filters)
+        return all(
+            f.decides_rows and (f.needs is Needs.ALL or self.bound(f).whole) for f in self.filters
+        )
 
     @property
     def pending(self) -> tuple[DynamicFilter, ...]:
@@ -92,147 +105,202 @@ class DynamicFilters:
         return tuple(f for f in self.filters if not f.complete)
 
     def judged(self, statistics: Statistics, verdicts: Verdicts) -> Verdicts:
-        """Verdicts of a condition, and of the filters as far as they are known.
+        """Return verdicts of a condition, and of the filters as far as they are known.
 
-        Where a filter cannot be evaluated it keeps everything, as in the source; only what was asked wrongly raises.
+        A container on which a filter cannot be evaluated is kept, and its effect says why. A key that fits no column of the
+        schema is left out, with a warning. A filter that contradicts itself raises DynamicFilterError.
         """
         self.effects.clear()
+        self.errors.clear()
         for f in self.filters:
-            found = self._verdicts(f, statistics)
+            kept: Counter[str] = Counter()
+            found = self._verdicts(f, statistics, partial(self._failed, f, kept))
             pruned = int(((found == Verdict.NEVER) & (verdicts != Verdict.NEVER)).sum())
             verdicts = np.minimum(verdicts, found)
-            data = f.data
-            fields = tuple(
-                dict.fromkeys(show_path(t.value) for terms in self.targets(f) for t in terms)
-            )  # type: ignore[arg-type]
+            bound, data = self.bound(f), f.data
             seconds = f.seconds if data is None or not data.seconds else data.seconds
-            self.effects.append(
-                Effect(
-                    f, fields, pruned, f.state, None if data is None else data.rows_seen, seconds
-                )
-            )
+            rows = None if data is None else data.rows_seen
+            self.effects.append(Effect(f, bound.shown, pruned, f.state, rows, seconds, dict(kept)))
         return verdicts
 
-    def _verdicts(self, f: DynamicFilter, statistics: Statistics) -> Verdicts:
-        n, data = statistics.num_containers, f.data
+    def _failed(self, f: DynamicFilter, kept: Counter[str], error: Exception, count: int) -> None:
+        """Note why containers are kept."""
+        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        if reason not in kept:
+            self.errors.append(error)
+            f.warn_once(f"a dynamic filter cannot be evaluated ({reason}); containers are kept")
+        kept[reason] += count
+
+    def _verdicts(self, f: DynamicFilter, statistics: Statistics, failed: Failed) -> Verdicts:
+        n = statistics.num_containers
         if f.needs is Needs.ALL:
             return np.full(n, Verdict.ALWAYS, np.uint8)
+        bound = self.bound(f)
+        data = bound.data
         if data is None:
             return np.full(n, Verdict.MAYBE, np.uint8)
-        judged = [
-            self._refined(f, of, _judge(f, of, statistics))
-            for of in (self._compared(data, terms) for terms in self.targets(f))
-        ]
-        out: Verdicts = np.minimum.reduce(judged)
-        return out
+        judged = []
+        for of in (_compared(data, terms) for terms in bound.targets):
+            found = by_parts(partial(_judge, f, of), statistics, failed)
+            judged.append(self._refined(f, of, found, failed))
+        out = judged[0] if len(judged) == 1 else _together(judged, f.needs, data)
+        return out if bound.whole else np.minimum(out, np.uint8(Verdict.MAYBE))
 
-    def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts) -> Verdicts:
+    def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts, failed: Failed) -> Verdicts:
         """What transforms of the columns say, by which the table is partitioned."""
         if (refine := self.refine) is None:
             return found
         for condition in self._conditions(f, of):
-            left = refine(condition, np.minimum(found, np.uint8(Verdict.MAYBE)))
+            try:
+                left = refine(condition, np.minimum(found, np.uint8(Verdict.MAYBE)))
+            except Exception as e:  # as in `by_parts`
+                failed(e, 0)
+                continue
             found = np.where(left == Verdict.NEVER, left, found)
         return found
 
     def _conditions(self, f: DynamicFilter, of: Compared) -> Iterator[PruningPredicate]:
-        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact:
-            for i, (term, domain) in enumerate(zip(of.terms, of.data.domains, strict=True)):
-                if term.op is Op.COLUMN and 0 < len(domain.firsts) <= PROJECTED:
+        plain = all(t.op is Op.COLUMN for t in of.terms)  # others may raise, as in `_judge`
+        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact and plain:
+            for i, domain in enumerate(of.data.domains):
+                if 0 < len(domain.firsts) <= PROJECTED:
                     yield predicate_of(of, i, self.schema)
 
     @property
     def conditions(self) -> Iterator[PruningPredicate]:
         """What each row that the joins need fulfils, column by column, as far as it is known and short: for who lists a table by partitions."""
         for f in self.filters:
-            if f.data is not None:
-                for terms in self.targets(f):
-                    yield from self._conditions(f, self._compared(f.data, terms))
+            bound = self.bound(f)
+            if bound.data is not None:
+                for terms in bound.targets:
+                    yield from self._conditions(f, _compared(bound.data, terms))
 
     def leave(self, statistics: Statistics) -> Mask:
         """Which containers the filters leave, by some of their statistics."""
         return np.asarray(
-            np.minimum.reduce([self._verdicts(f, statistics) for f in self.filters])
+            np.minimum.reduce(
+                [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
+            )
             != Verdict.NEVER,
             np.bool_,
         )
 
-    def targets(self, f: DynamicFilter) -> list[tuple[Node, ...]]:
-        """The columns that a filter's keys are compared with."""
-        names = f.data.fields if f.data is not None else tuple(f.columns)
+    def bound(self, f: DynamicFilter) -> Bound:
+        """Return a filter's keys beside the columns that they are compared with.
+
+        A key that fits no column is left out: rows with a match still need one by the others. What else a join needs is not
+        told by some of its keys, so then the whole filter is.
+
+        Raises:
+            DynamicFilterError: the filter names keys that it does not have.
+        """
+        data = f.data
+        names = data.fields if data is not None else tuple(f.columns)
         if strange := [name for name in f.columns if name not in names]:
             raise DynamicFilterError(
                 f"the filter's columns name {strange[0]!r}; its keys are {', '.join(names)}"
             )
-        each = [f.columns.get(name, name) for name in names]
-        leaves = leaves_of(self.schema)
-        bound = []
-        for one in each:
-            scalars = [
-                bind_scalar(named(name, self.schema, self.session), leaves, self.session)
-                for name in ([one] if isinstance(one, str) else one)
-            ]
-            if wrong := [s for s in scalars if s.op is not Op.COLUMN]:
-                raise DynamicFilterError(
-                    f"a filter is compared with {wrong[0]}; expected a column of the scan"
-                )
-            bound.append(scalars)
-        return list(itertools.product(*bound))
+        terms: dict[str, list[Node]] = {}
+        whole = True
+        for i, key in enumerate(names):
+            given = f.columns.get(key, key)
+            for column in [given] if isinstance(given, str) else given:
+                found = self._term(key, column, None if data is None else data.declared[i])
+                if isinstance(found, str):
+                    f.warn_once(f"a dynamic filter skips its key {key!r}: {found}")
+                    whole = False
+                else:
+                    terms.setdefault(key, []).append(found)
+        if data is not None and not whole:
+            data = data.only(tuple(terms)) if terms and f.needs is Needs.MATCHED else None
+        return Bound(data, tuple(itertools.product(*terms.values())), whole)
 
-    def _compared(self, data: DynamicFilterData, terms: tuple[Node, ...]) -> Compared:
-        """The columns in the types that keys are compared in."""
-        out = []
-        for term, name, declared, dtype in zip(
-            terms, data.fields, data.declared, data.state.dtypes, strict=True
-        ):
-            assert term.dtype is not None
-            if in_spark(term.dtype) != declared:
-                raise DynamicFilterError(
-                    f"the filter's key {name!r} was collected to be compared with {declared}, and {show_path(term.value)} is {term.dtype}; "  # type: ignore[arg-type]
-                    "give the collector the schema of the scan"
-                )
-            out.append(term if term.dtype == dtype else cast(term, dtype, data.session))
-        return Compared(data, tuple(out))
+    def _term(self, key: str, column: str, declared: DType | None) -> Node | str:
+        """Return the column of a name, or why it is none that a key can be compared with."""
+        try:
+            term = bind_scalar(
+                named(column, self.schema, self.session), leaves_of(self.schema), self.session
+            )
+        except PredicateError as e:
+            return str(e)
+        if term.op is not Op.COLUMN or term.dtype is None:
+            return f"it is compared with {term}; expected a column of the scan"
+        if declared is not None and in_spark(term.dtype) != declared:
+            return (
+                f"it was collected to be compared with {declared}, and {column} is {term.dtype}; "
+                "give the collector the schema of the scan"
+            )
+        return term
 
     # Rows.
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The scan's columns that rows are judged by."""
-        found = [
-            t
-            for f in self.filters
-            if f.data is not None and f.needs is not Needs.ALL
-            for terms in self.targets(f)
-            for t in terms
-        ]
+        judged = [self.bound(f) for f in self.filters if f.needs is not Needs.ALL]
+        found = [t for b in judged if b.data is not None for terms in b.targets for t in terms]
         return tuple(dict.fromkeys(t.value[0] for t in found))  # type: ignore[index]
 
     def passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that the joins may need."""
         out: Mask | None = None
         for f in self.filters:
-            if f.data is None or f.needs is Needs.ALL:
+            bound = self.bound(f)
+            if bound.data is None or f.needs is Needs.ALL:
                 continue
-            for terms in self.targets(f):
-                found = _rows(f, f.data, [column_at(batch, t.value) for t in terms])  # type: ignore[arg-type]
+            for terms in bound.targets:
+                found = _rows(f, bound.data, [column_at(batch, t.value) for t in terms])  # type: ignore[arg-type]
                 out = found if out is None or found is None else out & found
         return batch if out is None or out.all() else batch.filter(pa.array(out))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A filter bound to the columns of a scan.
+
+    Attributes:
+        data: Its keys, as far as they fit columns; None: they are not known, or say nothing.
+        targets: The columns that keys are compared with; several, if a key is compared with several columns.
+        whole: Whether all of its keys fit.
+    """
+
+    data: DynamicFilterData | None
+    targets: tuple[tuple[Node, ...], ...]
+    whole: bool
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        paths = (t.value for terms in self.targets for t in terms)
+        return tuple(dict.fromkeys(show_path(p) for p in paths))  # type: ignore[arg-type]
+
+
+def _compared(data: DynamicFilterData, terms: tuple[Node, ...]) -> Compared:
+    """The columns in the types that keys are compared in."""
+    pairs = zip(terms, data.state.dtypes, strict=True)
+    return Compared(
+        data, tuple(t if t.dtype == dtype else cast(t, dtype, data.session) for t, dtype in pairs)
+    )
 
 
 def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
     if any(t.op is Op.UNKNOWN for t in of.terms):
         return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
-    if f.op in ("<", "<=", ">", ">="):
+    if f.op in ORDERED:
         if len(of.terms) != 1:
             raise DynamicFilterError(
                 f"{f.op} compares one key, and the filter has {', '.join(of.data.fields)}"
             )
+        if f.needs is Needs.ABSENT:  # NOT IN compares by =
+            return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
         found = evaluate_order(of, f.op, statistics)
     elif f.needs is Needs.ABSENT:
-        return evaluate_absent(of, statistics)
+        found = evaluate_absent(of, statistics)
     else:
         found = evaluate(of, statistics)
+    if any(t.op is not Op.COLUMN for t in of.terms):
+        # The join raises an error for a key that cannot be cast, so its container is read, whatever the other keys are.
+        found = np.where(may_raise(of, statistics), np.uint8(Verdict.MAYBE), found)
     if f.needs is Needs.UNMATCHED:
         # Every row has a match: the join needs none. No row has one: it needs all, which only an exact filter may say.
         opposite = np.array(
@@ -243,15 +311,33 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
     return found if f.side == "left" else np.minimum(found, np.uint8(Verdict.MAYBE))
 
 
+def _together(judged: list[Verdicts], needs: Needs, data: DynamicFilterData) -> Verdicts:
+    """Return verdicts of a filter whose key must equal several columns, from those of each column alone.
+
+    A row has no match if one of its columns has none. If each has one, these may still be different keys, unless there is
+    only one.
+    """
+    single = data.num_rows == 1
+    if needs is Needs.MATCHED:
+        found: Verdicts = np.minimum.reduce(judged)
+        return found if single else np.minimum(found, np.uint8(Verdict.MAYBE))
+    found = np.maximum.reduce(judged)
+    return found if single else np.maximum(found, np.uint8(Verdict.MAYBE))
+
+
 def _rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) -> Mask | None:
-    """Which rows a join may need; None: any."""
-    if f.op in ("<", "<=", ">", ">="):
+    """Return which rows a join may need; None: any."""
+    if f.op in ORDERED:
         return None  # the join itself compares them
+    rows = pa.table(columns, names=list(data.fields))
     if f.needs is Needs.MATCHED:
-        return data.contains(pa.table(columns, names=list(data.fields)))
-    if not data.exact:
+        return data.contains(rows)
+    if f.compares_several or (f.needs is Needs.ABSENT and data.null_safe):
         return None
-    found = ~data.contains(pa.table(columns, names=list(data.fields)))
+    matched = data.matched(rows)
+    if matched is None:
+        return None
+    found = ~matched
     if f.needs is Needs.UNMATCHED or data.empty:
         return found
     if data.state.blank:

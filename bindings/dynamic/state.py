@@ -58,6 +58,19 @@ class State:
             return self.domains[i]
         return domain_of(_column(self.rows, i), self.dtypes[i], Limits(None, None, 1, True), 1)
 
+    def only(self, at: list[int]) -> State:
+        """Return what is known of some columns alone."""
+        rows = self.rows
+        if rows is not None:
+            names = [str(i) for i in range(len(at))]
+            rows = distinct(pa.table([rows.column(i) for i in at], names=names))
+        return replace(
+            self,
+            dtypes=tuple(self.dtypes[i] for i in at),
+            rows=rows,
+            domains=tuple(self.domains[i] for i in at) if self.domains else (),
+        )
+
     def ordered(self) -> pa.Table:
         """The distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None
@@ -115,6 +128,13 @@ def _column(rows: pa.Table, i: int) -> pa.Array:
     )
 
 
+def broken(state: State, why: str) -> State:
+    """Return a state of keys of which nothing is known; `state` has the columns' own types."""
+    return State(
+        state.dtypes, state.limits, None, (ALL,) * len(state.dtypes), seen=True, broken=why
+    )
+
+
 def empty(dtypes: tuple[DType, ...], limits: Limits) -> State:
     """No rows."""
     columns = {
@@ -167,18 +187,13 @@ def union(a: State, b: State) -> State:
         "blank": a.blank or b.blank,
         "dropped": a.dropped or b.dropped,
     }
-    if a.broken or b.broken:
-        return replace(
-            a,
-            rows=None,
-            domains=(ALL,) * len(a.dtypes),
-            broken=min(filter(None, (a.broken, b.broken))),
-            **flags,
-        )
+    if a.broken or b.broken:  # one form, whichever rows were in the part that broke
+        return broken(a if a.broken else b, min(filter(None, (a.broken, b.broken))))
     if a.dtypes != b.dtypes:
-        for known, other in ((a, b), (b, a)):
-            if other.rows is not None and not other.rows.num_rows:
-                return replace(known, **flags)
+        # What has no rows has no say in their types; NULL alone says more of them than no key at all.
+        less, more = sorted((a, b), key=lambda s: (not _blank(s), s.seen, repr(s.dtypes)))
+        if _blank(less):
+            return replace(more, **flags)
         shown = " and ".join(f"({', '.join(map(str, s.dtypes))})" for s in (a, b))
         raise DynamicFilterError(
             f"keys are compared as {shown}, so they are no keys of one join; cast them to one type first"
@@ -201,6 +216,11 @@ def union(a: State, b: State) -> State:
         ),
         **flags,
     )
+
+
+def _blank(state: State) -> bool:
+    """Return True if there are no keys that equal anything."""
+    return state.rows is not None and not state.rows.num_rows
 
 
 def union_all(states: list[State]) -> State:

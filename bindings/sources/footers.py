@@ -360,14 +360,12 @@ def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[Form], Int
             alike = (
                 found
                 and own.metadata.schema.equals(found[-1].metadata.schema)
-                and own.schema.equals(found[-1].schema)
+                and own.columns.equals(found[-1].columns, check_metadata=True)
             )
             form.append(
                 form[-1]
                 if alike
-                else forms.setdefault(
-                    Form(own.schema.remove_metadata(), own.physical, f.path), len(forms)
-                )
+                else forms.setdefault(Form(own.columns, own.physical, f.path), len(forms))
             )
             found.append(own)
         head[i] = heads[id(own)]

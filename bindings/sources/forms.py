@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from skipstone.bindings.sources.declared import VARIANT, meaning_of, noted_paths, with_notes
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
@@ -83,7 +84,15 @@ class Form:
     def widens(self, path: Path, kind: pa.DataType) -> bool:
         """Whether all values of a column are values of the type that a table has for it."""
         own = self.own(path)
-        return own is not None and widens(self._leaves[own][1], kind)
+        return own is not None and not self.is_noted(own) and widens(self._leaves[own][1], kind)
+
+    def is_noted(self, own: Path) -> bool:
+        """Whether the file's writer says that a column is more than its type."""
+        return any(own[: len(path)] == path for path in self._noted)
+
+    @cached_property
+    def _noted(self) -> dict[Path, pa.Field]:
+        return noted_paths(self.schema)
 
     def stored(self, path: Path) -> Stored | None:
         """How a column is stored; None: it is not known, or not there."""
@@ -106,6 +115,8 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
     given = without_views(given)
     while pa.types.is_dictionary(given):
         given = without_views(given.value_type)
+    if _short(given) == pa.binary() and _short(wanted) == pa.string():
+        return True  # Spark reads such bytes as text, and compares them as they are
     if _zoned(given) and _zoned(wanted):
         given = pa.timestamp(given.unit, wanted.tz)
     if _short(given) == _short(wanted):
@@ -156,23 +167,27 @@ def common_schema(forms: Iterable[Form]) -> pa.Schema:
                 f"{f.example}: lacks the column {lacking[0]!r}, and the table has others that differ in case alone; give such columns other names"
             )
     everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
-    return pa.schema(
+    found = pa.schema(
         [
             field if field.name.lower() in everywhere else field.with_nullable(True)
             for field in merged
         ]
     )
+    return with_notes(found, (f.schema for f in forms))
 
 
 def _alike(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
     """Columns as other files may have them too: plain values where these are, and instants of several zones in UTC."""
-    kinds = {f.name: f.type for f in others}
+    known = {f.name: f for f in others}
     return pa.schema(
-        [f.with_type(_shared(f.type, kinds[f.name])) if f.name in kinds else f for f in fields]
+        [f.with_type(_shared(f, known[f.name])) if f.name in known else f for f in fields]
     )
 
 
-def _shared(t: pa.DataType, other: pa.DataType) -> pa.DataType:
+def _shared(field: pa.Field, same: pa.Field) -> pa.DataType:
+    t, other = field.type, same.type
+    if t != other and VARIANT in (meaning_of(field), meaning_of(same)):
+        return pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     if pa.types.is_dictionary(t) and not pa.types.is_dictionary(other):
         t = t.value_type
     if _zoned(t) and _zoned(other) and t.tz != other.tz:

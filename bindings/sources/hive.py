@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.dynamic.option import enabled
 from skipstone.bindings.dynamic.table import DynamicTable
-from skipstone.bindings.plan import Plan, plan_table
+from skipstone.bindings.plan import Plan, plan_table, same_columns
 from skipstone.bindings.planned import DataSize, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.sources.files import resolve
@@ -162,11 +162,15 @@ class HiveTable(DynamicTable):
             where = PruningPredicate(
                 where, self.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
             )
-        if where is not None and not where.schema.equals(self.schema):
+        if where is not None and not same_columns(where.schema, self.schema):
             raise PredicateError(
                 "the PruningPredicate was made for another schema; make it with table.schema, or give its text"
             )
         wanted = enabled(dynamic_filtering, self.dynamic_filtering)
+        if dynamic is not None and wanted:
+            from skipstone.bindings.dynamic.scan import filters_of
+
+            dynamic = filters_of(dynamic)
         folders, passed_over = self._folders(
             where,
             self._filters(dynamic, Session(timezone, ansi, case_sensitive)) if wanted else None,

@@ -16,8 +16,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.calendar import leaves, modern
+from skipstone.bindings.sources.declared import unjudged, unread
 from skipstone.bindings.sources.files import UNKNOWN
 from skipstone.bindings.sources.partitions import Texts, values_of
+from skipstone.bindings.sources.tail import schema_of
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.outcome import Verdict
@@ -227,13 +229,12 @@ class GroupReader:
                     coerce_int96_timestamp_unit="us",
                 )
                 _same_groups(task, reader.metadata)
+                filtered = self._can_judge(task, reader, fields)
                 own = _own_names(
                     reader.schema_arrow, [f for f in fields if f.name not in constants], path
                 )
                 for batch in batches_of(reader, path, list(own.values()), task.groups):
-                    rows = self.wanted.select(
-                        _complete(batch, fields, own, constants), task.filtered
-                    )
+                    rows = self.wanted.select(_complete(batch, fields, own, constants), filtered)
                     if rows.num_rows:
                         yield rows
         except (OSError, pa.ArrowException, IndexError) as e:
@@ -242,6 +243,19 @@ class GroupReader:
             raise SourceError(
                 f"{path}: reading row groups {task.groups[:8]} failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
             ) from e
+
+    def _can_judge(self, task: GroupTask, file: pq.ParquetFile, fields: list[pa.Field]) -> bool:
+        """Return True if the file's columns mean what the table's do, False if whoever asked judges its rows.
+
+        Raises:
+            UnsupportedForm: they do not.
+        """
+        own = schema_of(file.metadata) if task.tail is None else task.tail.head.columns
+        judged = () if self.wanted.predicate is None else columns_of(self.wanted.predicate)
+        why = unjudged(fields, own, judged) if task.filtered else ""
+        if problem := unread(fields, own) or ("" if self.wanted.lenient else why):
+            raise UnsupportedForm(f"{task.path}: {problem}")
+        return task.filtered and not why
 
 
 def batches_of(

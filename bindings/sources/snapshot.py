@@ -90,6 +90,7 @@ def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
                 pa.array([blooms[g].length if g in blooms else None for g in every], pa.int64())
             )
     about = {
+        "notes": True,  # schemas have notes on columns that are more to Spark than their type
         "columns": paths,
         "forms": [
             {
@@ -123,7 +124,7 @@ class Snapshot:
         table = read_table(path, data).combine_chunks()
         try:
             about = json.loads(table.schema.metadata[ABOUT])
-            self.table = table
+            self.table, _ = table, about["notes"]
             self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(about["columns"])}
             self.group, self.rows, self.nbytes, self.form, sizes, times = (
                 self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")

@@ -98,7 +98,12 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | N
             )
         case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
             return Way("")
-        case "BYTE_ARRAY", "None" if kind in (pa.binary(), pa.large_binary()):
+        case "BYTE_ARRAY", "None" if kind in (
+            pa.binary(),
+            pa.large_binary(),
+            pa.string(),
+            pa.large_string(),
+        ):
             return Way("")
         case "FIXED_LEN_BYTE_ARRAY", "None" if kind == pa.binary(length):
             return Way("")

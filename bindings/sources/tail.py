@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.sources import thrift
 from skipstone.bindings.sources.calendar import is_julian
+from skipstone.bindings.sources.declared import declared
 from skipstone.bindings.sources.files import UNKNOWN, Ints
 from skipstone.bindings.sources.thrift import Said, ThriftError, column_chunks
 from skipstone.kernels.footer_layout import Layout, is_there, layout_of
@@ -58,6 +59,11 @@ class Head:
 
     def __init__(self, metadata: pq.FileMetaData, orders: int = 0) -> None:
         self.metadata, self.schema, self.orders = metadata, schema_of(metadata), orders
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The schema without what the file says of itself."""
+        return self.schema.remove_metadata()
 
     @cached_property
     def physical(self) -> tuple[tuple[str, int], ...]:
@@ -260,8 +266,11 @@ def parsed(footer: bytes) -> pq.FileMetaData:
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """The columns of a file. Those of type INT96 are TIMESTAMP, as Spark has it, in microseconds: as nanoseconds the year 3000 would be 1830."""
-    schema = metadata.schema.to_arrow_schema()
+    """The columns of a file, with notes on those that are more to Spark.
+
+    Those of type INT96 are TIMESTAMP, as Spark has it, in microseconds: as nanoseconds the year 3000 would be 1830.
+    """
+    schema = declared(metadata.schema.to_arrow_schema())
     if not any(_has_nanoseconds(f.type) for f in schema):
         return schema
     columns = (metadata.schema.column(i) for i in range(metadata.num_columns))

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.CurrentDate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
@@ -22,7 +23,9 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -93,13 +96,20 @@ public class PrunedFiles implements FileIndex {
 
   public String[] inputFiles() {
     if (!validity.holds()) return whole.inputFiles();
-    ArrayList kept = new ArrayList();
-    HashMap names = new HashMap();
-    for (Iterator i = dropped.keySet().iterator(); i.hasNext(); ) {
-      names.put(org.apache.spark.paths.SparkPath.fromPath((Path) i.next()).urlEncoded(), "");
+    // What `listFiles` leaves out, by the same decision.
+    HashMap gone = new HashMap();
+    scala.collection.immutable.Seq none = seq(new ArrayList());
+    scala.collection.Iterator folders = whole.listFiles(none, none).iterator();
+    while (folders.hasNext()) {
+      scala.collection.Iterator files = ((PartitionDirectory) folders.next()).files().iterator();
+      while (files.hasNext()) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) files.next();
+        if (isDropped(file)) gone.put(org.apache.spark.paths.SparkPath.fromPath(file.getPath()).urlEncoded(), "");
+      }
     }
+    ArrayList kept = new ArrayList();
     String[] all = whole.inputFiles();
-    for (int i = 0; i < all.length; i++) if (!names.containsKey(all[i])) kept.add(all[i]);
+    for (int i = 0; i < all.length; i++) if (!gone.containsKey(all[i])) kept.add(all[i]);
     String[] out = new String[kept.size()];
     for (int i = 0; i < out.length; i++) out[i] = (String) kept.get(i);
     return out;
@@ -212,6 +222,7 @@ public class PrunedFiles implements FileIndex {
   public static class Scans {
     public final ArrayList relations = new ArrayList();
     private final StringBuilder text = new StringBuilder("[");
+    private final HashMap leaves = new HashMap(); // of other kinds: class -> how many
     private boolean joined = false;
 
     public Scans(LogicalPlan plan) {
@@ -228,6 +239,11 @@ public class PrunedFiles implements FileIndex {
       return joined;
     }
 
+    /** How many leaves of the plan are of each other kind than scans of files, by class; but for those without rows. */
+    public Map leaves() {
+      return leaves;
+    }
+
     public HadoopFsRelation relation(int i) {
       return (HadoopFsRelation) ((LogicalRelation) relations.get(i)).relation();
     }
@@ -235,12 +251,14 @@ public class PrunedFiles implements FileIndex {
     private void walk(LogicalPlan plan, List above) {
       if (plan instanceof LogicalRelation) {
         if (((LogicalRelation) plan).relation() instanceof HadoopFsRelation) scan((LogicalRelation) plan, above);
+        else leaf(plan);
         return;
       }
+      if (plan.children().isEmpty()) leaf(plan);
       joined |= plan instanceof Join;
       List inner = new ArrayList();
       // Rows pass a projection one by one, so what is asked of them above it holds of the rows below.
-      if (plan instanceof Project) inner = above;
+      if (plan instanceof Project) inner = passed((Project) plan, above);
       if (plan instanceof Filter) {
         inner = new ArrayList(above);
         inner.add(((Filter) plan).condition());
@@ -249,6 +267,37 @@ public class PrunedFiles implements FileIndex {
       while (children.hasNext()) walk((LogicalPlan) children.next(), inner);
       scala.collection.Iterator subqueries = plan.subqueries().iterator();
       while (subqueries.hasNext()) walk((LogicalPlan) subqueries.next(), new ArrayList());
+    }
+
+    private void leaf(LogicalPlan plan) {
+      boolean empty = plan instanceof LocalRelation && ((LocalRelation) plan).data().isEmpty() || plan instanceof OneRowRelation;
+      if (empty) return;
+      String name = plan.getClass().getSimpleName();
+      Integer before = (Integer) leaves.get(name);
+      leaves.put(name, Integer.valueOf(before == null ? 1 : before.intValue() + 1));
+    }
+
+    // Conditions that mean the same below a projection: not those about a column that it makes anew under the id of one below.
+    private static List passed(Project plan, List above) {
+      java.util.HashSet anew = new java.util.HashSet();
+      scala.collection.Iterator below = ((LogicalPlan) plan.children().apply(0)).output().iterator();
+      while (below.hasNext()) anew.add(Long.valueOf(((NamedExpression) below.next()).exprId().id()));
+      java.util.HashSet made = new java.util.HashSet();
+      for (scala.collection.Iterator i = plan.projectList().iterator(); i.hasNext(); ) {
+        NamedExpression column = (NamedExpression) i.next();
+        if (!(column instanceof Attribute)) made.add(Long.valueOf(column.exprId().id()));
+      }
+      anew.retainAll(made);
+      if (anew.isEmpty()) return above;
+      ArrayList out = new ArrayList();
+      for (Iterator i = above.iterator(); i.hasNext(); ) {
+        Expression condition = (Expression) i.next();
+        boolean same = true;
+        scala.collection.Iterator named = condition.references().iterator();
+        while (named.hasNext()) same &= !anew.contains(Long.valueOf(((NamedExpression) named.next()).exprId().id()));
+        if (same) out.add(condition);
+      }
+      return out;
     }
 
     private void scan(LogicalRelation scan, List conditions) {
@@ -284,8 +333,11 @@ public class PrunedFiles implements FileIndex {
       text.append("},\"output\":[");
       scala.collection.Iterator output = scan.output().iterator();
       for (comma = ""; output.hasNext(); comma = ",") {
-        text.append(comma);
-        tree(output.next(), text);
+        Attribute column = (Attribute) output.next();
+        text.append(comma).append("{\"id\":").append(column.exprId().id()).append(",\"name\":");
+        quoted(column.name(), text);
+        text.append(",\"type\":").append(column.dataType().json());
+        text.append(",\"metadata\":").append(column.metadata().json()).append("}");
       }
       text.append("],\"conditions\":[");
       comma = "";

@@ -82,8 +82,7 @@ def _of_filter(f: DynamicFilter, schema: pa.Schema, **settings: Any) -> list[Pru
     )
     if f.needs is Needs.MATCHED:
         return [matched]
-    # A row has a partner for certain by one key whose values are all known; of several keys others may differ.
-    if f.needs is Needs.UNMATCHED and data.exact and len(data.fields) == 1:
+    if f.needs is Needs.UNMATCHED and data.spelled:
         return [matched.part(Node(Op.NOT, (Node(Op.IS_TRUE, (matched.node,)),)))]
     return []
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.sources.declared import FIELD, meaning_of, noted_paths
 from skipstone.bindings.sources.delta.columns import partition_values
 from skipstone.bindings.sources.delta.table import DeltaTable
 from skipstone.bindings.sources.files import is_hidden
@@ -162,6 +163,10 @@ def _foreign(
             ]
             if not spelled:
                 continue
+            if _meanings(spelled[0]) != _meanings(table.schema.field(name)):
+                return f"column {name!r}, which in {form.example} is of another type in Spark than in other files"
+            if FIELD in (spelled[0].metadata or {}) and not case_sensitive:
+                continue
             if isinstance(spelled[0].type, pa.BaseExtensionType):
                 return f"the extension type of column {name!r}"
             if carried_type(spelled[0].type) != wanted or wanted is None:
@@ -169,6 +174,12 @@ def _foreign(
             if case_sensitive and spelled[0].name != name:
                 return f"column {name!r}, which {form.example} spells {spelled[0].name!r}"
     return ""
+
+
+def _meanings(field: pa.Field) -> list[tuple[Path, str]]:
+    """What a column, and fields of structs in it, are to Spark beside their Arrow types."""
+    found = noted_paths([field])
+    return [(tuple(name.lower() for name in path), meaning_of(f)) for path, f in found.items()]
 
 
 def _base(folder: str, texts: Texts) -> str | None:
@@ -387,7 +398,7 @@ def by_spark(
         UnsupportedForm: Spark has no type for a column.
     """
     F = functions_of(spark)
-    whole = carried(pa.schema([plan.table.schema.field(name) for name in columns]))
+    whole = carried(pa.schema([plan.table.schema.field(name) for name in columns]), by_spark=True)
     guarded = _may_hide_nan(plan, columns)
     frames = []
     with quiet(), listing(spark, max(len(scan.paths) for scan in scans)):

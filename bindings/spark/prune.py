@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -157,14 +157,15 @@ def _replanned(
         )
     if until < FOREVER:  # what was optimised before may be of another day
         execution = frame_of(spark, execution.analyzed())._jdf.queryExecution()
-    scans, made = scans_of(door, execution.optimizedPlan())
+    written, own = scans_of(door, execution.analyzed())
+    scans, made = scans_of(door, execution.optimizedPlan(), written)
     context = context_of(spark, door, filesystem, _listings)
     for scan in scans:
         scan.judge(context)
     if joins is not None:
         joins(context, execution, scans, made)
     indexes = (
-        _indexes(door, scans_of(door, execution.analyzed())[0], scans, until)
+        _indexes(door, written, scans, until, _hides(own.leaves(), made.leaves()))
         if any(scan.pruned for scan in scans)
         else {}
     )
@@ -174,36 +175,73 @@ def _replanned(
     ), report
 
 
+def _hides(analysed: Mapping[str, int], optimised: Mapping[str, int]) -> bool:
+    """Whether rows of a scan that is gone may come from elsewhere: leaves that the query does not name, such as caches, hold rows of files."""
+    return any(count > (analysed.get(kind) or 0) for kind, count in dict(optimised).items())
+
+
 def _indexes(
-    door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int
+    door: Any, analysed: Sequence[Scan], judged: Sequence[Scan], until: int, hides: bool
 ) -> dict[str, Any]:
     """Lists of files for scans of the analysed plan, by the ids of their columns, which hold until some time.
 
-    The optimiser keeps these ids, but where it reads a table twice: what has ids that no scan of the analysed plan has may be a
-    copy of any, so files that it needs are left out nowhere. One scan may also come to stand in several places. Where a scan is
-    gone, another of the same files may stand for it, or a cache; then nothing is known of either.
+    Where each scan of some files has its own in the analysed plan, by the ids of columns, each is pruned by what is asked of it. The optimiser
+    may also have removed scans, merged them, or copied them under new ids. Both plans give the same rows over any files, so a file that no
+    scan of the optimised plan needs can then be left out of all scans of the analysed one at once.
     """
-    copies = [scan for scan in judged if not any(scan.ids & one.ids for one in analysed)]
-    gone = [one for one in analysed if not any(scan.ids & one.ids for scan in judged)]
     out: dict[str, Any] = {}
-    for one in analysed:
-        own = [scan for scan in judged if scan.ids & one.ids]
-        if any(other.overlaps(one) for other in gone):
-            _leave(own, "Spark does not read these files in all places where the query names them")
-        elif not all(scan.pruned for scan in own) or any(
-            copy.kept is None and copy.overlaps(one) for copy in copies
-        ):
-            _leave(own, "its files are also needed in another place")
-        elif own:
-            needed = {path for scan in (*own, *copies) for path in scan.needed()}
-            if not any(len(scan.drops(needed)) for scan in own):
-                _leave(own, "its files are also needed in another place")
-                continue
-            index, validity = one.index, validity_of(door, until, (*own, *copies))
-            for scan in own:
-                index = scan.without(index, needed, validity)
-            out |= dict.fromkeys(map(str, one.ids), index)
+    for ones, scans in _by_files(analysed, judged):
+        copies = [scan for scan in scans if not any(scan.ids & one.ids for one in ones)]
+        gone = [one for one in ones if not any(scan.ids & one.ids for scan in scans)]
+        if gone and hides:
+            _leave(
+                scans, "Spark does not read these files in all places where the query names them"
+            )
+        elif gone or copies:
+            out |= _left_out(door, until, ones, scans)
+        else:
+            for one in ones:
+                own = [scan for scan in scans if scan.ids & one.ids]
+                out |= _left_out(door, until, [one], own)
     return out
+
+
+def _left_out(door: Any, until: int, ones: Sequence[Scan], scans: Sequence[Scan]) -> dict[str, Any]:
+    """Lists for some scans of the analysed plan without the files that none of those of the optimised plan needs."""
+    if not all(scan.pruned for scan in scans):
+        _leave(scans, "its files are also needed in another place")
+        return {}
+    needed = {path for scan in scans for path in scan.needed()}
+    if not any(len(scan.drops(needed)) for scan in scans):
+        _leave(scans, "its files are also needed in another place")
+        return {}
+    out, validity = {}, validity_of(door, until, scans)
+    for one in ones:
+        index = one.index
+        for scan in scans:
+            index = scan.without(index, needed, validity)
+        out |= dict.fromkeys(map(str, one.ids), index)
+    for scan in scans:
+        scan.shares(needed)
+    return out
+
+
+def _by_files(
+    analysed: Sequence[Scan], judged: Sequence[Scan]
+) -> list[tuple[list[Scan], list[Scan]]]:
+    """Scans of both plans by the files that they may read: those of one group read none of another's."""
+    groups: list[list[Scan]] = []
+    for scan in (*analysed, *judged):
+        near = [group for group in groups if any(scan.overlaps(other) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([scan, *(other for group in near for other in group)])
+    return [
+        (
+            [one for one in analysed if any(one is scan for scan in group)],
+            [one for one in judged if any(one is scan for scan in group)],
+        )
+        for group in groups
+    ]
 
 
 def _leave(scans: Sequence[Scan], why: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -109,6 +110,7 @@ class _Source:
         self.table = (
             source.table_name if type(source).__name__ == "Read" else ", ".join(source._paths or ())
         )
+        self.strange: set[str] = set()  # columns that Spark reads otherwise than their types tell
         self.report = PrunedScan(self.table, "", None, None, "")
 
     def judge(self, conditions: list[Any], context: Context) -> list[str]:
@@ -123,7 +125,12 @@ class _Source:
             if "=" in folder
         }
         # Which columns are partition columns, a client is not told. They are named in paths, or lacking in files.
-        schema = arrow_schema(self.frame.schema.jsonValue())
+        known = (
+            f
+            for f in arrow_schema(self.frame.schema.jsonValue())
+            if f.name.lower() not in self.strange
+        )
+        schema = pa.schema(known)
         predicate = self._predicate(conditions, schema, context)
         listing = _listing(
             paths, pa.schema([f for f in schema if f.name.lower() not in parted]), context
@@ -169,8 +176,8 @@ class _Source:
             raise Untouched(f"its format is {source._format}; Parquet files are pruned")
 
     def _check_table(self) -> None:
-        with_kind = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}")
-        found = {row["col_name"]: row["data_type"] for row in with_kind.collect()}
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.source.table_name}").collect()
+        found = {row["col_name"]: row["data_type"] for row in rows}
         if (found.get("Provider") or "").lower() != "parquet" or found.get("Type") not in (
             "MANAGED",
             "EXTERNAL",
@@ -178,6 +185,14 @@ class _Source:
             raise Untouched(
                 f"it is {found.get('Provider') or 'a view, or of no provider'}; Parquet tables are pruned"
             )
+        columns = takewhile(lambda row: row["col_name"] and row["col_name"][0] != "#", rows)
+        own = {f.name: f.dataType.simpleString() for f in self.frame.schema}
+        # CHAR is shown to a client as STRING, and padded where it is read.
+        self.strange = {
+            row["col_name"].lower()
+            for row in columns
+            if own.get(row["col_name"]) not in (row["data_type"], _plain(row["data_type"]))
+        }
 
     def _predicate(
         self, conditions: list[Any], schema: pa.Schema, context: Context
@@ -195,6 +210,11 @@ class _Source:
             raise Untouched(f"nothing is asked that statistics can tell of, {whys}")
         self.where = predicate.expr
         return predicate
+
+
+def _plain(kind: str) -> str:
+    """The type of a column that is no CHAR: VARCHAR is read as it is stored."""
+    return "string" if re.fullmatch(r"varchar\(\d+\)", kind) else kind
 
 
 def _is_plan(value: Any) -> bool:

@@ -29,6 +29,7 @@ from skipstone.ir.node import quoted_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from skipstone.bindings.dynamic.filter import DynamicFilter
     from skipstone.bindings.predicate import Source
 
 On: TypeAlias = "str | Sequence[str] | Mapping[str, str] | Column"
@@ -201,7 +202,20 @@ class _Asked:
             said = collector.filter_of(target)
             for scan in scans:
                 if scan.ids & target.scan.ids:
-                    scan.joined(said, session_of(context), self.watches, context)
+                    _ask(scan, target, said, context, self.watches)
+
+
+def _ask(
+    scan: Scan, target: Target, said: DynamicFilter, context: Context, watches: list[Any]
+) -> None:
+    """Have a join say of a scan of the optimised plan what it says of the same in the analysed plan."""
+    if all(
+        scan.schema.get_field_index(f.name) >= 0 and scan.schema.field(f.name).type == f.type
+        for f in target.fields.values()
+    ):
+        scan.joined(said, session_of(context), watches, context)
+    else:
+        scan.unasked("the optimiser rewrote a key's column")
 
 
 def _settled(target: Target, relation: Any, context: Context) -> bool:

@@ -21,7 +21,7 @@ from skipstone.bindings.spark.session import (
     settings_of,
 )
 from skipstone.bindings.spark.tables import table_of
-from skipstone.bindings.spark.types import carried, carried_type, spark_schema
+from skipstone.bindings.spark.types import carried, is_carried, spark_schema
 from skipstone.ir.errors import SourceError, UnsupportedForm
 from skipstone.ir.node import quoted_name, quoted_path
 from skipstone.ir.simplify import TRUE
@@ -129,7 +129,7 @@ def _rows(
     """The rows of the files that were kept."""
     if not len(plan.kept):
         empty: DataFrame = spark.createDataFrame(
-            [], spark_schema(carried(_schema(plan, needed)), notes)
+            [], spark_schema(carried(_schema(plan, needed), by_spark=True), notes)
         )
         return empty
     found = (
@@ -154,7 +154,7 @@ def _needed(plan: Plan) -> list[str]:
     """The columns of the plan, and after them those that the condition or the order needs besides."""
     used = [] if plan.predicate is None else columns_in(plan.predicate)
     if used is None:  # it may name any column
-        used = [f.name for f in plan.table.schema if carried_type(f.type) is not None]
+        used = [f.name for f in plan.table.schema if is_carried(f)]
     return list(dict.fromkeys([*plan.columns, *used, *(key.path[0] for key in plan.order)]))
 
 

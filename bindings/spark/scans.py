@@ -17,7 +17,7 @@ from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.spark.catalyst import conjunction
 from skipstone.bindings.spark.listing import Listing, Listings
 from skipstone.bindings.spark.session import settings_of
-from skipstone.bindings.spark.types import arrow_schema
+from skipstone.bindings.spark.types import arrow_schema, shared_fields
 from skipstone.ir.errors import SkipstoneError
 from skipstone.ir.node import columns_of, not_understood
 from skipstone.ir.session import Session, Settings
@@ -37,6 +37,7 @@ INDEXES: Final = (
 READING: Final = {
     "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "EXCEPTION"),
     "spark.sql.parquet.fieldId.read.enabled": ("false",),
+    "spark.sql.optimizer.metadataOnly": ("false",),  # partitions would stand for rows
 }
 Positions = npt.NDArray[np.int64]
 FOREVER: Final = 2**63 - 1
@@ -162,7 +163,7 @@ def context_of(
     unusual = (
         f"{key} is {value}"
         for key, usual in READING.items()
-        if (value := str(spark.conf.get(key))) not in usual
+        if (value := str(spark.conf.get(key, usual[0]))) not in usual
     )
     return Context(spark, door, settings_of(spark), next(unusual, ""), filesystem, listings)
 
@@ -196,7 +197,13 @@ class Untouched(SkipstoneError):
 
 
 class Scan:
-    """One scan of files in an optimised plan.
+    """One scan of files in a plan.
+
+    Args:
+        relation: Spark's.
+        told: What `PrunedFiles.java` says of it.
+        analysed: Of a scan in an optimised plan, those that it may stand for in the analysed one: rules of the optimiser rewrite columns under
+            their names and ids, so a column is judged only where these have it with the same type.
 
     Attributes:
         ids: Spark's ids of its columns.
@@ -208,8 +215,11 @@ class Scan:
         report: What was found.
     """
 
-    def __init__(self, relation: Any, told: Mapping[str, Any]) -> None:
+    def __init__(
+        self, relation: Any, told: Mapping[str, Any], analysed: Sequence[Scan] | None = None
+    ) -> None:
         self._relation, self._told = relation, told
+        self.schema = self._understood(analysed)
         self.ids = {column["id"] for column in told["output"]}
         self.roots: list[str] = told["roots"]
         self.listing: Listing | None = None
@@ -320,22 +330,20 @@ class Scan:
         """The names of the columns that it is partitioned by."""
         return {f["name"] for f in self._told["partitions"]["fields"]}
 
-    @property
-    def schema(self) -> pa.Schema:
+    def _understood(self, analysed: Sequence[Scan] | None) -> pa.Schema:
         """Its columns, as far as statistics can tell of them."""
-        apart = {f["name"].lower() for f in self._told["partitions"]["fields"]}
-        return pa.schema(
-            [
-                *(f for f in arrow_schema(self._told["data"]) if f.name.lower() not in apart),
-                *arrow_schema(self._told["partitions"]),
-            ]
-        )
+        told, apart = self._told, {f["name"].lower() for f in self._told["partitions"]["fields"]}
+        fields = [f for f in told["data"]["fields"] if f["name"].lower() not in apart]
+        fields = shared_fields([*fields, *told["partitions"]["fields"]], told["output"])
+        for one in () if analysed is None else analysed:
+            fields = shared_fields(fields, one._told["output"])
+        return arrow_schema({"fields": () if analysed is not None and not analysed else fields})
 
     @property
     def columns(self) -> dict[int, str]:
         """Their names by Spark's ids."""
         names = self.schema.names
-        return {c["id"]: c["parts"][0] for c in self._told["output"] if c["parts"][0] in names}
+        return {c["id"]: c["name"] for c in self._told["output"] if c["name"] in names}
 
     @property
     def pruned(self) -> bool:
@@ -350,6 +358,15 @@ class Scan:
     def overlaps(self, other: Scan) -> bool:
         """Whether another scan may read some of its files."""
         return any(a.startswith(b) or b.startswith(a) for a in self.roots for b in other.roots)
+
+    def shares(self, needed: Container[str]) -> None:
+        """Say that it opens files, too, that other scans need."""
+        assert self.listing is not None and self.kept is not None and self._admitted is not None
+        opened = sum(
+            bool(self.kept[i]) or self.listing.paths[i] in needed
+            for i in np.flatnonzero(self._admitted).tolist()
+        )
+        self.report = replace(self.report, kept=opened)
 
     def needed(self) -> Iterator[str]:
         """Paths of the files that may hold a matching row."""
@@ -426,7 +443,9 @@ class Scan:
 
     def _list(self, context: Context) -> Listing:
         partitioned = arrow_schema(self._told["partitions"])
-        if len(partitioned) != len(self._told["partitions"]["fields"]):
+        if len(partitioned) != len(self._told["partitions"]["fields"]) or not set(
+            partitioned.names
+        ) <= set(self.schema.names):
             raise Untouched("it has a partition column of a type that is not understood")
         data = pa.schema([f for f in self.schema if f.name not in partitioned.names])
         self.listed = listed = context.door.listing(self._relation.location())
@@ -442,10 +461,24 @@ class Scan:
         )  # fmt: skip
 
 
-def scans_of(door: Any, plan: Any) -> tuple[list[Scan], Any]:
-    """The scans of a plan, and the same as Spark's JVM has them."""
+def scans_of(
+    door: Any, plan: Any, analysed: Sequence[Scan] | None = None
+) -> tuple[list[Scan], Any]:
+    """The scans of a plan, and the same as Spark's JVM has them; `analysed` are those of the analysed plan, where the plan is what became of it."""
     made = door.scans(plan)
-    return [Scan(made.relation(i), told) for i, told in enumerate(json.loads(made.text()))], made
+    told = json.loads(made.text())
+    return [
+        Scan(made.relation(i), one, None if analysed is None else _origins(one, analysed))
+        for i, one in enumerate(told)
+    ], made
+
+
+def _origins(told: Mapping[str, Any], analysed: Sequence[Scan]) -> list[Scan]:
+    """The scans of the analysed plan that one of the optimised plan may stand for: by ids of columns, else by what they read."""
+    ids = {column["id"] for column in told["output"]}
+    return [one for one in analysed if one.ids & ids] or [
+        one for one in analysed if one.roots == told["roots"]
+    ]
 
 
 def validity_of(door: Any, until: int, scans: Iterable[Scan]) -> Any:

@@ -11,6 +11,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import Call, Function, arity, text_of, whole_of
 from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
 from skipstone.ir.functions.dates import FIELDS, STEPS, UNITS
 from skipstone.ir.interval import evaluate_rows
@@ -267,6 +268,13 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
     return plain_call("negative", args, session)
 
 
+def _positive(args: tuple[Node, ...], session: Session) -> Node:
+    """A number as it is. Of text Spark makes a DOUBLE, so `+ s = '5'` holds of '5.0' too."""
+    arity(args, 1)
+    number(args[0].dtype)
+    return args[0]
+
+
 def truth(condition: Node, session: Session) -> Node:
     """A bound condition as a BOOLEAN scalar."""
     if condition.op in (Op.LITERAL, Op.UNKNOWN):
@@ -297,7 +305,7 @@ ALIASES: Final[dict[str, Build]] = {
     "datepart": _date_part,
     "move": _move,
     "negative": _negative,
-    "positive": lambda args, session: args[0],
+    "positive": _positive,
     "+": _plus("+"),
     "-": _plus("-"),
 }  # fmt: skip

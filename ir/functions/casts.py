@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
 from skipstone.ir.functions.arithmetic import exact, half_up, overflow, towards_zero, wrap
 from skipstone.ir.interval import Interval, apply, unknown
-from skipstone.ir.literals import from_text, to_float
+from skipstone.ir.literals import from_text, is_no_value, to_float
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
@@ -198,8 +199,16 @@ def _text_to(call: Call, a: Data) -> Any:
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (Incomparable, ValueError, OverflowError):
-            out[i], bad[i] = 0, LOST
+            none = is_no_value(raw.decode("utf-8", "replace"), call.dtype)
+            out[i], bad[i] = 0, 1 if none else LOST
     return out, bad
+
+
+def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
+    """Between two texts lie some of which nothing is known."""
+    (a,) = args
+    found = apply(call, _TEXT_TO, args)
+    return replace(found, lost=found.lost | (a.some & ~a.single))
 
 
 def _text(show: Callable[[Any, DType], str | None]) -> Callable[[Call, Data], Any]:
@@ -276,6 +285,7 @@ def _rule(point: Any, **more: Any) -> Function:
     return Function(_cast_signature, point, **more)
 
 
+_TEXT_TO: Final = _rule(_text_to, bad=_fails_or_null)
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(_to_float, monotone=True),
@@ -314,7 +324,7 @@ RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_STRING, _BINARY): _rule(_as_text, bad="lost", interval=_as_text_interval),
     (_BINARY, _STRING): _rule(_as_text, bad="lost", interval=_as_text_interval),
     **{
-        (_STRING, k): _rule(_text_to, bad="lost")
+        (_STRING, k): replace(_TEXT_TO, interval=_text_to_interval)
         for k in (_INT, _FLOAT, _DECIMAL, _BOOL, _DATE, _STAMP)
     },
 }

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import PredicateSyntaxError as PredicateSyntaxError
     from skipstone.ir.errors import PredicateTooDeep as PredicateTooDeep
     from skipstone.ir.errors import SkipstoneError as SkipstoneError
+    from skipstone.ir.errors import SkipstoneWarning as SkipstoneWarning
     from skipstone.ir.errors import SourceError as SourceError
     from skipstone.ir.errors import StatisticsError as StatisticsError
     from skipstone.ir.errors import UnknownColumn as UnknownColumn
@@ -93,6 +94,7 @@ _HOMES = {
         "PredicateSyntaxError",
         "PredicateTooDeep",
         "SkipstoneError",
+        "SkipstoneWarning",
         "SourceError",
         "StatisticsError",
         "UnknownColumn",
@@ -129,6 +131,7 @@ __all__ = [
     "ShardVerdicts",
     "Shards",
     "SkipstoneError",
+    "SkipstoneWarning",
     "SourceError",
     "Split",
     "SplitEnumerator",

@@ -99,7 +99,91 @@ l NOT IN (99999999999999999999, 5)
 l < 1e20
 l = 9223372036854775807.0
 l < 9223372036854775807.0
-i > 99999999999999999999 OR i IS NULL
+i > 99999999999999999999 OR s NOT LIKE 'a!%' ESCAPE '!'
+s ILIKE 'A%'
+s NOT ILIKE 'A%'
+s ILIKE 'a!%' ESCAPE '!'
+s NOT ILIKE 'A!_C' ESCAPE '!'
+s NOT ILIKE '%B%'
+NOT s ILIKE 'a%'
+NOT (s NOT ILIKE 'a%')
+! s NOT ILIKE 'a%'
+s ILIKE NULL
+s NOT ILIKE NULL
+s LIKE ANY ('a%', 'z%')
+s LIKE SOME ('a%', '2024%')
+s LIKE ALL ('a%', '%b%')
+s NOT LIKE ANY ('a%', 'z%')
+s NOT LIKE SOME ('a%', 'ab%')
+s NOT LIKE ALL ('a%', 'z%')
+s LIKE ANY ('a%')
+s NOT LIKE ALL ('a%')
+s LIKE ANY ('z%', NULL)
+s LIKE ALL ('a%', NULL)
+s NOT LIKE ANY ('a%', NULL)
+s NOT LIKE ALL ('a%', NULL)
+s LIKE ANY (NULL)
+s ILIKE ANY ('A%', 'Z%')
+s ILIKE SOME ('A%', 'TRUE')
+s ILIKE ALL ('A%', '%B%')
+s NOT ILIKE ANY ('A%', 'Z%')
+s NOT ILIKE SOME ('A%', 'AB%')
+s NOT ILIKE ALL ('A%', 'Z%')
+NOT s LIKE ANY ('a%', 'z%')
+NOT s NOT LIKE ALL ('a%', 'z%')
+s LIKE ANY ('a%', 'z%') IS NOT NULL AND s ILIKE ALL ('a%')
+s RLIKE '^a'
+s NOT RLIKE '^a'
+s REGEXP 'b'
+s NOT REGEXP 'b'
+NOT s RLIKE '^a'
+s LIKE r'a\%'
+s LIKE 'a!%' ESCAPE "!"
+s = 'a' 'b'
+s = r'a' "b"
+s = r'a\' OR s = r'ab'
+y = X"61"
+y = X '61'
+s = 'a' -- OR b \
+i NOT IN (5, 6)
+NOT i IN (5)
+! i IN (5)
+i NOT BETWEEN 1 AND 4
+NOT i NOT BETWEEN 1 AND 4
+b IS UNKNOWN
+b IS NOT UNKNOWN
+! b
+!!b
+NOT ! b
+! b IS TRUE
+NOT b IS NOT FALSE
+i IS DISTINCT FROM NULL
+NOT i IS DISTINCT FROM 5
+NOT i IS NOT DISTINCT FROM 5
+NOT i <=> 5
+i = 5 <=> true = b
+i <=> 5 = true
+i IS DISTINCT FROM 5 AND b
+i = +5
+i = + 5
+i = - -5
+i = + - 5
+i + +5 = 10
+i NOT IN (+5, -5)
+i = 5 :: int
+i > -5::int
+s = 'a' || 'b'
+s || 'b' = 'ab'
+abs(ALL i) = 5
+CAST(n AS TIMESTAMP WITHOUT TIME ZONE) = n
+n = TIMESTAMP_NTZ'2024-01-01 05:00:00'
+t = CAST(t AS TIMESTAMP WITH LOCAL TIME ZONE)
+TRY_CAST(s AS DECIMAL(38,0)) IS NULL AND s LIKE 'a%'
+TRY_CAST(s AS INT) IS NULL AND s NOT LIKE '%0%'
+TRY_CAST(s AS DATE) IS NULL OR s LIKE '2%'
+TRY_CAST(s AS DOUBLE) > 1 AND s <> 'é'
+TRY_CAST(s AS BOOLEAN)
+i IS NULL
 i = 5
 i <> 5
 i < 5
@@ -384,7 +468,6 @@ l < CAST(99999999999999999999 AS DECIMAL(20,0))
 i IN (5, '5')
 d IN ('2024-01-01', DATE'2024-07-01')
 w IN (0.10000000001)
-s LIKE ANY ('a%', 'z%')
 d = '2024-01-01 00:00:00'
 d = DATE'today'
 t = '2024-01-01 12:30:15.1234567'
@@ -393,6 +476,24 @@ t > '12:30:15'
 s = X'61'
 y = 'a'
 m > 99999999999999999999999999999999999999
+s LIKE ANY ('a%', s)
+s ILIKE 'É%'
+s ILIKE 'abc' ESCAPE 'A'
++ s = '5' AND i = 1
+s = -5::string
+'1' || i + 1 = 16
+'1' || i - 1 = 14
+i >>> 1 = 2
+dateadd(MONTH, 1, d) > d
+dateadd(DAY, i, d) > d
+timestampadd(HOUR, 1, t) > t
+datediff(MONTH, d, t) = 0
+timestampdiff(DAY, d, n) = 1
+parse_json('{"a": 5}'):a::int = i
+f = 1.00000017881393432617187499e0F
+user = s
+s COLLATE UTF8_LCASE = 'A'
+CAST(s AS STRING COLLATE UTF8_LCASE) = 'A'
 
 -- raising: Spark raises on some row, in ANSI mode at least: UNKNOWN, so that no container is NEVER or ALWAYS by them.
 s = 5

@@ -1,0 +1,250 @@
+"""Tokens of Spark SQL: those of sqlglot, mended where Spark's lexer makes others of the same text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
+
+DEEPEST: Final = 200  # nested parentheses or brackets
+MOST: Final = 10_000  # ANDs and ORs; with more, reading takes seconds
+CLOSES: Final = {"R_PAREN": "L_PAREN", "R_BRACKET": "L_BRACKET"}
+STRINGS: Final = ("STRING", "RAW_STRING")
+
+# Strings, quoted names and comments; group 1 is a comment of one line. A backslash at its end takes
+# the next line into it. Source: Spark, `SqlBaseLexer.g4`, SIMPLE_COMMENT.
+_QUOTED: Final = re.compile(
+    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`"""
+    r"""|/\*.*?\*/|(--(?:\\\n|[^\r\n])*)""",
+    re.DOTALL,
+)
+
+
+def tokens_of(dialect: Any, text: str) -> list[Any]:
+    """Return the tokens of a text, as Spark would have them.
+
+    Raises:
+        sqlglot.errors.TokenError: a string, a quoted name or a comment is not closed.
+    """
+    tokens = _tokenized(dialect, _without_long_comments(text))
+    out: list[Any] = []
+    at = 0
+    while at < len(tokens):
+        mend = MENDS.get(tokens[at].token_type.name)
+        token, at = (mend and mend(tokens, at, text)) or (tokens[at], at + 1)
+        out.append(token)
+    return out
+
+
+def _without_long_comments(text: str) -> str:
+    """The text with spaces for comments of one line that a backslash carries on to the next."""
+    if "--" not in text or "\\\n" not in text:
+        return text
+    return _QUOTED.sub(lambda m: " " * len(m[0]) if m[1] else m[0], text)
+
+
+def _tokenized(dialect: Any, text: str) -> list[Any]:
+    from sqlglot.errors import TokenError
+
+    try:
+        return list(dialect.tokenize(text))
+    except TokenError:
+        # Other engines write the default escape as ESCAPE '\\', which Spark reads as an open string.
+        plain = re.sub(r"(?i)\bescape\s+'\\'", lambda m: " " * len(m[0]), text)
+        if plain == text:
+            raise
+        return list(dialect.tokenize(plain))
+
+
+# Each takes the tokens, a position among them and the text. It returns one token for those from
+# there on, and the position behind them; or None, where there is nothing to mend.
+Mend = Callable[[list[Any], int, str], "tuple[Any, int] | None"]
+
+
+def _kind(tokens: list[Any], at: int) -> str:
+    return str(tokens[at].token_type.name) if at < len(tokens) else ""
+
+
+def _made(kind: str, text: str, first: Any, last: Any) -> Any:
+    """A token of its own kind and text, in the place of those from `first` to `last`."""
+    from sqlglot.tokens import TokenType
+
+    return type(last)(
+        TokenType[kind], text, last.line, last.col, first.start, last.end, last.comments
+    )
+
+
+def strings(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """'a' 'b' is 'ab', and 'it''s' is it's, since Spark 4; a raw string has no doubled quotes."""
+    end = at
+    while _kind(tokens, end) in STRINGS:
+        end += 1
+    if end < at + 2:
+        return None
+    run = tokens[at:end]
+    whole = run[0].text
+    for before, t in itertools.pairwise(run):
+        plain = before.token_type == t.token_type and t.token_type.name == "STRING"
+        doubled = plain and t.start == before.end + 1 and text[t.start] == text[before.end]
+        whole += text[t.start] * doubled + t.text
+    return _made("STRING", whole, tokens[at], tokens[end - 1]), end
+
+
+def binary(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """X"61" and X '61' are binary, as X'61' is."""
+    t = tokens[at]
+    if (
+        t.token_type.name != "VAR"
+        or t.text not in ("x", "X")
+        or _kind(tokens, at + 1) not in STRINGS
+    ):
+        return None
+    digits, end = strings(tokens, at + 1, text) or (tokens[at + 1], at + 2)
+    return _made("HEX_STRING", digits.text, t, digits), end
+
+
+def name(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """0x1F is a name."""
+    t = tokens[at]
+    if text[t.start] != "0":
+        return None
+    return _made("VAR", text[t.start : t.end + 1], t, t), at + 1
+
+
+def shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """>>> stands where >> may; neither is computed."""
+    three = tokens[at : at + 3]
+    if [t.token_type.name for t in three] != ["GT"] * 3 or three[2].start != three[0].start + 2:
+        return None
+    return three[0], at + 2
+
+
+def clock(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
+    """TIMESTAMP WITHOUT TIME ZONE is TIMESTAMP_NTZ; sqlglot takes it for TIMESTAMP."""
+    words = [t.text.upper() for t in tokens[at : at + 4]]
+    if words != ["TIMESTAMP", "WITHOUT", "TIME", "ZONE"]:
+        return None
+    return _made("TIMESTAMPNTZ", "TIMESTAMP_NTZ", tokens[at], tokens[at + 3]), at + 4
+
+
+# By the kind of the first token.
+MENDS: Final[dict[str, Mend]] = {
+    "STRING": strings,
+    "RAW_STRING": strings,
+    "VAR": binary,
+    "HEX_STRING": name,
+    "GT": shift,
+    "TIMESTAMP": clock,
+    "TIMESTAMPTZ": clock,
+    "TIMESTAMPLTZ": clock,
+}
+
+
+def check_nesting(tokens: list[Any], text: str) -> int:
+    """Return how deep parentheses and brackets are nested, before a recursive parser meets them.
+
+    Raises:
+        PredicateSyntaxError: one of them has no partner, or ANDs and ORs are too many.
+        PredicateTooDeep: they are nested more than DEEPEST deep.
+    """
+    if sum(t.token_type.name in ("AND", "OR") for t in tokens) > MOST:
+        raise PredicateSyntaxError(
+            f"the predicate joins more than {MOST:,} conditions by AND and OR; "
+            "write IN, or build it with col()"
+        )
+    opened: list[Any] = []
+    deepest = 0
+    for t in tokens:
+        kind = t.token_type.name
+        if kind in CLOSES.values():
+            opened.append(t)
+            deepest = max(deepest, len(opened))
+        elif kind in CLOSES and not (opened and opened.pop().token_type.name == CLOSES[kind]):
+            raise PredicateSyntaxError(
+                f"cannot read the predicate: this {t.text} closes nothing", text, t.start
+            )
+        if len(opened) > DEEPEST:
+            raise PredicateTooDeep(
+                f"parentheses are nested more than {DEEPEST} deep", text, t.start
+            )
+    if opened:
+        raise PredicateSyntaxError(
+            f"cannot read the predicate: this {opened[-1].text} is never closed",
+            text,
+            opened[-1].start,
+        )
+    return deepest
+
+
+# Kinds of tokens that end a value.
+_VALUES: Final = frozenset(
+    ("VAR", "IDENTIFIER", "NUMBER", "STRING", "RAW_STRING", "R_PAREN", "R_BRACKET")
+)
+# Calls whose parentheses hold more than values, by words that sqlglot may not know all of.
+_OWN_SYNTAX: Final = frozenset((
+    "cast", "try_cast", "extract", "trim", "substring", "substr", "position", "overlay", "exists",
+    "first", "last", "first_value", "last_value", "any_value", "struct",
+))  # fmt: skip
+_QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
+
+
+def masked(tokens: list[Any], position: int) -> list[Any] | None:
+    """Return the tokens with a `?` for what Spark may read and sqlglot did not; None: there is none.
+
+    That is the innermost call around a position that has a syntax of its own, or subquery.
+    Everywhere else sqlglot knows Spark's grammar of conditions, and what it refuses is an error.
+    """
+    opened: list[int] = []
+    for i, t in enumerate(tokens):
+        kind = t.token_type.name
+        if kind == "L_PAREN" and t.start <= position:
+            opened.append(i)
+        elif kind == "R_PAREN" and opened and t.start < position:
+            opened.pop()
+    for i in reversed(opened):
+        query = i + 2 < len(tokens) and tokens[i + 1].text.upper() in _QUERY
+        query = query and (
+            tokens[i + 2].text.isidentifier()
+            or _kind(tokens, i + 2) in ("IDENTIFIER", "NUMBER", "STRING", "L_PAREN", "STAR")
+        )
+        call = i > 0 and tokens[i - 1].text.lower() in _OWN_SYNTAX
+        if query or call:
+            start = i - 1 if call else i
+            end = _partner(tokens, i)
+            hidden = _made("PLACEHOLDER", "?", tokens[start], tokens[end])
+            member = query and i > 0 and tokens[i - 1].text.upper() == "IN"
+            kept = [tokens[i], hidden, tokens[end]] if member else [hidden]
+            return [*tokens[:start], *kept, *tokens[end + 1 :]]
+    return None
+
+
+def _partner(tokens: list[Any], opening: int) -> int:
+    depth = 0
+    for i in range(opening, len(tokens)):
+        kind = tokens[i].token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        if not depth:
+            return i
+    raise AssertionError("parentheses are checked before")
+
+
+NEAR: Final = 4  # tokens before the one at which sqlglot gave up, of which it may not be to blame
+
+
+def quoted_word(tokens: list[Any], position: int) -> tuple[list[Any], Any] | None:
+    """Return the tokens with the nearest word that stands where a name may as a name; and its token."""
+    at = next((i for i, t in enumerate(tokens) if t.start >= position), len(tokens) - 1)
+    for i in range(at, max(at - NEAR, 0) - 1, -1):
+        kind, text = _kind(tokens, i), str(tokens[i].text)
+        if (
+            kind not in _VALUES
+            and kind != "NOT"
+            and text.isidentifier()
+            and (i == 0 or _kind(tokens, i - 1) not in _VALUES)
+        ):
+            named = _made("IDENTIFIER", text, tokens[i], tokens[i])
+            return [*tokens[:i], named, *tokens[i + 1 :]], named
+    return None
