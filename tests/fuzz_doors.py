@@ -349,7 +349,7 @@ def main(args: list[str] | None = None) -> int:
             *tally.failures[shown:], sep="\n", end="\n" * (len(tally.failures) > shown), flush=True
         )
         shown, seed = len(tally.failures), seed + 1
-        if seed % 10 == 0:
+        if seed % 2 == 0:
             print(
                 f"{tally.asked:,} in {time.monotonic() - start:,.0f} s", file=sys.stderr, flush=True
             )

@@ -283,7 +283,7 @@ def main(args: list[str] | None = None) -> int:
             *tally.failures[shown:], sep="\n", end="\n" * (len(tally.failures) > shown), flush=True
         )
         shown = len(tally.failures)
-        if seed % 100 == 99:
+        if seed % 20 == 19:
             print(
                 f"{tally.joins:,} in {time.monotonic() - start:,.0f} s", file=sys.stderr, flush=True
             )
