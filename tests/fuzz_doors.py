@@ -1,7 +1,8 @@
-"""Random conditions of Spark's grammar over all writers' files, judged by Spark through three doors.
+"""Random conditions of Spark's grammar over all writers' files, judged by Spark.
 
-`python -m tests.fuzz_doors --conditions 20000` asks `plan.to_arrow()`, `sks.read` and `sks.prune`, and compares
-ids of rows with those of Spark over the same rows in memory. `--seed N --condition "..."` repeats one case.
+`python -m tests.fuzz_doors --conditions 20000` asks `plan.to_arrow()`, `sks.read` and `sks.prune`,
+and compares ids of rows with those of Spark over the same rows in memory.
+`--seed N --condition "..."` repeats one case.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,13 +26,17 @@ import skipstone as ss
 from skipstone.bindings.plan import Plan
 from skipstone.ir.outcome import Verdict
 from skipstone.spark import prune, read
+from tests.spark_answers import answers, kind_of, refused_by_spark, set_in
 from tests.spark_grammar import FAMILIES, Grammar, learned
-from tests.spark_writers import Made, write
+from tests.spark_rows import Made
+from tests.spark_session import FAST
+from tests.spark_tables import write
 
 ZONES: Final = ("UTC", "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia")
 CONDITIONS: Final = 250  # of a seed
 SCALARS: Final = 40  # of a seed, of which values are learned
 AT_ONCE: Final = 50  # conditions in one query; a third in ANSI mode, where some raise
+MOST: Final = 200  # failures after which a run ends
 READS, PRUNES = 0.12, 0.17  # the share of conditions that each of Spark's doors is asked
 
 
@@ -49,55 +55,9 @@ class Tally:
         counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common(40))
         return (
             f"{self.asked:,} conditions; {counted(self.rows)}\n  doors: {counted(self.doors)}"
-            f"\n  writers: {counted(self.writers)}\n  refused by to_arrow(): {counted(self.refused)}"
+            f"\n  writers: {counted(self.writers)}"
+            f"\n  refused by to_arrow(): {counted(self.refused)}"
         )
-
-
-def kind_of(spark: Any, text: str) -> str | None:
-    """The type of an expression, by Spark's analysis; None where it is refused."""
-    try:
-        found: str = spark.sql(f"SELECT ({text}) c FROM fuzzed").schema[0].dataType.simpleString()
-    except Exception:
-        return None
-    return found
-
-
-def refused_by_spark(spark: Any, text: str) -> bool:
-    """Return True if Spark does not take a text for a condition."""
-    return kind_of(spark, text) not in ("boolean", "void")
-
-
-def answers(spark: Any, texts: list[str], view: str = "fuzzed") -> list[pa.ChunkedArray | None]:
-    """Spark's value of each expression on all rows, by id; None where Spark refuses it or raises."""
-    left, found = list(range(len(texts))), dict.fromkeys(range(len(texts)))
-    while left:
-        # Spark says in which line it fails, so each expression has one of its own.
-        lines = [f"({texts[k]}) AS c{k}" for k in left]
-        try:
-            got = spark.sql("SELECT id,\n" + ",\n".join(lines) + f"\nFROM {view}").toArrow()
-            got = got.sort_by("id")
-            found |= {k: got[f"c{k}"] for k in left}
-            break
-        except Exception as e:
-            at = _culprit(str(e), len(left))
-            if at is not None:
-                del left[at]
-            elif len(left) == 1:
-                break
-            else:
-                parts = left[: len(left) // 2], left[len(left) // 2 :]
-                for part in parts:
-                    answer = answers(spark, [texts[k] for k in part], view)
-                    found |= dict(zip(part, answer, strict=True))
-                break
-    return list(found.values())
-
-
-def _culprit(error: str, count: int) -> int | None:
-    """Which of so many lines Spark names in an error."""
-    named = re.search(r"\bline (\d+),? pos", error)
-    at = int(named[1]) - 2 if named else -1
-    return at if 0 <= at < count else None
 
 
 def reason(e: ss.SkipstoneError) -> str:
@@ -125,23 +85,17 @@ class Judge:
         self.ids: list[int] = []
 
     @contextlib.contextmanager
-    def session(self) -> Any:
+    def session(self) -> Iterator[None]:
         settings = {
             "spark.sql.ansi.enabled": str(self.ansi).lower(),
             "spark.sql.session.timeZone": self.zone,
             "spark.sql.parquet.filterPushdown": str(self.pushdown).lower(),
         }
-        before = {key: self.spark.conf.get(key) for key in settings}
-        for key, value in settings.items():
-            self.spark.conf.set(key, value)
-        try:
+        with set_in(self.spark, settings):
             self.made.truth.createOrReplaceTempView("fuzzed")
             self.ids = sorted(row[0] for row in self.made.truth.select("id").collect())
             self.table = self.made.scan()
             yield
-        finally:
-            for key, value in before.items():
-                self.spark.conf.set(key, value)
 
     def grammar(self) -> Grammar:
         """The grammar of this table, which knows values of columns and of some scalars."""
@@ -152,10 +106,9 @@ class Judge:
         for _ in range(SCALARS):
             family = self.r.choice(families)
             scalars.append((family, g.scalar(family, self.r.choice((1, 1, 2)))))
-        self.spark.conf.set("spark.sql.ansi.enabled", "false")  # where less raises
-        scalars = [(f, text) for f, text in scalars if kind_of(self.spark, text) is not None]
-        found = answers(self.spark, [text for _, text in scalars])
-        self.spark.conf.set("spark.sql.ansi.enabled", str(self.ansi).lower())
+        with set_in(self.spark, {"spark.sql.ansi.enabled": "false"}):  # where less raises
+            scalars = [(f, text) for f, text in scalars if kind_of(self.spark, text) is not None]
+            found = answers(self.spark, [text for _, text in scalars])
         for (family, text), values in zip(scalars, found, strict=True):
             if values is not None and (some := learned(values)):
                 g.learn(family, text, self.r.sample(some, min(len(some), 30)))
@@ -180,7 +133,7 @@ class Judge:
                     self.judge(text, found)
 
     def refused(self, text: str) -> None:
-        """Count what Spark does not take for a condition; Skipstone may say what it likes, but not crash."""
+        """Count what Spark does not take for a condition; Skipstone must not crash on it."""
         self.tally.asked += 1
         self.tally.rows["refused by Spark"] += 1
         if self.r.random() < 0.3:
@@ -207,7 +160,8 @@ class Judge:
 
     def fail(self, door: str, text: str, what: str) -> None:
         self.tally.failures.append(
-            f"seed {self.seed}, {door}, {self.made.writer}, {self.zone}, ANSI {self.ansi}: {what}\n  {text}"
+            f"seed {self.seed}, {door}, {self.made.writer}, {self.zone}, ANSI {self.ansi}: "
+            f"{what}\n  {text}"
         )
 
     def arrow(self, text: str, true: list[int] | None) -> None:
@@ -273,7 +227,7 @@ class Judge:
         """The rows as Spark has them without us.
 
         Spark's own reader loses NaN where filters are pushed down; and its optimiser rewrites
-        `TRY_CAST(d AS TIMESTAMP_NTZ) <> t` to `d IS NOT NULL`, though the cast of a far day is NULL.
+        `TRY_CAST(d AS TIMESTAMP_NTZ) <> t` to `d IS NOT NULL`; the cast of a far day is NULL.
         """
         return self.made.frame() if door == "prune" else self.made.truth.localCheckpoint()
 
@@ -323,41 +277,39 @@ def again(spark: Any, seed: int, text: str, folder: str) -> Judge:
     return judge
 
 
+def run(spark: Any, conditions: int, first: int = 0) -> Tally:
+    """Ask seed after seed until so many conditions were asked; print failures as they come."""
+    tally, seed, start, shown = Tally(), first, time.monotonic(), 0
+    while tally.asked < conditions and len(tally.failures) < MOST:
+        before = tally.asked
+        try:
+            case(spark, seed, tally, min(CONDITIONS, conditions - before))
+        except Exception:
+            tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
+            tally.asked = before + CONDITIONS
+        for failure in tally.failures[shown:]:
+            print(failure, flush=True)
+        shown, seed = len(tally.failures), seed + 1
+        took = time.monotonic() - start
+        print(f"{tally.asked:,} conditions in {took:,.0f} s", file=sys.stderr, flush=True)
+    print(f"{tally}\nseeds {first} to {seed - 1}, {shown} failures, {took:,.0f} s", flush=True)
+    return tally
+
+
 def main(args: list[str] | None = None) -> int:
     from skipstone.spark import session
-    from tests.spark_session import CONFIG
 
-    fast = CONFIG | {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--conditions", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0, help="the first, each has 100 conditions")
-    parser.add_argument("--condition", help="ask this one alone")
+    parser.add_argument("--seed", type=int, default=0, help="the first of all")
+    parser.add_argument("--condition", help="ask this one alone of the seed's table")
     given = parser.parse_args(args)
-    spark = session(fast, master="local[1]", name="skipstone doors")
+    spark = session(FAST, master="local[1]", name="skipstone doors")
     if given.condition:
         with tempfile.TemporaryDirectory() as folder:
             again(spark, given.seed, given.condition, f"{folder}/t")
         return 0
-    tally, seed, start, shown = Tally(), given.seed, time.monotonic(), 0
-    while tally.asked < given.conditions:
-        try:
-            case(spark, seed, tally)
-        except Exception:
-            tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
-            tally.asked += CONDITIONS
-        print(
-            *tally.failures[shown:], sep="\n", end="\n" * (len(tally.failures) > shown), flush=True
-        )
-        shown, seed = len(tally.failures), seed + 1
-        if seed % 2 == 0:
-            print(
-                f"{tally.asked:,} in {time.monotonic() - start:,.0f} s", file=sys.stderr, flush=True
-            )
-    print(tally)
-    print(
-        f"seeds {given.seed} to {seed - 1}, {len(tally.failures)} failures, {time.monotonic() - start:,.0f} s"
-    )
-    return int(bool(tally.failures))
+    return int(bool(run(spark, given.conditions, given.seed).failures))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Random joins of keys of any two types, judged by Spark: `ss.join`, a plan's dynamic filter, `prune_join`, `prune`.
+"""Random joins of keys of any two types through `ss.join`, plans, `prune_join` and `prune`.
 
-`python -m tests.fuzz_join_doors --joins 2000`. Beside `tests/fuzz_spark_join.py`, keys are texts against numbers,
-days and moments, too, NOT IN is asked, and both ANSI modes and several zones are.
+`python -m tests.fuzz_join_doors --joins 2000`; Spark judges. Beside what `tests/fuzz_spark_join.py`
+asks, texts are joined with numbers, days and moments, by NOT IN too, in both ANSI modes.
 """
 
 import argparse
-import contextlib
 import logging
 import os
 import random
@@ -26,7 +25,9 @@ from skipstone.bindings.dynamic.kinds import LEFT
 from skipstone.spark import prune, prune_join
 from tests.dynamic import KINDS, PARTNERS, Random, table
 from tests.fuzz_doors import ZONES
-from tests.spark_writers import in_spark
+from tests.spark_answers import set_in
+from tests.spark_rows import in_spark
+from tests.spark_session import FAST
 
 TYPES: Final = [
     k for k in KINDS if not k.endswith("ns") and k not in ("large_string", "timestamp ms")
@@ -138,28 +139,21 @@ class Case:
             return r.choice(TYPES) if kind == "string" else "string"
         return r.choice([p for p in PARTNERS[kind] if p in TYPES])
 
-    @contextlib.contextmanager
-    def session(self) -> Any:
-        settings = {
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
             "spark.sql.ansi.enabled": str(self.ansi).lower(),
             "spark.sql.session.timeZone": self.zone,
             "spark.sql.parquet.filterPushdown": "false",
         }
-        before = {key: self.spark.conf.get(key) for key in settings}
-        for key, value in settings.items():
-            self.spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key, value in before.items():
-                self.spark.conf.set(key, value)
 
     @property
     def sql(self) -> str:
         if self.how == "not in":
             left = ", ".join(f"f.{n}" for n in self.names)
             right = ", ".join(f"d.{n}" for n in self.names)
-            return f"SELECT f.row, NULL w FROM facts f WHERE ({left}) NOT IN (SELECT {right} FROM keys d)"
+            inner = f"SELECT {right} FROM keys d"
+            return f"SELECT f.row, NULL w FROM facts f WHERE ({left}) NOT IN ({inner})"
         by = " AND ".join(f"f.{n} {'<=>' if self.safe else '='} d.{n}" for n in self.names)
         return SQL[self.how].format(by)
 
@@ -221,7 +215,7 @@ def case(spark: Any, seed: int, tally: Tally, share: float = 0.5) -> None:
         logging.disable(logging.CRITICAL)
         try:
             one = Case(spark, seed, folder)
-            with one.session():
+            with set_in(spark, one.settings):
                 judge(one, tally, share)
         finally:
             logging.disable(logging.NOTSET)
@@ -252,7 +246,8 @@ def judge(one: Case, tally: Tally, share: float) -> None:
         tally.doors[door] += 1
         if not holds(got):
             tally.failures.append(
-                f"{told}, {door}: {got}\n  Spark: {true}\n  facts {one.facts.to_pydict()}\n  keys {one.dim.to_pydict()}"
+                f"{told}, {door}: {got}\n  Spark: {true}\n  "
+                f"facts {one.facts.to_pydict()}\n  keys {one.dim.to_pydict()}"
             )
         return got
 
@@ -267,29 +262,32 @@ def judge(one: Case, tally: Tally, share: float) -> None:
         ask("pruned", one.pruned, same)
 
 
+def run(spark: Any, joins: int, first: int = 0) -> Tally:
+    """Ask so many joins; failures are printed as they come."""
+    tally, start, shown = Tally(), time.monotonic(), 0
+    for seed in range(first, first + joins):
+        try:
+            case(spark, seed, tally)
+        except Exception:
+            tally.failures.append(f"seed {seed}: {traceback.format_exc()[-3000:]}")
+        for failure in tally.failures[shown:]:
+            print(failure, flush=True)
+        shown, took = len(tally.failures), time.monotonic() - start
+        if tally.joins % 50 == 0:
+            print(f"{tally.joins:,} joins in {took:,.0f} s", file=sys.stderr, flush=True)
+    print(f"{tally}\nseeds {first} to {seed}, {shown} failures, {took:,.0f} s", flush=True)
+    return tally
+
+
 def main(args: list[str] | None = None) -> int:
     from skipstone.spark import session
-    from tests.spark_session import CONFIG
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--joins", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(args)
-    spark = session(CONFIG | {"spark.sql.shuffle.partitions": "1"}, master="local[1]", name="joins")
-    tally, start, shown = Tally(), time.monotonic(), 0
-    for seed in range(given.seed, given.seed + given.joins):
-        case(spark, seed, tally)
-        print(
-            *tally.failures[shown:], sep="\n", end="\n" * (len(tally.failures) > shown), flush=True
-        )
-        shown = len(tally.failures)
-        if seed % 20 == 19:
-            print(
-                f"{tally.joins:,} in {time.monotonic() - start:,.0f} s", file=sys.stderr, flush=True
-            )
-    took = time.monotonic() - start
-    print(f"{tally}\nseeds {given.seed} to {seed}, {len(tally.failures)} failures, {took:,.0f} s")
-    return int(bool(tally.failures))
+    spark = session(FAST, master="local[1]", name="skipstone joins")
+    return int(bool(run(spark, given.joins, given.seed).failures))
 
 
 if __name__ == "__main__":

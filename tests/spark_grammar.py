@@ -16,7 +16,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from tests.predicates import quote
-from tests.spark_scalars import SCALARS, TYPE_NAMES, WORDS
+from tests.spark_scalars import CONSTANTS, SCALARS, TYPE_NAMES, WORDS
 
 COMPARE = ("=", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "!<", "!>")
 ALIKE = ("LIKE", "LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE")
@@ -62,7 +62,7 @@ class Grammar:
         return self.leaf(family) if template is None else self.filled(template, depth - 1)
 
     def filled(self, template: str, depth: int) -> str:
-        """A template whose holes are filled: `{I}` an expression, `{i}` a literal, `{word}` a word."""
+        """Fill the holes of a template: `{I}` is an expression, `{i}` a literal, `{k}` a word."""
 
         def fill(m: re.Match[str]) -> str:
             name = m[1]
@@ -259,31 +259,6 @@ EXPRESSIONS = (
     *("^a", "^ab?", "b$", "[0-9]+", "a|b", ".", "", "^a.*", "^(a|k)", "é", "^K", "(?i)^key", "^$"),
     *("\\\\d", "^.b", "^a$", "x*", "^[a-c]", "日", "\\\\.", "^https", "\\\\p{L}", "a{2}"),
 )
-CONSTANTS: dict[str, tuple[str, ...]] = {
-    "B": ("TRUE", "FALSE", "true", "CAST('t' AS BOOLEAN)", "'true'", "1 = 1"),
-    "I": ("0", "1", "-1", "2", "5", "7", "100", "3L", "2S", "1Y", "2147483647", "9223372036854775807")
-    + ("-9223372036854775808L", "-128Y", "'3'", "CAST(4 AS SMALLINT)", "2::bigint", "INT('5')"),
-    "F": ("0.0", "1.5", "-2.5D", "1e0", "2.5E1", "1.5F", "1e-3", "-0.0D", "double('NaN')", "0D")
-    + ("CAST('NaN' AS FLOAT)", "float('inf')", "double('-Infinity')", ".5", "3.", "1.0E400BD"),
-    "M": ("0.0", "1.25", "-3.5", "2.50BD", "100BD", "12345678901234567890.5", ".5", "1e2BD"),
-    "S": ("''", "'a'", "'ab'", '"k0"', "'Z'", "r'a\\b'", "'it''s'", "'\\u00e9'", "'\\''", "'5'")
-    + ("'2024-01-01'", "'日本'", "'a' 'b'", "'true'", "' a '", "'\\x41'", "'\\101'", "\"it's\""),
-    "D": ("DATE '2024-01-01'", "DATE'2024-1-5'", "date '1970-01-01'", "DATE '1582-10-04'")
-    + ("'2024-01-02'", "DATE '0001-01-01'", "TIMESTAMP '2024-01-01 00:00:00'", "DATE '1899-12-31'")
-    + ("DATE '9999-12-31'", "'2024-01'", "TIMESTAMP_NTZ '2024-01-01 12:00:00'", "to_date('2024-01-03')"),
-    "T": ("TIMESTAMP '2024-01-01 00:00:00'", "TIMESTAMP '2024-01-01 05:00:00+02:00'")
-    + ("'2024-01-01 12:00:00'", "TIMESTAMP_LTZ '1970-01-01 00:00:00'", "DATE '2024-01-02'")
-    + ("TIMESTAMP '2024-11-03 01:30:00 America/New_York'", "TIMESTAMP '1883-11-18 12:00:00'")
-    + ("TIMESTAMP '2024-03-31T02:30:00.123456Z'", "'2024-01-01'", "TIMESTAMP '1500-01-01'"),
-    "Z": ("TIMESTAMP_NTZ '2024-01-01 00:00:00'", "TIMESTAMP_NTZ '1970-01-01'", "DATE '2024-01-01'")
-    + ("'2024-01-01 00:00:01'", "TIMESTAMP_NTZ '1900-01-01 00:00:00.000001'"),
-    "Y": ("X''", "X'61'", "x'6b30'", "X'FF'", "X'f'", "CAST('a' AS BINARY)", "encode('ab', 'utf-8')"),
-    "V": ("INTERVAL '1' DAY", "INTERVAL 3 HOURS", "INTERVAL '1 02:03:04.5' DAY TO SECOND")
-    + ("INTERVAL '-5' MINUTE", "INTERVAL 1 WEEK", "- INTERVAL 2 DAYS", "INTERVAL '0' SECOND"),
-    "W": ("INTERVAL '1' YEAR", "INTERVAL '1-2' YEAR TO MONTH", "INTERVAL -3 MONTH", "INTERVAL 14 MONTHS"),
-    "A": ("array(1, 2)", "array()", "array(1, NULL)", "array(0)"),
-    "P": ("map('a', 1)", "map('b', NULL)"),
-}  # fmt: skip
 
 
 def string(r: random.Random, text: str) -> str:
@@ -354,7 +329,7 @@ def spelled(r: random.Random, value: object) -> str:
 
 
 def learned(values: pa.ChunkedArray) -> list[object]:
-    """Values of a column of an answer as Python has them; those that it cannot have are left out."""
+    """Return the values of an answer that Python can have."""
     kind = values.type
     if pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_null(kind):
         return []
