@@ -355,4 +355,7 @@ def learned(values: pa.ChunkedArray) -> list[object]:
             for v in values.cast(pa.int32()).to_pylist()
             if 0 < v + 719_163 <= 3_652_059
         ]
+    if pa.types.is_string(kind):  # Spark's texts may hold bytes that are no UTF-8
+        texts = [v.decode("utf-8", "replace") for v in values.cast(pa.binary()).to_pylist()]
+        return [text for text in texts if "\ufffd" not in text]
     return list(values.to_pylist())

@@ -38,7 +38,7 @@ OTHERS = (
 )  # fmt: skip
 
 
-def texts(seed, count):
+def conditions_of(seed, count):
     g = Grammar(random.Random(seed), COLUMNS)
     for family, names in COLUMNS.items():
         for name in names:
@@ -47,11 +47,11 @@ def texts(seed, count):
 
 
 def test_a_seed_repeats_its_conditions():
-    assert texts(5, 50) == texts(5, 50) != texts(6, 50)
+    assert conditions_of(5, 50) == conditions_of(5, 50) != conditions_of(6, 50)
 
 
 def test_the_grammar_has_all_forms():
-    found = "\n".join(texts(1, 6000))
+    found = "\n".join(conditions_of(1, 20_000))
     wanted = [*OTHERS]
     for form in FORMS:
         plain = form.format(" ") if "{}" in form else f"(?<!NOT ){form}"
