@@ -18,6 +18,7 @@ from skipstone.bindings.order import (
     sooner,
     value_of,
 )
+from skipstone.bindings.planned import LiveFiles
 from skipstone.bindings.sources.delta.columns import attempt
 from skipstone.bindings.sources.forms import type_at
 from skipstone.ir.bind import bind_scalar
@@ -41,7 +42,9 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         raise PredicateError(
             f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit"
         )
-    key = SortKey(_path(column, plan.table.schema), descending, nulls_first=False)
+    key = SortKey(_path(column, plan.table.schema, plan.settings), descending, nulls_first=False)
+    if isinstance(plan.table, LiveFiles):
+        plan.table.check_unchanged(plan.kept)
     best, left = _known(plan, key)
     left = best_first(plan.statistics, key, left)
     size = 2 * threads()
@@ -60,14 +63,16 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     return None if best is None else best if (value := in_python(best)) is None else value
 
 
-def _path(column: str, schema: pa.Schema) -> Path:
-    """The column that a name means: in its own case, or else in any."""
+def _path(column: str, schema: pa.Schema, settings: Session) -> Path:
+    """The column that a name means: in its own case, or else, unless the session tells cases
+    apart, in any.
+    """
     leaves = leaves_of(schema)
     for case_sensitive in (True, False):
         try:
             bound = bind_scalar(col(column).node, leaves, Session(case_sensitive=case_sensitive))
         except UnknownColumn:
-            if not case_sensitive:
+            if not case_sensitive or settings.case_sensitive:
                 raise
             continue
         if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:

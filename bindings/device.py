@@ -16,7 +16,8 @@ from skipstone.ir.errors import BackendMissing, DeviceError, SkipstoneError
 from skipstone.ir.lower import Program
 from skipstone.ir.node import Node, Path
 from skipstone.ir.types import DType
-from skipstone.kernels.columns import Column, Raw
+from skipstone.kernels.bounds import Given
+from skipstone.kernels.columns import Column, Raw, may_contradict
 from skipstone.kernels.device import Device
 from skipstone.kernels.index import Index
 from skipstone.kernels.kept import Kept
@@ -49,6 +50,10 @@ class OnDevice(Packed):
     _raw: Mapping[Path, Raw]
     _index: Index | None
     _resident: Resident | None = None
+
+    @abstractmethod
+    def _given_rows(self) -> Given | None:
+        """Row counts of the containers, as they came."""
 
     @abstractmethod
     def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
@@ -159,7 +164,10 @@ class OnDevice(Packed):
             or not self._raw.there(key, dtype)
         ):
             return self.peek(key, dtype)
-        return self._raw.column(key, dtype, self.packed(key, dtype, self._raw.counts(key)))
+        counts = self._raw.counts(key)
+        if may_contradict(counts, dtype, self._given_rows(), self.num_containers):
+            return self.peek(key, dtype)  # counts and bounds are compared on the host
+        return self._raw.column(key, dtype, self.packed(key, dtype, counts))
 
     def here(self, program: Program) -> Launch:
         """The program's launch in host memory, whatever lies on a device."""

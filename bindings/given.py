@@ -108,11 +108,18 @@ def counts_of(value: Any) -> Given:
     if isinstance(value, pa.Array | pa.ChunkedArray):
         return value
     if isinstance(value, np.ndarray):
-        return pa.array(value)
+        return pa.array(kept(value))
     whole = [
         v if isinstance(v, int | np.integer) and -(2**63) <= v < 2**63 else None for v in value
     ]
     return pa.array(whole, pa.int64())
+
+
+def kept(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that nobody changes: a copy, unless it is read-only. Arrow would share its
+    memory.
+    """
+    return value.copy() if value.flags.writeable and value.dtype.kind in "iufMm" else value
 
 
 def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
@@ -137,7 +144,7 @@ def _lists(value: Any, arrow: pa.DataType) -> pa.Array:
 def values_of(value: Any, arrow: pa.DataType, dtype: DType) -> pa.Array:
     """Values of a column's type; others are unknown."""
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return pa.array(value)
+        return pa.array(kept(value))
     try:
         return pa.array(value, arrow)
     except REFUSED:

@@ -253,5 +253,9 @@ def in_python(value: pa.Scalar[Any]) -> Any:
 def prune(plan: Plan, condition: Expr) -> Mask:
     """What may hold a row of a condition."""
     return PruningPredicate(
-        condition, plan.table.schema, case_sensitive=True, timezone=plan.timezone
+        condition,
+        plan.table.schema,
+        case_sensitive=True,
+        timezone=plan.timezone,
+        ansi=plan.settings.ansi,
     ).prune(plan.statistics)

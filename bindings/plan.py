@@ -20,7 +20,7 @@ from skipstone.bindings.explain import (
     kept_because,
 )
 from skipstone.bindings.order import SortKey, certain, read_in_order, sort_keys
-from skipstone.bindings.planned import Mask, PlannedTable, Positions, PrunedTable, Sizes
+from skipstone.bindings.planned import LiveFiles, Mask, PlannedTable, Positions, PrunedTable, Sizes
 from skipstone.bindings.predicate import PruningPredicate
 from skipstone.bindings.statistics import Statistics
 from skipstone.ir.errors import PredicateError
@@ -78,6 +78,7 @@ class Plan:
         timezone: What partition values without a zone are read in.
         dynamic: What joins say of the rows; None: nothing.
         session: What names of dynamic filters' columns are bound under; None: the plan takes none.
+        settings: Spark's settings that it was asked under, and that it is planned again under.
         deferred: A limit that is left to the join, as it is not certain which of the rows here have a match.
     """
 
@@ -95,8 +96,10 @@ class Plan:
         static: npt.NDArray[np.uint8] | None = None,
         session: Session | None = None,
         asked: Statistics | None = None,
+        settings: Session | None = None,
     ) -> None:
         self.timezone, self.order, self.dynamic, self.session = timezone, order, dynamic, session
+        self.settings = settings or session or Session(timezone)
         self._asked = statistics if asked is None else asked
         self._static = verdicts if static is None else static
         self.table, self.predicate, self.statistics = table, predicate, statistics
@@ -304,8 +307,12 @@ class Plan:
         Raises:
             UnsupportedForm: a row group that may match must be filtered by a form that only planning understands.
             SourceError: a file can no longer be read.
+            StaleFile: a file that is counted was replaced after it was planned
+                (`docs/decisions/stale-plans.md`).
         """
         rows = self.table.logical_rows()
+        if isinstance(self.table, LiveFiles):
+            self.table.check_unchanged(self.kept)
         known = self._chosen & (self.verdicts == Verdict.ALWAYS) & (rows >= 0)
         total, left = int(rows[known].sum()), self._chosen & ~known
         if left.any():
@@ -357,6 +364,7 @@ class Plan:
             self.statistics,
             timezone=self.timezone,
             dynamic=dynamic,
+            settings=self.settings,
         )
 
     def replanned(self) -> Plan:
@@ -444,6 +452,7 @@ class Plan:
             timezone=self.timezone,
             order=self.order,
             dynamic=self.dynamic,
+            settings=self.settings,
         )
 
     def explain(self) -> str:
@@ -556,7 +565,8 @@ def plan_table(
         static = table.refined(predicate, static)
     if predicate is not None and refine is not None:
         static = refine(predicate, statistics, static)
-    session = Session(timezone, ansi, case_sensitive) if enabled(dynamic_filtering) else None
+    settings = Session(timezone, ansi, case_sensitive)
+    session = settings if enabled(dynamic_filtering) else None
     judged, filters = static, None
     if dynamic is not None and session is not None:
         from skipstone.bindings.dynamic.scan import DynamicFilters, filters_of
@@ -581,6 +591,7 @@ def plan_table(
         static,
         session,
         asked,
+        settings,
     )
 
 

@@ -110,6 +110,19 @@ class PlannedTable(Protocol):
 
 
 @runtime_checkable
+class LiveFiles(Protocol):
+    """Extra method of a table whose files may be replaced in place; Delta's and Iceberg's never
+    are.
+    """
+
+    def check_unchanged(self, containers: Positions) -> None:
+        """Raise StaleFile if a file of these containers is not the one that was planned, as far as
+        that is known cheaply.
+        """
+        ...
+
+
+@runtime_checkable
 class PrunedTable(Protocol):
     """What a plan asks besides of a table of which only what a predicate left was listed, and whose partitions tell more than its columns do."""
 

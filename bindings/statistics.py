@@ -118,6 +118,10 @@ class Statistics(OnDevice):
             schema: The table's columns.
             row_count: Rows of each container.
 
+        Arrow arrays and read-only NumPy arrays are used where they lie, and must not change while
+        the statistics are used; `array.setflags(write=False)` saves the copy that is made of a
+        NumPy array that may be written to.
+
         Raises:
             UnknownColumn: a column that the schema lacks.
             StatisticsError: an unknown key, or unequal lengths.

@@ -66,6 +66,12 @@ class SourceError(SkipstoneError, OSError):
     """A file of a table is missing, truncated, of another format, or encrypted."""
 
 
+class StaleFile(SourceError):
+    """A file was replaced, changed or removed after it was planned: what was known of it is not
+    true of it any more.
+    """
+
+
 class DynamicFilterError(SkipstoneError, ValueError):
     """A dynamic filter was given rows of other columns, a limit that is none, or differs from the one that it was before."""
 

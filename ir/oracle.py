@@ -52,23 +52,30 @@ def column_facts(
     """Raw statistics of one column in one container, as axis values; None is unknown.
 
     `above`: a struct around the column may be NULL without its null count telling.
-    What cannot be true makes that statistic unknown, never an error.
+    What cannot be true makes that statistic unknown, never an error; statistics that contradict
+    each other are all unknown.
     """
     if row_count is None:
         row_count = container_rows
-    if row_count is not None and row_count < 0:
-        row_count = None
-    if null_count is not None and (
-        null_count < 0 or (row_count is not None and null_count > row_count)
-    ):
-        null_count = None
     floating = dtype.kind is Kind.FLOAT
-    others = None if row_count is None else row_count - (null_count or 0)
-    if nan_count is not None and (
-        not floating or nan_count < 0 or (others is not None and nan_count > others)
-    ):
-        nan_count = None
+    null_count, row_count, nan_count = (
+        None if count is None or count < 0 else count
+        for count in (null_count, row_count, nan_count if floating else None)
+    )
     low, high = (None if isinstance(b, float) and math.isnan(b) else b for b in (low, high))
+    if not dtype.ordered:
+        low = high = None
+    gone = (null_count or 0) + (nan_count or 0)  # rows that hold no value
+    bounded = low is not None or high is not None
+    if row_count is not None and (gone > row_count or (gone == row_count and bounded)):
+        # Counts and bounds contradict each other, and no one knows which of them are right.
+        return ColumnFacts(
+            dtype.lowest if dtype.ordered else 0,
+            dtype.highest if dtype.ordered else 0,
+            True,
+            True,
+            floating,
+        )
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         low = high = None
     if low is None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from skipstone.ir.types import DType, Kind
+from skipstone.ir.types import DType, Kind, plain, whole
 from skipstone.kernels.bounds import Bounds, Given, Lanes, Side, bounds_of, lying
 from skipstone.kernels.codes import encode
-from skipstone.kernels.counts import planes_of
+from skipstone.kernels.counts import Positions, planes_of
 from skipstone.kernels.lanes import Pair, lanes_of
 from skipstone.kernels.narrow import end_of
 from skipstone.kernels.planes import Mask, Plane
@@ -102,7 +103,9 @@ def pack_column(
     Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
 
     Args:
-        raw: As they came. What cannot be true makes that statistic unknown, never an error.
+        raw: As they came. What cannot be true makes that statistic unknown, never an error; in a
+            container where counts
+            and bounds contradict each other all of them are.
         dtype: The type to read bounds as.
         n: Containers.
         nullable: Whether the schema lets the column hold NULL; it decides where no count does.
@@ -110,7 +113,16 @@ def pack_column(
         rows: Row counts of the containers, which stand in for the column's own.
     """
     floating = dtype.kind is Kind.FLOAT
-    real, nulls, nans = planes_of(
+    given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+
+    def bounded(at: Positions) -> Mask:
+        out = np.zeros(len(at), np.bool_)
+        for a, side in given:
+            if a is not None and len(at):
+                out |= _known(bounds_of(_taken(a, at), dtype, side), dtype, len(at))
+        return out
+
+    real, nulls, nans, wrong = planes_of(
         raw.null_count,
         raw.row_count,
         raw.nan_count if floating else None,
@@ -118,10 +130,12 @@ def pack_column(
         n,
         nullable=nullable,
         floating=floating,
+        bounded=bounded,
     )
-    given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
     if dtype.coded:
-        low, high = (None if a is None else bounds_of(a, dtype, side) for a, side in given)
+        low, high = (
+            None if a is None else without(bounds_of(a, dtype, side), wrong, n) for a, side in given
+        )
         return column_of(dtype, low, high, real, above or nulls, nans)
 
     def read(first: int, stop: int) -> Pair:
@@ -129,6 +143,9 @@ def pack_column(
             None if a is None else bounds_of(a.slice(first, stop - first), dtype, side)
             for a, side in given
         )
+        if len(wrong):
+            at = wrong[slice(*np.searchsorted(wrong, (first, stop)).tolist())] - first
+            low, high = (without(b, at, stop - first) for b in (low, high))
         return _in_order(low, high, dtype)
 
     a, b = (None if a is None else lying(a, dtype) for a, _ in given)
@@ -138,6 +155,20 @@ def pack_column(
         else (dtype.lane, None, None)
     )
     return Column(dtype, *bounds, real, above or nulls, nans)
+
+
+def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
+    """Return True if the counts of some container leave no room for a value, so that a bound would
+    contradict them.
+    """
+    floating = dtype.kind is Kind.FLOAT
+    nans = raw.nan_count if floating else None
+    everywhere = lambda at: np.ones(len(at), np.bool_)  # noqa: E731
+    wrong = planes_of(
+        raw.null_count, raw.row_count, nans, rows, n,
+        nullable=True, floating=floating, bounded=everywhere,
+    )[3]  # fmt: skip
+    return len(wrong) > 0
 
 
 def column_of(
@@ -177,6 +208,34 @@ def column_of(
         nulls,
         nans,
     )
+
+
+def _taken(array: Given, at: Positions) -> pa.Array:
+    """Return some values of an array; Arrow takes none of views."""
+    values = plain(whole(array))
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        values = values.cast(
+            pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()
+        )
+    return values.take(pa.array(at))
+
+
+def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:
+    """Return which of n containers have a bound that is a value."""
+    if b is None:
+        return np.zeros(n, np.bool_)
+    if dtype.kind is Kind.FLOAT:
+        b = _without_nan(b)
+    return np.ones(n, np.bool_) if b is None or b.known is None else b.known
+
+
+def without(b: Bounds | None, at: Positions, n: int) -> Bounds | None:
+    """Return bounds that are unknown at some of n containers."""
+    if b is None or not len(at):
+        return b
+    known = np.ones(n, np.bool_) if b.known is None else b.known.copy()
+    known[at] = False
+    return Bounds(b.values, known)
 
 
 def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:

@@ -16,8 +16,11 @@ from skipstone.kernels.lanes import BLOCK
 from skipstone.kernels.planes import Mask, Plane, joined, plane_of
 
 Counts = npt.NDArray[np.int64]  # negative: unknown
+Positions = npt.NDArray[np.int64]
+Bounded = Callable[[Positions], Mask]
 UNKNOWN: Final = np.array(-1)
 NONE: Final = np.array(False)
+NOWHERE: Final = np.zeros(0, np.int64)
 
 
 def planes_of(
@@ -29,8 +32,12 @@ def planes_of(
     *,
     nullable: bool,
     floating: bool,
-) -> tuple[Plane, Plane, Plane]:
-    """Whether each of n containers may hold a value, NULL, NaN.
+    bounded: Bounded = lambda at: np.zeros(len(at), np.bool_),
+) -> tuple[Plane, Plane, Plane, Positions]:
+    """Return whether each of n containers may hold a value, NULL, NaN; and where statistics
+    contradict each other.
+
+    There is no telling which of them are right, so all are unknown there: it may hold anything.
 
     Args:
         null: How many NULLs, as they came; what is no array of integers is unknown.
@@ -40,39 +47,63 @@ def planes_of(
         n: Containers.
         nullable: Whether a container whose NULLs are not counted may hold some.
         floating: Whether a container whose NaNs are not counted may hold some.
+        bounded: Of positions of containers, which have a bound of their values. It is asked where
+            counts leave room for none.
+
+    Returns:
+        Three planes, and the positions of the contradictions, ascending.
     """
     given = [
         a if a is not None and pa.types.is_integer(a.type) else None
         for a in (null, row, nan, container)
     ]
     if given == [None] * 4:
-        return True, nullable, floating
+        return True, nullable, floating, NOWHERE
     null, row, nan, container = given
+    found: dict[int, Positions] = {}
 
     def masks(first: int, stop: int) -> tuple[Mask, ...]:
         nulls, nans = (_counts(a, first, stop) for a in (null, nan))
         rows = _counts(row, first, stop, _counts(container, first, stop))
-        return _masks(nulls, rows, nans, nullable=nullable, floating=floating)
+        out, full, over = _masks(nulls, rows, nans, nullable=nullable, floating=floating)
+        if full is not None:
+            at = np.flatnonzero(full | over)
+            found[first] = at = at[over[at] | bounded(at + first)]
+            for mask, most in zip(out, (True, True, floating), strict=True):
+                if len(at) and mask is not NONE:
+                    mask[at] = most
+            found[first] = at + first
+        return out
 
     real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
-    return real, nulls, nans
+    wrong = [found[first] for first in sorted(found)]
+    return real, nulls, nans, np.concatenate(wrong) if wrong else NOWHERE
 
 
 def _masks(
     null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
-) -> tuple[Mask, ...]:
-    if not floating and rows.min() > 0:  # most blocks; the same in fewer loops
-        return null != rows, null != 0 if nullable else (null > 0) & (null <= rows), NONE
+) -> tuple[tuple[Mask, ...], Mask | None, Mask | None]:
+    """Return the planes of a block; where counts leave no room for a value, and where they are
+    more than there are rows; None: nowhere.
+    """
+    if (
+        not floating and rows.min() > 0 and not (null >= rows).any()
+    ):  # most blocks; the same in fewer loops
+        return (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NONE), None, None
     counted, empty = rows >= 0, rows == 0
-    all_null = counted & (null == rows)
-    # More NULLs than rows are unknown, as if they were not counted.
-    nulls = null != 0 if nullable else (null > 0) & ~(counted & (null > rows))
+    nulls = null != 0 if nullable else null > 0
+    less = np.maximum(null, 0)
     if not floating:
-        return ~(all_null | empty), nulls | empty, NONE
-    others = rows - np.where((null > 0) & (null <= rows), null, 0)
-    all_nan = counted & (nan >= 0) & (nan == others)
-    nulls &= ~(all_nan & (nan == rows))
-    return ~(all_null | all_nan | empty), nulls | empty, (nan != 0) & ~all_null & ~empty
+        over, full = counted & (less > rows), counted & (less == rows)
+        return (~full, nulls | empty, NONE), full, over
+    left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
+    over, full = (
+        counted & ((less > rows) | (gone > left)),
+        counted & (less <= rows) & (gone == left),
+    )
+    all_null = counted & (null == rows)
+    nulls &= ~(full & (nan == rows))
+    return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over
 
 
 def rows_plane(rows: Given | None, n: int) -> Plane:

@@ -43,7 +43,8 @@ PARTNERS = {
     "binary": ["binary"],
     "boolean": ["boolean"],
 }
-# What Spark casts a string to, under ANSI, before it compares it with a key of another type; nanoseconds are none of Spark's.
+# What Spark casts a string to, under ANSI, before it compares it with a key of another type;
+# nanoseconds are none of Spark's.
 TEXT = ("string", "large_string")
 FROM_TEXT = {
     **dict.fromkeys(NUMBERS, "double"),
@@ -88,7 +89,9 @@ def of_text(value, kind):
 
 
 def cast_texts(rows, kinds, others):
-    """Return rows and kinds of one side of a join as they are compared with those of the other side."""
+    """Return rows and kinds of one side of a join as they are compared with those of the other
+    side.
+    """
     pairs = [
         [
             of_text(v, o) if k in TEXT and o not in TEXT else (v, k)

@@ -50,7 +50,9 @@ def collected(r, rows, kinds, probe, names, **limits):
 
 
 def compared(rows, kinds, others):
-    """Return rows as Spark compares them, with their kinds; None of a row whose cast raises an error."""
+    """Return rows as Spark compares them, with their kinds; None of a row whose cast raises an
+    error.
+    """
     out = []
     for row in rows:
         try:

@@ -507,6 +507,14 @@ def test_exceptions_while_filtering_keep_everything(table, monkeypatch):
     )
 
 
+def test_waiting_is_counted_from_the_first_request(table):
+    f = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[f]).splits(wait=0.5)
+    time.sleep(0.6)  # a reader that starts late waits all the same
+    threading.Timer(0.1, lambda: f.report(keys(3))).start()
+    assert len(list(splits)) == 1
+
+
 def test_stopped(table):
     f = ss.DynamicFilter(columns={"k": "k"})
     splits = table.plan(dynamic=[f]).splits(wait=60)

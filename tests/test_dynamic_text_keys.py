@@ -1,4 +1,6 @@
-"""Joins of text keys with keys of other types: only what is exact is negated, and an error stays an error."""
+"""Joins of text keys with keys of other types: only what is exact is negated, and an error stays
+an error.
+"""
 
 import itertools
 
@@ -40,7 +42,9 @@ def answer(*given, **options):
 @pytest.mark.parametrize("wrong", [False, True], ids=["every text fits", "a text that raises"])
 @pytest.mark.parametrize("side", ["fact", "dim"])
 def test_text_keys(tmp_path, kind, wrong, side):
-    """The filtered join gives what the plain one gives, and both what Spark gives: rows, or an error."""
+    """The filtered join gives what the plain one gives, and both what Spark gives: rows, or an
+    error.
+    """
     fit = [t for t, values in TEXTS.items() if FROM_TEXT[kind] in values]
     texts = [*fit, None, *(["x"] if wrong else [])]
     plain = [TEXTS[t][FROM_TEXT[kind]] for t in fit if t not in ("NaN", "9223372036854775807")]
@@ -88,7 +92,9 @@ def test_a_plan_keeps_rows_that_it_cannot_compare(tmp_path, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_an_error_is_not_pruned(tmp_path, how):
-    """No other key, no missing key and no NULL among the keys leaves out a row whose key raises an error."""
+    """No other key, no missing key and no NULL among the keys leaves out a row whose key raises an
+    error.
+    """
     parts = [{"a": ["x"], "b": [1]}, {"a": ["5"], "b": [2]}, {"a": ["6"], "b": [3]}]
     scan = files(tmp_path, [pa.table(part) for part in parts])
     for a, b in (([5], [2]), ([None], [2]), ([5, None], [2, None])):
@@ -150,7 +156,9 @@ def test_not_in_of_null_safe_keys_is_not_judged(tmp_path):
 
 
 def test_shards_negate_only_what_is_spelled_exactly():
-    """Of keys without an order the condition is TRUE of every row; its negation would leave none."""
+    """Of keys without an order the condition is TRUE of every row; its negation would leave
+    none.
+    """
     lists = ss.DynamicFilter(collected(pa.array([[1]]), pa.list_(pa.int64())), how="anti")
     numbers = ss.DynamicFilter(collected(pa.array([1]), pa.int64()), how="anti")
     assert lists.data.exact and not lists.data.spelled and numbers.data.spelled

@@ -364,3 +364,15 @@ def test_table_and_plan_are_values(wide):
     assert (
         repr(wide.plan(where="i > 8")) == "Plan(1 of 1 files, 1 of 2 row groups, skipping='data')"
     )
+
+
+def test_files_without_row_groups_are_not_scanned(tmp_path):
+    empty = pa.table({"x": pa.array([], pa.int64())})
+    pq.ParquetWriter(tmp_path / "a.parquet", empty.schema).close()
+    table = ss.scan_parquet(str(tmp_path))
+    assert table.num_files == 1 and table.plan().sizes.scan.files == len(table.plan().files) == 0
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    for where in (None, "x = 1", "x = 2"):
+        plan = table.plan(where)
+        assert plan.sizes.scan.files == len(plan.files) == (0 if where == "x = 2" else 1)

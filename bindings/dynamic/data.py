@@ -162,7 +162,9 @@ class DynamicFilterData:
         return self._fields.null_safe
 
     def only(self, names: tuple[str, ...]) -> DynamicFilterData:
-        """Return what is known of some of the key columns alone: each row with a match has one by these, too."""
+        """Return what is known of some of the key columns alone: each row with a match has one by
+        these, too.
+        """
         if names not in self._parts:
             at = [self.fields.index(name) for name in names]
             of = self._fields
@@ -184,7 +186,8 @@ class DynamicFilterData:
                 list of tuples, of Python values.
 
         Returns:
-            bool array, shape (n,). All True if the filter filters nothing, or if the rows cannot be compared with its keys:
+            bool array, shape (n,). All True if the filter filters nothing, or if the rows cannot
+            be compared with its keys:
             Spark refuses the types, or raises an error for one of the values.
 
         Raises:
@@ -199,14 +202,17 @@ class DynamicFilterData:
         return np.ones(len(columns[0]), np.bool_) if found is None else found
 
     def matched(self, rows: Any) -> Mask | None:
-        """Return exactly which rows have a match; None if the filter is not exact or cannot compare these rows.
+        """Return exactly which rows have a match; None if the filter is not exact or cannot
+        compare these rows.
 
         Only this may be negated: rows that `contains` is not sure of are True there.
         """
         return self._member(self._columns(rows)) if self.exact else None
 
     def _member(self, columns: list[pa.ChunkedArray]) -> Mask | None:
-        """Return which rows are among what is kept of the keys; None if the two cannot be compared."""
+        """Return which rows are among what is kept of the keys; None if the two cannot be
+        compared.
+        """
         try:
             found = [
                 keyed(c, t, self.session) for c, t in zip(columns, self.state.dtypes, strict=True)
@@ -256,11 +262,14 @@ class DynamicFilterData:
 
     @property
     def spelled(self) -> bool:
-        """Return True if `to_predicate` holds of exactly the rows that have a match, so that it may be negated."""
+        """Return True if `to_predicate` holds of exactly the rows that have a match, so that it
+        may be negated.
+        """
         return self.exact and len(self.fields) == 1 and self.state.dtypes[0].ordered
 
     def to_predicate(self, mapping: Mapping[str, str] | None = None) -> Expr:
-        """Return a condition that every row with a match fulfils, and no other row if `spelled` is True.
+        """Return a condition that every row with a match fulfils, and no other row if `spelled` is
+        True.
 
         Args:
             mapping: Names of keys -> names of the columns that are compared with them; those that are left out keep their names.

@@ -103,7 +103,7 @@ class SplitEnumerator:
         self._readers = None if readers is None else set(readers)
         self._min, self._hosts = min_desired_splits, hosts
         self._lock = threading.RLock()
-        self._deadline = time.monotonic() + wait
+        self._wait, self._deadline = wait, 0.0  # counted from the first request
         self._handed = np.zeros(len(plan.verdicts), np.bool_)
         self._left: deque[Split] | None = None
         self._stopped, self._news = False, threading.Event()
@@ -260,6 +260,8 @@ class SplitEnumerator:
         self.errors += [e for e in found if repr(e) not in known]
 
     def _await(self) -> None:
+        with self._lock:
+            self._deadline = self._deadline or time.monotonic() + self._wait
         while (left := self._deadline - time.monotonic()) > 0:
             with self._lock:
                 self._news.clear()

@@ -196,7 +196,9 @@ class DynamicFilter:
 
     @property
     def compares_several(self) -> bool:
-        """Return True if a key is compared with several columns. It must equal all of them, and they are judged one by one."""
+        """Return True if a key is compared with several columns. It must equal all of them, and
+        they are judged one by one.
+        """
         return any(not isinstance(c, str) and len(c) > 1 for c in self.columns.values())
 
     def warn_once(self, message: str) -> None:

@@ -90,7 +90,9 @@ def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
 
 
 def may_raise(of: Compared, stats: Statistics) -> Mask:
-    """Return which containers may hold a value whose cast to the type of the keys raises an error in Spark."""
+    """Return which containers may hold a value whose cast to the type of the keys raises an error
+    in Spark.
+    """
     out = np.zeros(stats.num_containers, np.bool_)
     for term in of.terms:
         if term.op is not Op.COLUMN and term.dtype is not None:

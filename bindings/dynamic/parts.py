@@ -1,4 +1,6 @@
-"""Judging containers part by part where judging all of them at once fails, so that one bad container costs only itself."""
+"""Judging containers part by part where judging all of them at once fails, so that one bad
+container costs only itself.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def by_parts(
     Args:
         judge: Gives the verdicts of the containers of some statistics.
         statistics: Of all containers.
-        failed: Told of each failure, and of how many containers are kept for it. Whatever a statistics provider or a file
+        failed: Told of each failure, and of how many containers are kept for it. Whatever a
+            statistics provider or a file
             raises, no row is lost without the filter.
     """
     try:

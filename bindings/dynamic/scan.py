@@ -107,8 +107,9 @@ class DynamicFilters:
     def judged(self, statistics: Statistics, verdicts: Verdicts) -> Verdicts:
         """Return verdicts of a condition, and of the filters as far as they are known.
 
-        A container on which a filter cannot be evaluated is kept, and its effect says why. A key that fits no column of the
-        schema is left out, with a warning. A filter that contradicts itself raises DynamicFilterError.
+        A container on which a filter cannot be evaluated is kept, and its effect says why. A key
+        that fits no column of the schema is left out, with a warning. A filter that contradicts
+        itself raises DynamicFilterError.
         """
         self.effects.clear()
         self.errors.clear()
@@ -188,7 +189,8 @@ class DynamicFilters:
     def bound(self, f: DynamicFilter) -> Bound:
         """Return a filter's keys beside the columns that they are compared with.
 
-        A key that fits no column is left out: rows with a match still need one by the others. What else a join needs is not
+        A key that fits no column is left out: rows with a match still need one by the others. What
+        else a join needs is not
         told by some of its keys, so then the whole filter is.
 
         Raises:
@@ -249,7 +251,8 @@ class DynamicFilters:
             if bound.data is None or f.needs is Needs.ALL:
                 continue
             for terms in bound.targets:
-                found = _rows(f, bound.data, [column_at(batch, t.value) for t in terms])  # type: ignore[arg-type]
+                columns = [column_at(batch, t.value) for t in terms]  # type: ignore[arg-type]
+                found = _rows(f, bound.data, columns)
                 out = found if out is None or found is None else out & found
         return batch if out is None or out.all() else batch.filter(pa.array(out))
 
@@ -260,7 +263,8 @@ class Bound:
 
     Attributes:
         data: Its keys, as far as they fit columns; None: they are not known, or say nothing.
-        targets: The columns that keys are compared with; several, if a key is compared with several columns.
+        targets: The columns that keys are compared with; several, if a key is compared with
+            several columns.
         whole: Whether all of its keys fit.
     """
 
@@ -301,7 +305,8 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
     else:
         found = evaluate(of, statistics)
     if any(t.op is not Op.COLUMN for t in of.terms):
-        # The join raises an error for a key that cannot be cast, so its container is read, whatever the other keys are.
+        # The join raises an error for a key that cannot be cast, so its container is read,
+        # whatever the other keys are.
         found = np.where(may_raise(of, statistics), np.uint8(Verdict.MAYBE), found)
     if f.needs is Needs.UNMATCHED:
         # Every row has a match: the join needs none. No row has one: it needs all, which only an exact filter may say.
@@ -314,9 +319,11 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
 
 
 def _together(judged: list[Verdicts], needs: Needs, data: DynamicFilterData) -> Verdicts:
-    """Return verdicts of a filter whose key must equal several columns, from those of each column alone.
+    """Return verdicts of a filter whose key must equal several columns, from those of each column
+    alone.
 
-    A row has no match if one of its columns has none. If each has one, these may still be different keys, unless there is
+    A row has no match if one of its columns has none. If each has one, these may still be
+    different keys, unless there is
     only one.
     """
     single = data.num_rows == 1

@@ -187,7 +187,8 @@ def union(a: State, b: State) -> State:
     if a.broken or b.broken:  # one form, whichever rows were in the part that broke
         return broken(a if a.broken else b, min(filter(None, (a.broken, b.broken))))
     if a.dtypes != b.dtypes:
-        # What has no rows has no say in their types; NULL alone says more of them than no key at all.
+        # What has no rows has no say in their types; NULL alone says more of them than no key at
+        # all.
         less, more = sorted((a, b), key=lambda s: (not _blank(s), s.seen, repr(s.dtypes)))
         if _blank(less):
             return replace(more, **flags)

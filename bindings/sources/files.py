@@ -18,7 +18,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.sources.partitions import Texts, partition_of
 from skipstone.bindings.work import Meter
-from skipstone.ir.errors import SourceError
+from skipstone.ir.errors import SourceError, StaleFile
 
 Ints = npt.NDArray[np.int64]
 Where = str | PurePath | Sequence["str | PurePath"]
@@ -242,6 +242,30 @@ def resolve(where: str, filesystem: pafs.FileSystem | None) -> tuple[pafs.FileSy
             f"{where}: no file system for it ({e}); pass filesystem=, any pyarrow.fs.FileSystem"
         ) from e
     return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(where))
+
+
+def check_unchanged(
+    filesystem: pafs.FileSystem, paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]
+) -> None:
+    """Refuse files that are not those that were listed, by size and time; only local ones are
+    looked at again.
+
+    Raises:
+        StaleFile: one was replaced, changed or removed.
+    """
+    if not isinstance(filesystem, pafs.LocalFileSystem) or not paths:
+        return
+    infos = filesystem.get_file_info(list(paths))
+    for info, path, size, time in zip(infos, paths, sizes, times, strict=True):
+        if info.type != pafs.FileType.File:
+            raise StaleFile(f"{path}: was removed after it was planned; scan the table again")
+        if size not in (UNKNOWN, info.size):
+            raise StaleFile(
+                f"{path}: was {size} bytes when it was planned, and is {info.size}; "
+                "scan the table again"
+            )
+        if time not in (UNKNOWN, info.mtime_ns):
+            raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
 
 
 def below(

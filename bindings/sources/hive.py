@@ -265,33 +265,37 @@ class HivePlan(Plan):
 
     def unpruned(self) -> Plan:
         """The same question without any pruning: every folder is listed, every row group is read and every row is judged."""
-        order = [str(key) for key in self.order] or None
-        filters = None if self.dynamic is None else list(self.dynamic.filters)
-        everything = self._source.whole.plan(
-            self.predicate,
-            columns=self.columns,
-            order_by=order,
-            timezone=self.timezone,
-            dynamic=filters,
-        )
-        return everything.unpruned()
+        return self._again(self._source.whole, None).unpruned()
 
     def with_dynamic(self, filters: Sequence[DynamicFilter]) -> Plan:
         """As for other plans; without a filter that folders were passed over for, these are listed."""
         if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
-            order, limit = (
-                [str(key) for key in self.order] or None,
-                self.deferred if self.cut is None else self.cut.limit,
-            )
-            return self._source.plan(
-                self.predicate,
-                columns=self.columns,
-                limit=limit,
-                order_by=order,
-                timezone=self.timezone,
-                dynamic=list(filters),
-            )
+            limit = self.deferred if self.cut is None else self.cut.limit
+            return self._again(self._source, limit, filters)
         return HivePlan(super().with_dynamic(filters), self._source, self._passed_over)
+
+    def _again(
+        self,
+        table: HiveTable | ParquetTable,
+        limit: int | None,
+        filters: Sequence[DynamicFilter] | None = None,
+    ) -> Plan:
+        """The same question, asked of a table under the same settings; `filters` stand in for the
+        plan's own.
+        """
+        own = () if self.dynamic is None else self.dynamic.filters
+        return table.plan(
+            self.predicate,
+            columns=self.columns,
+            limit=limit,
+            order_by=[str(key) for key in self.order] or None,
+            dynamic=list(own if filters is None else filters) or None,
+            dynamic_filtering=self.session
+            is not None,  # whatever the table and the environment say by now
+            timezone=self.timezone,
+            ansi=self.settings.ansi,
+            case_sensitive=self.settings.case_sensitive,
+        )
 
     def explain(self) -> str:
         """As for other plans, and how many folders were not listed."""

@@ -22,6 +22,7 @@ from skipstone.bindings.sources.files import (
     Files,
     Ints,
     Where,
+    check_unchanged,
     in_folder,
     list_files,
     partition_folders,
@@ -129,11 +130,7 @@ class ParquetTable(DynamicTable):
 
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
         """How much data some row groups hold."""
-        files = (
-            self.num_files
-            if chosen.all()
-            else int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
-        )
+        files = int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
         rows = _sum(self.groups.rows[chosen])
         nbytes = np.where(
             self.groups.group == UNKNOWN,
@@ -183,6 +180,16 @@ class ParquetTable(DynamicTable):
             path: [g for g in own.tolist() if g != UNKNOWN]
             for path, own in zip(paths, groups, strict=False)
         }
+
+    def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
+        """Raise StaleFile if a file of these row groups is not the one whose footer was read;
+        local files alone are looked at.
+        """
+        at = np.unique(self.groups.file[containers])
+        files = self.groups.files.take(at)
+        check_unchanged(
+            self.filesystem, files.paths.to_pylist(), files.sizes.tolist(), files.times.tolist()
+        )
 
     def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
         """How to read the rows that match a plan of this table."""

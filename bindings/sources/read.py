@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from skipstone.bindings.sources.calendar import leaves, modern
 from skipstone.bindings.sources.declared import unjudged, unread
-from skipstone.bindings.sources.files import UNKNOWN
+from skipstone.bindings.sources.files import UNKNOWN, check_unchanged
 from skipstone.bindings.sources.partitions import Texts, values_of
 from skipstone.bindings.sources.tail import schema_of
-from skipstone.ir.errors import SourceError, UnsupportedForm
+from skipstone.ir.errors import SourceError, StaleFile, UnsupportedForm
 from skipstone.ir.node import Node, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import matching_rows
@@ -133,7 +133,7 @@ class GroupTask:
     """Row groups of one file with one verdict.
 
     Attributes:
-        path, size: The file's; size -1 is unknown.
+        path, size, time: The file's, the time in ns since 1970; -1 is unknown.
         groups: Which row groups.
         filtered: Whether their rows are to be judged.
         folder: Path, and texts of the partition values, of the folder that holds it.
@@ -143,6 +143,7 @@ class GroupTask:
 
     path: str
     size: int
+    time: int
     groups: list[int]
     filtered: bool
     folder: tuple[str, Texts]
@@ -172,7 +173,16 @@ def tasks_of(table: ParquetTable, plan: Plan, lenient: bool = False) -> Tasks:
         rows = found.rows[first:stop].tolist() if tail is None else None
         groups, folder = found.group[places].tolist(), found.files.folders[found.files.folder[file]]
         each.append(
-            GroupTask(path, int(found.files.sizes[file]), groups, filtered, folder, tail, rows)
+            GroupTask(
+                path,
+                int(found.files.sizes[file]),
+                int(found.files.times[file]),
+                groups,
+                filtered,
+                folder,
+                tail,
+                rows,
+            )
         )
         containers.append(places)
         sizes.append(int(nbytes[places].sum()))
@@ -217,10 +227,11 @@ class GroupReader:
             for f in fields
             if f.name in self.partition_columns
         }
+        check_unchanged(self.filesystem, [path], [task.size], [task.time])
         try:
             with self.filesystem.open_input_file(path) as source:
                 if task.size != UNKNOWN and source.size() != task.size:
-                    raise SourceError(
+                    raise StaleFile(
                         f"{path}: was {task.size} bytes when it was planned, and is {source.size()}; scan the table again"
                     )
                 reader = pq.ParquetFile(

@@ -190,7 +190,14 @@ class _Writer:
     # Bounds.
 
     def raw(self, slot: Node) -> str | None:
-        """A bound, NULL where it is unknown; None where it is everywhere."""
+        """A bound, NULL where it is unknown, or contradicts the counts; None where it is
+        everywhere.
+        """
+        given, wrong = self.given(slot), self.contradicts(slot)
+        return given if given is None or wrong == NO else f"if({wrong}, NULL, {given})"
+
+    def given(self, slot: Node) -> str | None:
+        """A bound as it came."""
         assert isinstance(slot.value, tuple) and slot.dtype is not None
         high = slot.op is Op.MAX
         place = self.places.get((slot.value, "max" if high else "min"))
@@ -263,23 +270,45 @@ class _Writer:
         rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
         counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
         all_null = both(counted, holds("{0} = {1}", null, rows))
-        # More NULLs than rows are unknown, as if they were not counted.
-        told = both(holds("{0} > 0", null), inverse(both(counted, holds("{0} > {1}", null, rows))))
+        told = holds("{0} > 0", null)
         nulls = (holds("{0} <> 0", null) if null else YES) if leaf.nullable else told
         all_nan = NO
         if floating and rows and nan:
             others = f"({rows} - if({null} > 0 AND {null} <= {rows}, {null}, 0))" if null else rows
             all_nan = both(counted, f"({nan} >= 0)", f"({nan} = {others})")
             nulls = both(nulls, inverse(both(all_nan, holds("{0} = {1}", nan, rows))))
+        wrong = self.contradicts(n)
         struct = self.leaves.get(path[:-1])
         above = len(path) > 1 and (struct is None or struct.nullable)
         return {
-            Op.REAL: inverse(either(all_null, all_nan, empty)),
-            Op.NULLS: YES if above else either(nulls, empty),
-            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty))
+            Op.REAL: either(inverse(either(all_null, all_nan, empty)), wrong),
+            Op.NULLS: YES if above else either(nulls, empty, wrong),
+            Op.NANS: either(
+                both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)),
+                wrong,
+            )
             if floating
             else NO,
         }
+
+    def contradicts(self, n: Node) -> str:
+        """Where counts and bounds of a column contradict each other: all of them are unknown
+        there.
+        """
+        path, dtype = n.value, n.dtype
+        assert isinstance(path, tuple) and dtype is not None
+        null = self.known(self.count(path, "null_count"))
+        nan = self.known(self.count(path, "nan_count")) if dtype.kind is Kind.FLOAT else None
+        rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
+        if rows is None:
+            return NO
+        nulls, nans = (f"greatest({c}, 0L)" if c else "0L" for c in (null, nan))
+        slots = (Node(op, value=path, dtype=dtype) for op in (Op.MIN, Op.MAX))
+        bounds = [b for b in map(self.given, slots) if b is not None]
+        bounded = either(*(f"({b} IS NOT NULL)" for b in bounds)) if bounds else NO
+        over = f"({nulls} > {rows} OR {nans} > {rows} - {nulls})"
+        full = f"({nulls} <= {rows} AND {nans} = {rows} - {nulls})"
+        return both(f"({rows} >= 0)", either(over, both(full, bounded)))
 
     def known(self, *counts: str | None) -> str | None:
         """The first of some counts that is there, -1 where none is; None: none is anywhere."""

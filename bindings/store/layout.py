@@ -29,7 +29,7 @@ from skipstone.ir.types import DType
 from skipstone.kernels.guard import SHIFT, Checked
 
 MAGIC: Final = b"SKIPSTN\n"
-VERSION: Final = 1
+VERSION: Final = 2  # 1: contradictions between counts and bounds were not unknown
 ALIGN: Final = 64
 # Where the footer starts, its bytes, the file's bytes, the version, 0.
 TAIL: Final = struct.Struct("<QQQII")

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import SkipstoneError as SkipstoneError
     from skipstone.ir.errors import SkipstoneWarning as SkipstoneWarning
     from skipstone.ir.errors import SourceError as SourceError
+    from skipstone.ir.errors import StaleFile as StaleFile
     from skipstone.ir.errors import StatisticsError as StatisticsError
     from skipstone.ir.errors import UnknownColumn as UnknownColumn
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
@@ -96,6 +97,7 @@ _HOMES = {
         "SkipstoneError",
         "SkipstoneWarning",
         "SourceError",
+        "StaleFile",
         "StatisticsError",
         "UnknownColumn",
         "UnsupportedForm",
@@ -135,6 +137,7 @@ __all__ = [
     "SourceError",
     "Split",
     "SplitEnumerator",
+    "StaleFile",
     "Statistics",
     "StatisticsError",
     "UnknownColumn",

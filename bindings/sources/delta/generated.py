@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +30,7 @@ from skipstone.ir.node import Path, literal
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, whole
 from skipstone.kernels.bounds import Bounds, Given, Side, bounds_of, known_of
-from skipstone.kernels.columns import Column, Raw, column_of, pack_column
+from skipstone.kernels.columns import Column, Raw, column_of, pack_column, without
 from skipstone.kernels.counts import planes_of
 
 Rows: TypeAlias = Given | Callable[[], pa.Array] | None
@@ -78,16 +79,23 @@ class Narrowed(Statistics):
         raw, rows = narrowed(self.raw(path), self._told[path]), self._given_rows()
         if dtype != ty.STRING:
             return pack_column(raw, dtype, self.num_containers, nullable=leaf.nullable, rows=rows)
+        n = self.num_containers
         low, high = _text_bounds(raw.min, "min"), _text_bounds(raw.max, "max")
-        planes = planes_of(
+        known = np.zeros(n, np.bool_)
+        for b in (low, high):
+            if b is not None:
+                known |= True if b.known is None else b.known
+        *planes, wrong = planes_of(
             raw.null_count,
             raw.row_count,
             None,
             rows,
-            self.num_containers,
+            n,
             nullable=leaf.nullable,
             floating=False,
+            bounded=lambda at: known[at],
         )
+        low, high = without(low, wrong, n), without(high, wrong, n)
         return column_of(dtype, low, high, *planes)
 
 

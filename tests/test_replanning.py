@@ -1,0 +1,109 @@
+"""Planning again asks the same question, under the settings of the first plan."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+
+SETTINGS = {"timezone": "Asia/Tokyo", "ansi": False, "case_sensitive": True}
+TABLES = ("hive", "parquet", "delta")
+
+
+def filter_of(name, value):
+    collector = ss.DynamicFilterCollector([name], pa.schema([(name, pa.int64())]), ansi=False)
+    collector.add(pa.table({name: [value]}))
+    return ss.DynamicFilter(collector.finish())
+
+
+@pytest.fixture(params=TABLES)
+def table(tmp_path, request):
+    """Four folders of two names that differ in case alone, and texts that are no numbers."""
+    for p in range(4):
+        rows = pa.table({"k": [p, p + 10], "K": [p + 20, p + 30], "s": [str(p), "x"]})
+        (tmp_path / f"p={p}").mkdir()
+        pq.write_table(rows, tmp_path / f"p={p}/a.parquet")
+    if request.param == "hive":
+        return ss.scan_hive(str(tmp_path), partition_schema={"p": pa.int64()})
+    if request.param == "parquet":
+        return ss.scan_parquet(str(tmp_path), partition_schema={"p": pa.int64()})
+    deltalake = pytest.importorskip("deltalake")
+    # Delta itself tells no columns apart by their case.
+    parts = [{"k": [p, p + 10], "s": [str(p), "x"], "p": [p, p]} for p in range(4)]
+    rows = pa.concat_tables(map(pa.table, parts))
+    deltalake.write_deltalake(str(tmp_path / "delta"), rows, partition_by=["p"])
+    return ss.scan_delta(str(tmp_path / "delta"))
+
+
+def ways(plan, more):
+    """Each public way that gives a plan of the same question."""
+    yield "replanned", plan.replanned()
+    yield "unpruned", plan.unpruned()
+    yield "one more", plan.with_dynamic((*plan.dynamic.filters, more))
+    yield "another", plan.with_dynamic((more,))
+    yield "none", plan.with_dynamic(())
+    yield "again", plan.with_dynamic((more,)).with_dynamic(plan.dynamic.filters)
+    yield "some", plan.only(plan.kept, plan.columns)
+    splits = plan.splits()
+    splits.on_filter(more.data, filter=more)
+    yield "splits", splits.plan
+
+
+def test_settings_are_kept(table):
+    """Names are those that only a case-sensitive session tells apart."""
+    more = filter_of("k", 3)
+    plan = table.plan(
+        "p >= 0",
+        order_by="k DESC",
+        dynamic=[filter_of("p", 2)],
+        dynamic_filtering=True,
+        **SETTINGS,
+    )
+    assert plan.to_arrow().column("k").to_pylist() == [12, 2]
+    for name, again in ways(plan, more):
+        assert again.settings == plan.settings, name
+        assert (
+            again.timezone == SETTINGS["timezone"] and again.order == plan.order
+        ) or name == "some"
+        found = again.to_arrow().column("k").to_pylist()
+        wanted = {
+            "one more": [], "splits": [], "another": [3], "none": [13, 12, 11, 10, 3, 2, 1, 0],
+        }.get(name, [12, 2])  # fmt: skip
+        assert (sorted(found, reverse=True) if name == "some" else found) == wanted, name
+
+
+def test_forced_filtering_is_kept(table, monkeypatch):
+    """What a plan was told counts, whatever the table or the environment say later."""
+    asked = {"dynamic": [filter_of("p", 2)], "case_sensitive": True}
+    plan = table.plan(**asked, dynamic_filtering=True)
+    off = table.plan(**asked, dynamic_filtering=False)
+    monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "off")
+    for name, again in ways(plan, filter_of("k", 3)):
+        wanted = {"one more": 0, "splits": 0, "another": 1, "none": 8}.get(name, 2)
+        assert again.count() == wanted, name
+    monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "on")
+    for again in (off.replanned(), off.with_dynamic((filter_of("k", 3),)), off.unpruned()):
+        assert again.count() == 8
+
+
+def test_names_of_min_and_max_follow_the_case(table):
+    plan = table.plan(case_sensitive=True)
+    assert plan.max("k") == 13
+    with pytest.raises(ss.UnknownColumn):
+        plan.max("S")
+    assert table.plan().max("S") == "x"
+
+
+def test_zones_are_kept(tmp_path):
+    """A zone-less partition value is another instant in another zone."""
+    for hour in ("00", "09"):
+        (tmp_path / f"t=2024-01-01 {hour}%3A00%3A00").mkdir()
+        pq.write_table(
+            pa.table({"x": [int(hour)]}), tmp_path / f"t=2024-01-01 {hour}%3A00%3A00/a.parquet"
+        )
+    kind = pa.timestamp("us", "UTC")
+    table = ss.scan_hive(str(tmp_path), partition_schema={"t": kind})
+    f = filter_of("x", 9)
+    plan = table.plan("t = TIMESTAMP '2024-01-01 00:00:00Z'", dynamic=[f], timezone="Asia/Tokyo")
+    for again in (plan, plan.unpruned(), plan.replanned(), plan.with_dynamic(())):
+        assert again.to_arrow().column("x").to_pylist() == [9]
