@@ -1,12 +1,12 @@
 """SQL text as nodes, through sqlglot's Spark dialect. Only a tree is built; nothing is ever run.
 
 `sql_tokens.py` makes tokens as Spark has them, sqlglot's parser makes a tree of them, and
-`sql_reader.py` reads the classes and arguments that `sql_forms.py` lists. What is not understood is
-UNKNOWN: it costs its own branch. A text is an error where Spark refuses it too: parentheses without a
-partner, an operand or an operator too many or too few. Two things that Spark may read are told from
-that line: a call with a syntax of its own, and a subquery. What sqlglot cannot read inside their
-parentheses is UNKNOWN (`masked`). A name that is a word of sqlglot's grammar, and not of Spark's,
-remains an error; it says which word wants backticks.
+`sql_reader.py` reads the classes and arguments that `sql_forms.py` lists. What is not
+understood is UNKNOWN: it costs its own branch. A text is an error where Spark refuses it too:
+parentheses without a partner, an operand or an operator too many or too few. Two things that
+Spark may read are told from that line: a call with a syntax of its own, and a subquery. What
+sqlglot cannot read inside their parentheses is UNKNOWN (`masked`). A name that is a word of
+sqlglot's grammar, and not of Spark's, remains an error; it says which word wants backticks.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _parse(text: str) -> tuple[Node, Positions]:
 
 
 def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
-    """Parse what stands after ORDER BY: expressions, whether each descends, and whether NULL comes first.
+    """Parse what stands after ORDER BY: expressions, if each descends, and if NULL comes first.
 
     Raises:
         PredicateSyntaxError: it cannot be read.
@@ -182,6 +182,15 @@ def _parser() -> type[Any]:
             parser.raise_error("Required keyword: 'this' missing for a sign")
         return exp.Anonymous(this="positive", expressions=[operand])
 
+    def predicate(
+        parser: Any, cls: Any, this: Any, expression: Any, *rest: Any, **more: Any
+    ) -> Any:
+        # sqlglot puts parentheses around operands that it groups otherwise than Spark does.
+        found = cls(this=this, expression=expression)
+        if more.get("negate"):
+            found.set("negate", True)
+        return parser.expression(found)
+
     return type(
         "Plain",
         (base,),
@@ -190,12 +199,13 @@ def _parser() -> type[Any]:
             "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
             "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
             "COLON_IS_VARIANT_EXTRACT": True,
+            "_build_predicate": predicate,
         },
     )
 
 
 class _Deep:
-    """Room for sqlglot's recursion. The limit is the whole interpreter's, so one thread at a time has it."""
+    """Room for sqlglot's recursion: the interpreter's limit, so one thread at a time has it."""
 
     def __init__(self) -> None:
         self.reset()
@@ -219,7 +229,8 @@ _deep = _Deep()
 
 
 def _details(e: Any) -> dict[str, Any]:
-    return (getattr(e, "errors", None) or [{}])[0]
+    errors: list[dict[str, Any]] = getattr(e, "errors", None) or [{}]
+    return errors[0]
 
 
 def _position(e: Any, text: str) -> int:
@@ -250,7 +261,7 @@ def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> Predic
 
 
 def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
-    """Return the words of SQL of which the text is a condition once they are quoted; [] if none are."""
+    """Return the words that, once quoted, make the text a condition; [] if there are none."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 

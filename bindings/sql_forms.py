@@ -1,9 +1,10 @@
 """Declare which of sqlglot's classes and arguments the reader of SQL text understands.
 
-sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE, `Cast(format=...)` is
-a cast by a pattern. Whoever ignores one reads another condition than was written, so an argument that
-is set and not listed in READ makes its form UNKNOWN. UNREAD lists the others that sqlglot is known to
-have; `tests/test_sql_forms.py` fails when a version of it has one that neither table lists.
+sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
+`Cast(format=...)` is a cast by a pattern. Whoever ignores one reads another condition than was
+written, so an argument that is set and not listed in READ makes its form UNKNOWN. UNREAD lists
+the others that sqlglot is known to have; `tests/test_sql_forms.py` fails when a version of it
+has one that neither table lists.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ PARTS: Final = frozenset((
     "Literal", "Tuple", "Var",
 ))  # fmt: skip
 
-# Functions whose first argument of three is a unit. Source: Spark, `SqlBaseParser.g4`, `primaryExpression`.
+# Functions whose first argument of three is a unit.
+# Source: Spark, `SqlBaseParser.g4`, `primaryExpression`.
 _UNIT_FUNCTIONS: Final = frozenset((
     "dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timediff", "timestampdiff",
 ))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Read sqlglot's trees as nodes. A form that is not understood becomes UNKNOWN, its columns kept inside."""
+"""Read sqlglot's trees as nodes. A form that is not understood is UNKNOWN, its columns inside."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Reader:
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
     def grouped_otherwise(self, e: sg.Expression) -> str | None:
-        """Return why Spark reads a form without parentheses as another tree than sqlglot; else None."""
+        """Return why Spark groups a form in another way than sqlglot; None if both agree."""
         exp = self.exp
         if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):
             return None
@@ -175,7 +175,7 @@ class Reader:
 
     def operands(self, e: sg.Expression) -> Iterator[sg.Expression]:
         """The operands of AND, OR or ||, and of those of its kind among them, however many."""
-        stack = [e]
+        stack: list[Any] = [e]
         while stack:
             n = stack.pop()
             same = type(n) is type(e) and not not_understood(n) and not self.grouped_otherwise(n)
@@ -318,7 +318,7 @@ class Reader:
         return moved if moved is not None else self.opaque(e, "the interval is not understood")
 
     def moved(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
-        """A value moved by an interval of one whole number and unit; None: the interval is another."""
+        """A value moved by an interval of one number and unit; None: the interval is another."""
         unit, count = interval.args.get("unit"), interval.this
         text = count.name if isinstance(count, self.exp.Literal) else ""
         if not isinstance(unit, self.exp.Var) or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):

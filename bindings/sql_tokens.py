@@ -1,4 +1,4 @@
-"""Tokens of Spark SQL: those of sqlglot, mended where Spark's lexer makes others of the same text."""
+"""Tokens of Spark SQL: sqlglot's, mended where Spark's lexer makes others of a text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _tokenized(dialect: Any, text: str) -> list[Any]:
     try:
         return list(dialect.tokenize(text))
     except TokenError:
-        # Other engines write the default escape as ESCAPE '\\', which Spark reads as an open string.
+        # Others write the default escape as ESCAPE '\\', which Spark reads as an open string.
         plain = re.sub(r"(?i)\bescape\s+'\\'", lambda m: " " * len(m[0]), text)
         if plain == text:
             raise
@@ -192,7 +192,7 @@ _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "
 
 
 def masked(tokens: list[Any], position: int) -> list[Any] | None:
-    """Return the tokens with a `?` for what Spark may read and sqlglot did not; None: there is none.
+    """Return the tokens with a `?` for what sqlglot cannot read and Spark may; None: there is none.
 
     That is the innermost call around a position that has a syntax of its own, or subquery.
     Everywhere else sqlglot knows Spark's grammar of conditions, and what it refuses is an error.
@@ -235,7 +235,7 @@ NEAR: Final = 4  # tokens before the one at which sqlglot gave up, of which it m
 
 
 def quoted_word(tokens: list[Any], position: int) -> tuple[list[Any], Any] | None:
-    """Return the tokens with the nearest word that stands where a name may as a name; and its token."""
+    """Return the tokens with the nearest word in the place of a name quoted; and its token."""
     at = next((i for i, t in enumerate(tokens) if t.start >= position), len(tokens) - 1)
     for i in range(at, max(at - NEAR, 0) - 1, -1):
         kind, text = _kind(tokens, i), str(tokens[i].text)

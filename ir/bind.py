@@ -54,7 +54,8 @@ COMPARE: dict[Op, Callable[[Any, Any], bool]] = {
     Op.GE: operator.ge,
     Op.EQ: operator.eq,
 }
-# Names that Spark takes for functions where no column has them. Source: Spark, `LiteralFunctionResolution`.
+# Names that Spark takes for functions where no column has them.
+# Source: Spark, `LiteralFunctionResolution`.
 LITERAL_FUNCTIONS: Final = frozenset(
     ("current_date", "current_time", "current_timestamp", "current_user", "session_user", "user")
 )
@@ -230,7 +231,8 @@ class _Binder:
             )
         if op is not Op.SAME:
             return against_span(op, sign, Span(0, 0))
-        both = Node(Op.AND, (self.is_null_scalar(a), self.is_null_scalar(b)))
+        # What is compared may be NULL where what it was cast from is not.
+        both = Node(Op.AND, tuple(map(self.is_null_scalar, sign.args)))
         return Node(Op.OR, (Node(Op.IS_TRUE, (against_span(Op.EQ, sign, Span(0, 0)),)), both))
 
     def compare_truth(self, op: Op, a: Node, b: Node) -> Node:

@@ -215,13 +215,16 @@ def is_no_value(text: str, to: DType) -> bool:
     text = text.strip(" ")
     match to.kind:
         case Kind.INT:  # digits alone are beyond the type; what a point means depends on the mode
-            return bool(letters) or bool(plain and _INTEGER.fullmatch(text))
+            whole = _INTEGER.fullmatch(text) or not re.search(r"\d", text)
+            return bool(letters) or bool(plain and whole)
         case Kind.DECIMAL:  # what is plain has more digits than the type
             number = _ANY_NUMBER.fullmatch(text) and not _DECIMAL.fullmatch(text)
             return bool(letters - set("eE")) or (plain and not number)
         case Kind.FLOAT:
-            number = _ANY_NUMBER.fullmatch(text) or re.search("x|nan|inf", text, re.IGNORECASE)
-            return bool(letters - set("abcdefinptxyABCDEFINPTXY")) or (plain and not number)
+            named = re.search("x|nan|inf", text, re.IGNORECASE)
+            return bool(letters - set("abcdefinptxyABCDEFINPTXY")) or (
+                plain and not (named or _ANY_NUMBER.fullmatch(text))
+            )
         case Kind.BOOL:
             return bool(letters - set("aeflnorstuyAEFLNORSTUY")) or plain
         case Kind.DATE | Kind.TIMESTAMP:

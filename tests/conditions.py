@@ -17,6 +17,8 @@ from tests.predicates import own, quote
 from tests.strategies import Field
 
 COMPARE = ("=", "=", "<>", "<", "<=", ">", ">=", "<=>")
+# Those that DuckDB spells otherwise, or lacks.
+ONLY_SPARKS = ("==", "!=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 ORDER = ("<", "<=", ">", ">=")
 TESTS = (
     "({}) IS NULL",
@@ -29,6 +31,7 @@ TESTS = (
     "({}) = TRUE",
     "({}) <=> FALSE",
 )
+TESTS_OF_SPARK = ("! ({})", "!({})", "NOT NOT ({})", "({}) IS UNKNOWN", "({}) IS NOT UNKNOWN")
 # Several tests of one scalar that mean more together; {a} and {b} are values of it.
 CONJUNCTS = (
     *(
@@ -52,6 +55,13 @@ CONJUNCTS = (
         "{x} IS NULL AND {x} = {a}",
         "{x} IN ({a}, {b}) AND {x} > {b}",
     ),
+)
+RLIKES = (
+    "{} RLIKE {}",
+    "{} REGEXP {}",
+    "regexp_like({}, {})",
+    "{} NOT RLIKE {}",
+    "{} NOT REGEXP {}",
 )
 REGEX = (
     "^a",
@@ -108,7 +118,7 @@ class Predicates:
                 ),
                 word,
             )
-        test = r.choice(TESTS)
+        test = r.choice(TESTS if self.agreed else TESTS + TESTS_OF_SPARK)
         return Predicate(
             test.format(self.predicate(depth - 1).sql),
             "NOT" if test.startswith("NOT") else "test of a test",
@@ -184,7 +194,8 @@ class Predicates:
     # Forms.
 
     def compare(self, x: Scalar) -> Predicate:
-        lit, op = self.literal(x), self.r.choice(COMPARE)
+        ops = COMPARE if self.agreed or self.r.random() < 0.8 else ONLY_SPARKS
+        lit, op = self.literal(x), self.r.choice(ops)
         return Predicate(
             f"{x.sql} {op} {lit}" if self.r.random() < 0.85 else f"{lit} {op} {x.sql}", x.form
         )
@@ -252,9 +263,7 @@ class Predicates:
             return Predicate(f"{name}({x.sql}, {quote(part)})", name)
         if kind < 0.3 and not self.agreed:
             return Predicate(
-                r.choice(("{} RLIKE {}", "{} REGEXP {}", "regexp_like({}, {})")).format(
-                    x.sql, quote(r.choice(REGEX))
-                ),
+                r.choice(RLIKES).format(x.sql, quote(r.choice(REGEX))),
                 "RLIKE",
             )
         escape = r.choice(("\\", "\\", "\\", "!"))
@@ -262,7 +271,16 @@ class Predicates:
         tail = r.choice(("%", "%", "%", "_", "%b", "_%", "", "%%", "%1", "_a%"))
         pattern = r.choice(("", "", "", "%", "_")) + quoted + tail
         clause = "" if escape == "\\" else f" ESCAPE '{escape}'"
-        word, no = ("ILIKE", "") if r.random() < 0.2 else ("LIKE", r.choice(("", "", "NOT ")))
+        word, no = "ILIKE" if r.random() < 0.2 else "LIKE", r.choice(("", "", "NOT "))
+        if kind < 0.45 and escape == "\\" and not self.agreed:
+            how = r.choice(("ANY", "SOME", "ALL"))
+            others = [
+                quote(r.choice(("a%", "%b%", "Ab%", "%", "", "_b"))) for _ in range(r.randint(0, 2))
+            ]
+            return Predicate(
+                f"{x.sql} {no}{word} {how} ({', '.join([quote(pattern), *others])})",
+                f"{no}{word} {how}",
+            )
         form = (
             word
             if word == "ILIKE"

@@ -11,11 +11,13 @@ import skipstone as ss
 from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind
 from tests.strategies import FLOATS, TEXTS, Field, decimal_text, point
 
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
+COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 METHOD = {
     "=": "__eq__",
+    "==": "__eq__",
     "<>": "__ne__",
+    "!=": "__ne__",
     "<": "__lt__",
     "<=": "__le__",
     ">": "__gt__",
@@ -63,9 +65,12 @@ TESTS = (
     ("({}) IS NULL", lambda e: e.is_null()),
     ("({}) IS NOT NULL", lambda e: e.is_not_null()),
     ("({}) IS UNKNOWN", lambda e: e.is_null()),
+    ("({}) IS NOT UNKNOWN", lambda e: e.is_not_null()),
+    ("! ({})", lambda e: ~e),
     ("({}) IS TRUE", lambda e: e.is_true()),
     ("({}) IS NOT TRUE", lambda e: ~e.is_true()),
     ("({}) IS FALSE", lambda e: (~e).is_true()),
+    ("({}) IS NOT FALSE", lambda e: ~(~e).is_true()),
     ("({}) = TRUE", lambda e: e == True),  # noqa: E712
     ("FALSE = ({})", lambda e: e == False),  # noqa: E712
     ("({}) <=> TRUE", lambda e: e.eq_null_safe(True)),
@@ -163,10 +168,25 @@ def like(r, x: str, c: ss.Expr) -> Condition:
     pattern = quoted + r.choice(("%", "%", "%%", "%b", "_%", "", "_", "%c%", "_b"))
     clause = "" if escape == "\\" else f" ESCAPE '{escape}'"
     found = c.like(pattern, escape)
+    if not clause and r.random() < 0.2:
+        return several(r, x, c, pattern)
+    if pattern.isascii() and r.random() < 0.15:
+        return Condition(f"{x} {r.choice(('', 'NOT '))}ILIKE {quote(pattern)}{clause}", None)
     return (
         Condition(f"{x} LIKE {quote(pattern)}{clause}", found)
         if r.random() < 0.7
         else Condition(f"{x} NOT LIKE {quote(pattern)}{clause}", ~found)
+    )
+
+
+def several(r, x: str, c: ss.Expr, pattern: str) -> Condition:
+    """LIKE with a list of patterns: as many tests, joined by OR or AND, each negated by itself."""
+    no, how = r.choice(("", "NOT ")), r.choice(("ANY", "SOME", "ALL"))
+    patterns = [pattern, *(r.choice(("a%", "%b%", "", "%")) for _ in range(r.randint(0, 2)))]
+    tests = [~c.like(p) if no else c.like(p) for p in patterns]
+    return Condition(
+        f"{x} {no}LIKE {how} ({', '.join(map(quote, patterns))})",
+        _join("AND" if how == "ALL" else "OR", tests),
     )
 
 

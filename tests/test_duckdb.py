@@ -56,6 +56,8 @@ def in_duckdb(sql: str) -> str:
         sql.replace("TIMESTAMP_NTZ", "TIMESTAMP")
         .replace(" <=> ", " IS NOT DISTINCT FROM ")
         .replace(" IS UNKNOWN", " IS NULL")
+        .replace(" IS NOT UNKNOWN", " IS NOT NULL")
+        .replace("! (", "NOT (")
     )
 
 

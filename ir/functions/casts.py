@@ -199,7 +199,9 @@ def _text_to(call: Call, a: Data) -> Any:
         try:
             out[i] = from_text(raw.decode("utf-8", "strict"), call.dtype, call.session)
         except (Incomparable, ValueError, OverflowError):
-            none = is_no_value(raw.decode("utf-8", "replace"), call.dtype)
+            none = call.name == "try_cast" and is_no_value(
+                raw.decode("utf-8", "replace"), call.dtype
+            )
             out[i], bad[i] = 0, 1 if none else LOST
     return out, bad
 
@@ -285,7 +287,7 @@ def _rule(point: Any, **more: Any) -> Function:
     return Function(_cast_signature, point, **more)
 
 
-_TEXT_TO: Final = _rule(_text_to, bad=_fails_or_null)
+_TEXT_TO: Final = _rule(_text_to, bad=lambda call: "null" if call.name == "try_cast" else "lost")
 RULES: Final[dict[tuple[Kind, Kind], Function]] = {
     (_INT, _INT): _rule(_integer, monotone=True, bad=_fails, saturates=True),
     (_INT, _FLOAT): _rule(_to_float, monotone=True),
