@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -107,3 +108,13 @@ def test_constraints_name_exact_versions():
         if not line.startswith("#")
     ]
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+]+", line) for line in lines)
+
+
+def test_spark_brings_what_connect_imports():
+    """`prune` and `read` work in Spark Connect, too, so `spark` and `all` install its client."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    (pyspark,) = [text for text in extras["spark"] if text.startswith("pyspark")]
+    assert {"sql", "connect"} <= set(re.findall(r"\w+", pyspark.split("]")[0]))
+    assert any("spark" in text for text in extras["all"])

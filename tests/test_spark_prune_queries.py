@@ -31,7 +31,7 @@ QUERIES = [
     ("*", "SELECT i FROM t WHERE i < 10 UNION ALL SELECT i FROM t WHERE i >= 80", (2, 3)),
     ("", "SELECT i FROM t WHERE i < 10 UNION SELECT k FROM dim WHERE k > 40", (1, 2)),
     ("", "SELECT i FROM t WHERE i < 35 INTERSECT SELECT i FROM t WHERE i > 25", (5, 9)),
-    ("", "SELECT i FROM t WHERE i < 35 EXCEPT SELECT i FROM t WHERE i > 25", (12,)),
+    ("", "SELECT i FROM t WHERE i < 35 EXCEPT SELECT i FROM t WHERE i > 25", (4,)),
     ("*", "WITH c AS (SELECT i, s FROM t WHERE i < 60) SELECT a.i FROM c a JOIN c b ON a.i = b.i WHERE a.i > 50 AND b.s > 'a'", (2, 2)),
     ("*", "WITH c AS (SELECT * FROM t) SELECT count(*) FROM c WHERE i < 10 UNION ALL SELECT count(*) FROM c WHERE i > 70", (5, 5)),
     ("", "WITH c AS (SELECT i, rand(3) r FROM t WHERE i < 30) SELECT count(*) FROM c a JOIN c b ON a.i = b.i AND a.r = b.r", (4,)),
