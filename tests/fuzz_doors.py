@@ -8,6 +8,7 @@ and compares ids of rows with those of Spark over the same rows in memory.
 import argparse
 import contextlib
 import logging
+import math
 import random
 import re
 import sys
@@ -277,10 +278,10 @@ def again(spark: Any, seed: int, text: str, folder: str) -> Judge:
     return judge
 
 
-def run(spark: Any, conditions: int, first: int = 0) -> Tally:
-    """Ask seed after seed until so many conditions were asked; print failures as they come."""
-    tally, seed, start, shown = Tally(), first, time.monotonic(), 0
-    while tally.asked < conditions and len(tally.failures) < MOST:
+def run(spark: Any, conditions: int, first: int = 0, seconds: float = math.inf) -> Tally:
+    """Ask seed after seed until so many conditions were asked, or for so long; print what fails."""
+    tally, seed, start, shown, took = Tally(), first, time.monotonic(), 0, 0.0
+    while tally.asked < conditions and len(tally.failures) < MOST and took < seconds:
         before = tally.asked
         try:
             case(spark, seed, tally, min(CONDITIONS, conditions - before))
@@ -302,6 +303,7 @@ def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--conditions", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="the first of all")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so many")
     parser.add_argument("--condition", help="ask this one alone of the seed's table")
     given = parser.parse_args(args)
     spark = session(FAST, master="local[1]", name="skipstone doors")
@@ -309,7 +311,7 @@ def main(args: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             again(spark, given.seed, given.condition, f"{folder}/t")
         return 0
-    return int(bool(run(spark, given.conditions, given.seed).failures))
+    return int(bool(run(spark, given.conditions, given.seed, given.seconds).failures))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ asks, texts are joined with numbers, days and moments, by NOT IN too, in both AN
 
 import argparse
 import logging
+import math
 import os
 import random
 import sys
@@ -262,10 +263,12 @@ def judge(one: Case, tally: Tally, share: float) -> None:
         ask("pruned", one.pruned, same)
 
 
-def run(spark: Any, joins: int, first: int = 0) -> Tally:
-    """Ask so many joins; failures are printed as they come."""
-    tally, start, shown = Tally(), time.monotonic(), 0
+def run(spark: Any, joins: int, first: int = 0, seconds: float = math.inf) -> Tally:
+    """Ask so many joins, or for so long; print what fails."""
+    tally, start, shown, took = Tally(), time.monotonic(), 0, 0.0
     for seed in range(first, first + joins):
+        if took > seconds:
+            break
         try:
             case(spark, seed, tally)
         except Exception:
@@ -275,7 +278,10 @@ def run(spark: Any, joins: int, first: int = 0) -> Tally:
         shown, took = len(tally.failures), time.monotonic() - start
         if tally.joins % 50 == 0:
             print(f"{tally.joins:,} joins in {took:,.0f} s", file=sys.stderr, flush=True)
-    print(f"{tally}\nseeds {first} to {seed}, {shown} failures, {took:,.0f} s", flush=True)
+    print(
+        f"{tally}\nseeds {first} to {first + tally.joins - 1}, {shown} failures, {took:,.0f} s",
+        flush=True,
+    )
     return tally
 
 
@@ -285,9 +291,10 @@ def main(args: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--joins", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so many")
     given = parser.parse_args(args)
     spark = session(FAST, master="local[1]", name="skipstone joins")
-    return int(bool(run(spark, given.joins, given.seed).failures))
+    return int(bool(run(spark, given.joins, given.seed, given.seconds).failures))
 
 
 if __name__ == "__main__":
