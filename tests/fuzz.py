@@ -1,7 +1,8 @@
 """The long random run.
 
 `python -m tests.fuzz --seconds 600` runs every target in turn, `--verdicts 10000000` until rows and DuckDB have judged
-so many, `--spark-predicates 20000` until Spark has judged so many predicates; `--seed` is the first of all.
+so many, `--spark-predicates 20000` until Spark has judged so many predicates, `--conditions 20000` until it has judged
+so many of its own grammar over all writers' files, `--joins 2000` so many joins; `--seed` is the first of all.
 What fails prints its seed, which alone repeats it.
 """
 
@@ -96,6 +97,19 @@ def with_spark(run: Run, predicates: int, numba: float) -> None:
     spark.stop()
 
 
+def through_doors(run: Run, conditions: int, joins: int) -> None:
+    """Conditions and joins of Spark's own grammar, over all writers' files."""
+    from skipstone.spark import session
+    from tests import fuzz_doors, fuzz_join_doors
+    from tests.spark_session import FAST
+
+    spark = session(FAST, master="local[2]", name="skipstone doors")
+    for asked, doors in ((conditions, fuzz_doors), (joins, fuzz_join_doors)):
+        if asked:
+            run.failed += len(doors.run(spark, asked, run.seed).failures)
+    spark.stop()
+
+
 def take_turns(run: Run, targets: list[str], seconds: float) -> None:
     done, start, seed = dict.fromkeys(targets, 0), time.monotonic(), run.seed
     while time.monotonic() - start < seconds and run.failed < MOST:
@@ -118,7 +132,11 @@ def main(args: list[str] | None = None) -> int:
         "--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers"
     )
     parser.add_argument(
-        "--seconds", type=float, default=None, help="for the targets; 60, or 0 beside the two above"
+        "--conditions", type=int, default=0, help="of Spark's grammar, over all writers' files"
+    )
+    parser.add_argument("--joins", type=int, default=0, help="of any two types, judged by Spark")
+    parser.add_argument(
+        "--seconds", type=float, default=None, help="for the targets; 60, or 0 beside those above"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--targets", nargs="*", choices=TARGETS, default=list(TARGETS))
@@ -142,13 +160,10 @@ def main(args: list[str] | None = None) -> int:
         run.until("rows and DuckDB", lambda t: t.verdicts < given.verdicts, judges)
     if given.spark_predicates:
         with_spark(run, given.spark_predicates, given.numba / 2)
-    seconds = (
-        given.seconds
-        if given.seconds is not None
-        else 0
-        if given.verdicts or given.spark_predicates
-        else 60
-    )
+    if given.conditions or given.joins:
+        through_doors(run, given.conditions, given.joins)
+    counted = given.verdicts or given.spark_predicates or given.conditions or given.joins
+    seconds = given.seconds if given.seconds is not None else 0 if counted else 60
     if seconds:
         take_turns(run, given.targets, seconds)
     print(f"{run.failed} failures")

@@ -31,6 +31,11 @@ CONFIG: Final = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# For many small queries in one thread.
+FAST: Final = CONFIG | {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 # PySpark 4.3 runs on pandas 3, and says at each turn that it does not promise to.
 QUIET: Final = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 

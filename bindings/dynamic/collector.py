@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.bindings.dynamic.data import DynamicFilterData, Fields
-from skipstone.bindings.dynamic.keys import keyed
+from skipstone.bindings.dynamic.keys import keyed, not_in_as_text
 from skipstone.bindings.dynamic.limits import RANGES, limits_of
 from skipstone.bindings.dynamic.rows import batches_of
 from skipstone.bindings.dynamic.state import (
@@ -26,6 +26,7 @@ from skipstone.bindings.dynamic.state import (
 )
 from skipstone.ir.errors import DynamicFilterError, unknown_column
 from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import from_arrow
 from skipstone.kernels import forks
 
 WAITING: Final = 1 << 20  # bytes of rows that wait for being joined with the others
@@ -206,6 +207,10 @@ class DynamicFilterCollector:
                 bool(nulls.any()),
                 bool(blank.any()),
                 not possible.all(),
+                as_text=any(
+                    not_in_as_text(from_arrow(rows.schema.field(name).type), dtype, fields.session)
+                    for name, dtype in zip(fields.names, fields.dtypes, strict=True)
+                ),
             )
         )
 

@@ -65,6 +65,15 @@ def compared_in(a: DType, b: DType, session: Session) -> DType:
     return common_type(a, b, session)
 
 
+def not_in_as_text(a: DType, b: DType, session: Session) -> bool:
+    """Return True if Spark's NOT IN compares two types as text, and its joins do not.
+
+    Source: Spark, `TypeCoercion.InConversion`; in ANSI mode both compare in one type.
+    """
+    kinds = {in_spark(a).kind, in_spark(b).kind}
+    return not session.ansi and len(kinds) == 2 and Kind.STRING in kinds and Kind.NULL not in kinds
+
+
 def keeps_values(source: DType, to: DType) -> bool:
     """Whether different values stay different in the type of the comparison, so that at most one of them equals a key."""
     match source.kind, to.kind:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.dynamic.keys import cast_array, compared_in, lanes_of
+from skipstone.bindings.dynamic.keys import cast_array, compared_in, lanes_of, not_in_as_text
 from skipstone.ir.coerce import in_spark
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import Incomparable, Session
@@ -55,7 +55,7 @@ def match(
     Raises:
         UnsupportedForm: Spark refuses to compare some keys, raises an error for one, or what it does is not known here.
     """
-    lanes = [_lanes(a, b, session) for a, b in zip(left, right, strict=True)]
+    lanes = [_lanes(a, b, how, session) for a, b in zip(left, right, strict=True)]
     sides = [_table([pair[i] for pair in lanes], null_safe) for i in (0, 1)]
     if how == "not in":
         return Matched(_not_in(*sides), np.zeros(0, np.int64))
@@ -71,14 +71,17 @@ def match(
     return Matched(rows[order], others[order])
 
 
-def _lanes(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> tuple[pa.Array, pa.Array]:
+def _lanes(
+    a: pa.ChunkedArray, b: pa.ChunkedArray, how: str, session: Session
+) -> tuple[pa.Array, pa.Array]:
     arrays = [plain(whole(side)) for side in (a, b)]
+    types = [from_arrow(side.type) for side in arrays]
     try:
-        to = compared_in(
-            in_spark(from_arrow(arrays[0].type)), in_spark(from_arrow(arrays[1].type)), session
-        )
+        to = compared_in(in_spark(types[0]), in_spark(types[1]), session)
         if not (len(a) and len(b)):  # nothing is compared, so no cast can raise, as in Spark
             return pa.nulls(len(a), pa.int64()), pa.nulls(len(b), pa.int64())
+        if how == "not in" and not_in_as_text(types[0], types[1], session):
+            raise Incomparable("without ANSI mode Spark's NOT IN compares them as text")
         first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
     except Incomparable as e:
         raise refused(a, b, e) from None

@@ -298,6 +298,8 @@ def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
         if f.needs is Needs.ABSENT:  # NOT IN compares by =
             return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
         found = evaluate_order(of, f.op, statistics)
+    elif f.needs is Needs.ABSENT and of.data.state.as_text:
+        return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
     elif f.needs is Needs.ABSENT:
         found = evaluate_absent(of, statistics)
     else:
@@ -339,7 +341,9 @@ def _rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) ->
     rows = pa.table(columns, names=list(data.fields))
     if f.needs is Needs.MATCHED:
         return data.contains(rows)
-    if f.compares_several or (f.needs is Needs.ABSENT and data.null_safe):
+    if f.compares_several:
+        return None
+    if f.needs is Needs.ABSENT and (data.null_safe or data.state.as_text):
         return None
     matched = data.matched(rows)
     if matched is None:

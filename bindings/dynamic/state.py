@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +30,7 @@ class State:
         blank: Whether there was a row all of whose keys are NULL.
         dropped: Whether there were keys that equal no value of the column, and were left out for that.
         broken: Why nothing is known of the keys; "" where it is.
+        as_text: Whether NOT IN compares some key as text, and other joins do not.
     """
 
     dtypes: tuple[DType, ...]
@@ -42,6 +42,7 @@ class State:
     blank: bool = False
     dropped: bool = False
     broken: str = ""
+    as_text: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -91,6 +92,7 @@ class State:
                     self.nulls,
                     self.blank,
                     bool(self.broken),
+                    self.as_text,
                     self.rows is None,
                 )
             ).encode()
@@ -181,12 +183,7 @@ def union(a: State, b: State) -> State:
     Raises:
         DynamicFilterError: their keys are of different types.
     """
-    flags: dict[str, Any] = {
-        "seen": a.seen or b.seen,
-        "nulls": a.nulls or b.nulls,
-        "blank": a.blank or b.blank,
-        "dropped": a.dropped or b.dropped,
-    }
+    flags = _flags([a, b])
     if a.broken or b.broken:  # one form, whichever rows were in the part that broke
         return broken(a if a.broken else b, min(filter(None, (a.broken, b.broken))))
     if a.dtypes != b.dtypes:
@@ -219,6 +216,12 @@ def union(a: State, b: State) -> State:
     )
 
 
+def _flags(states: list[State]) -> dict[str, bool]:
+    """Return what is true of some row of any of them."""
+    names = ("seen", "nulls", "blank", "dropped", "as_text")
+    return {name: any(getattr(s, name) for s in states) for name in names}
+
+
 def _blank(state: State) -> bool:
     """Return True if there are no keys that equal anything."""
     return state.rows is not None and not state.rows.num_rows
@@ -231,22 +234,8 @@ def union_all(states: list[State]) -> State:
         s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.broken
     ]
     if len(rows) == len(states):
-        seen, nulls, blank, dropped = (
-            any(found)
-            for found in zip(*((s.seen, s.nulls, s.blank, s.dropped) for s in states), strict=True)
-        )
-        return bounded(
-            State(
-                first.dtypes,
-                first.limits,
-                distinct(pa.concat_tables(rows)),
-                (),
-                seen,
-                nulls,
-                blank,
-                dropped,
-            )
-        )
+        kept = distinct(pa.concat_tables(rows))
+        return bounded(State(first.dtypes, first.limits, kept, **_flags(states)))
     while len(states) > 1:
         states = [
             union(*states[i : i + 2]) if i + 1 < len(states) else states[i]

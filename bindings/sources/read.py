@@ -280,9 +280,12 @@ def batches_of(
     """Columns of a file, batch by batch, all of its row groups or some.
 
     Raises:
-        SourceError: a column holds times or days that Arrow reads as other ones.
+        SourceError: a column holds times or days that Arrow reads as other ones; or Arrow reads
+            fewer rows than there are.
     """
     found = file.metadata.schema
+    asked = range(file.num_row_groups) if groups is None else groups
+    left = sum(file.metadata.row_group(g).num_rows for g in asked)
     old = {
         c.path.split(".")[0]
         for c in map(found.column, range(len(found)))
@@ -310,7 +313,13 @@ def batches_of(
                     f"{path}: its INT96 column {name!r} holds timestamps beyond the year 285,000 or before -4713, which Arrow reads as other ones; "
                     "write it as TIMESTAMP_MICROS (spark.sql.parquet.outputTimestampType), or read it by Spark"
                 )
+        left -= batch.num_rows
         yield modern(batch, file.metadata.metadata or {}, old, path)
+    if columns and left:  # pyarrow 26 reads no row where a list's pages hold one value each
+        raise SourceError(
+            f"{path}: Arrow read {left} rows fewer than the footer counts; expected all of them. "
+            f"Read other columns than {', '.join(columns)}, or read it by Spark"
+        )
 
 
 def _has_categories(t: pa.DataType) -> bool:
