@@ -3,8 +3,9 @@
 A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
 the machine code beside it and checks it against its own version and the processor. The directory
 carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
-under a temporary name and renamed, so processes that meet there read whole files; a lock lets one of them
-compile while the others wait. Nothing depends on the disk: what cannot be kept there is compiled in memory.
+under a temporary name and renamed, so processes that meet there read whole files; a lock lets one
+of them compile while the others wait. Nothing depends on the disk: what cannot be kept there is
+compiled in memory.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from skipstone.ir.node import Node
 from skipstone.kernels import forks
 from skipstone.kernels.first_import import first_import
 
-# Seconds that a process waits for the kernel of another, of which not every system can say that it is
-# stopped; then it compiles its own.
+# Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
+# can say that the other is stopped.
 LOCK_WAIT: Final = 10.0
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
@@ -108,7 +109,7 @@ def _import_numba() -> None:
 def alone(path: Path) -> Iterator[None]:
     """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
 
-    Who waits here holds no other lock, so neither forks nor other kernels wait for a process that was stopped.
+    Who waits here holds no other lock, so neither forks nor other kernels wait for another process.
     """
     with contextlib.ExitStack() as held:
         # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.

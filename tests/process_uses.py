@@ -1,4 +1,4 @@
-"""A process that uses Skipstone for the first time, is forked or interrupted meanwhile, and must answer rightly after that.
+"""A first use of Skipstone that is forked or interrupted, and must answer rightly after that.
 
     python -m tests.process_uses fork|interrupt|both SEED FOLDER
 
