@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 import sys
 import time
@@ -260,9 +261,9 @@ def _module(text: str) -> types.ModuleType:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
-    import tempfile
-
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    # Not by tempfile, which has a lock that a fork may find held.
+    temporary = path.parent / f".new-{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)

@@ -61,6 +61,7 @@ class _Fork(threading.local):
 
     nested = False  # this thread itself compiles
     interrupted = False
+    pandas = False  # it was there, so pyarrow has been waited for
     end = 0.0
 
 
@@ -70,8 +71,8 @@ _fork = _Fork()
 def _before() -> None:
     _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
     _insist(_wait_for_compiler, COMPILE_WAIT)
+    # Both import modules, so they must have ended before the lock of imports is taken.
     _insist(_wait_for_arrow, 0)
-    # The compiler imports modules, so it must have ended before the lock of imports is taken.
     _insist(_wait_for_imports, IMPORT_WAIT)
 
 
@@ -96,8 +97,9 @@ def _wait_for_arrow() -> None:
 
     It imports pandas there, at the first array that is made of NumPy's, whoever makes it.
     """
+    _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
-    if "pandas" in sys.modules and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
+    if _fork.pandas and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
 
 
@@ -111,7 +113,11 @@ def _wait_for_imports() -> None:
         held = [found for found in others if found.owner is not None]
         # A thread takes a lock right after it was made. One that nobody takes is left of an error.
         if not held and (not others or looks > 3):
-            return
+            if _fork.pandas or "pandas" not in sys.modules:
+                return
+            release_imports()
+            _wait_for_arrow()  # its thread has imported pandas meanwhile
+            continue
         if time.monotonic() >= _fork.end:
             _endless.update(held)
             return
