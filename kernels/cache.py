@@ -30,6 +30,7 @@ from skipstone.kernels.first_import import first_import
 # Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
 # can say that the other is stopped.
 LOCK_WAIT: Final = 10.0
+FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -263,7 +264,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
     # Not by tempfile, which has a lock that a fork may find held.
     temporary = path.parent / f".new-{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handle = os.open(temporary, FRESH, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)
