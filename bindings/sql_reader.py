@@ -152,7 +152,7 @@ class Reader:
         text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why)
         return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
 
-    def grouped_otherwise(self, e: sg.Expression) -> str | None:
+    def grouped_otherwise(self, e: Any) -> str | None:
         """Return why Spark groups a form in another way than sqlglot; None if both agree."""
         exp = self.exp
         if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):

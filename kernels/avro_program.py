@@ -130,15 +130,11 @@ class _Writer:
             slot, width = self.take(2) if keep else -1, 1
             self.step(BYTES, slot)
         elif kind in WIDTHS or kind == "fixed":
-            width = (
-                WIDTHS[kind]
-                if kind in WIDTHS
-                else described.get("size")
-                if isinstance(described, dict)
-                else None
-            )
-            if type(width) is not int or not 0 < width <= 1 << 20:
-                raise Unsupported(f"the schema has a fixed type of {width!r} bytes")
+            size = described.get("size") if isinstance(described, dict) else None
+            size = WIDTHS.get(kind, size)
+            if type(size) is not int or not 0 < size <= 1 << 20:
+                raise Unsupported(f"the schema has a fixed type of {size!r} bytes")
+            width = size
             slot = self.take(1) if keep else -1
             self.step(FIXED, slot, width)
         elif kind == "array":

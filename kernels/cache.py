@@ -3,14 +3,16 @@
 A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
 the machine code beside it and checks it against its own version and the processor. The directory
 carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
-under a temporary name and renamed, so processes that meet there read whole files; a lock lets one of them
-compile while the others wait. Nothing depends on the disk: what cannot be kept there is compiled in memory.
+under a temporary name and renamed, so processes that meet there read whole files; a lock lets one
+of them compile while the others wait. Nothing depends on the disk: what cannot be kept there is
+compiled in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import time
 import types
@@ -25,9 +27,10 @@ from skipstone.kernels import forks
 from skipstone.kernels.first_import import first_import
 from skipstone.kernels.private import exposed
 
-# Seconds that a process waits for the kernel of another, of which not every system can say that it is
-# stopped; then it compiles its own.
+# Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
+# can say that the other is stopped.
 LOCK_WAIT: Final = 10.0
+FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -108,7 +111,7 @@ def _import_numba() -> None:
 def alone(path: Path) -> Iterator[None]:
     """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
 
-    Who waits here holds no other lock, so neither forks nor other kernels wait for a process that was stopped.
+    Who waits here holds no other lock, so neither forks nor other kernels wait for another process.
     """
     with contextlib.ExitStack() as held:
         # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
@@ -253,9 +256,9 @@ def _module(text: str) -> types.ModuleType:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
-    import tempfile
-
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    # Not by tempfile, which has a lock that a fork may find held.
+    temporary = path.parent / f".new-{secrets.token_hex(8)}"
+    handle = os.open(temporary, FRESH, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)

@@ -1,4 +1,4 @@
-"""The background compiler: one thread, a bounded queue, and shapes only once they have earned it."""
+"""The background compiler: one thread, a bounded queue, and shapes that have earned it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def planes_of(
         nulls, nans = (_counts(a, first, stop) for a in (null, nan))
         rows = _counts(row, first, stop, _counts(container, first, stop))
         out, full, over = _masks(nulls, rows, nans, nullable=nullable, floating=floating)
-        if full is not None:
+        if full is not None and over is not None:
             at = np.flatnonzero(full | over)
             found[first] = at = at[over[at] | bounded(at + first)]
             for mask, most in zip(out, (True, True, floating), strict=True):

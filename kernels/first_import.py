@@ -1,7 +1,7 @@
 """Importing heavy packages: wholly, or not at all.
 
-An import that Ctrl-C or a lack of memory ends halfway leaves modules behind, and the next one fails on
-them: `module 'numba' has no attribute 'core'`, for the life of the process.
+An import that Ctrl-C or a lack of memory ends halfway leaves modules behind, and the next one fails
+on them: `module 'numba' has no attribute 'core'`, for the life of the process.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ _running: Final[dict[str, Future[None]]] = {}
 def first_import(name: str, *parts: str) -> None:
     """Import a module before it is used for the first time.
 
-    A thread of its own imports it, since signals interrupt the main thread alone. Ctrl-C ends the wait
-    and not the import.
+    A thread of its own imports it, since signals interrupt the main thread alone. Ctrl-C ends the
+    wait and not the import.
 
     Args:
         name: The module.
-        parts: Packages of its own that it brings, beside the one that it belongs to. A failed import
-            removes their modules too.
+        parts: Packages that it alone brings. A failed import removes their modules too.
 
     Raises:
         Exception: as the import did. The next call tries again from the start.

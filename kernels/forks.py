@@ -1,15 +1,15 @@
 """Make forks safe: a child finds no lock held, no import half done and no compile in progress.
 
-A fork copies one thread. A lock that another thread held stays locked in the child, whoever waits for
-it waits forever. So a fork waits until no other thread compiles or imports a module, and the child
-gets our other locks anew. Both waits are bounded. docs/decisions/forks.md gives the reasons.
+A fork copies one thread. A lock that another thread held stays locked in the child, and whoever
+waits for it waits forever. So a fork waits until no other thread compiles or imports a module, and
+the child gets our other locks anew. Both waits are bounded. docs/decisions/forks.md gives the reasons.
 """
 
 from __future__ import annotations
 
 import _imp
 import _thread
-import concurrent.futures.thread  # noqa: F401 (registers hooks: see below)
+import concurrent.futures.thread  # noqa: F401
 import logging  # noqa: F401
 import os
 import random  # noqa: F401
@@ -52,7 +52,7 @@ def reentrant_lock() -> threading.RLock:
 
 
 def can_compile() -> bool:
-    """Return False if this process was forked in the middle of a compile that it could not await."""
+    """Return False if this process was forked in the middle of a compile."""
     return not _broken
 
 
@@ -61,6 +61,7 @@ class _Fork(threading.local):
 
     nested = False  # this thread itself compiles
     interrupted = False
+    pandas = False  # it was there, so pyarrow has been waited for
     end = 0.0
 
 
@@ -70,13 +71,13 @@ _fork = _Fork()
 def _before() -> None:
     _fork.interrupted, _fork.nested = False, compiling._is_owned()  # type: ignore[attr-defined]
     _insist(_wait_for_compiler, COMPILE_WAIT)
+    # Both import modules, so they must have ended before the lock of imports is taken.
     _insist(_wait_for_arrow, 0)
-    # The compiler imports modules, so it must have ended before the lock of imports is taken.
     _insist(_wait_for_imports, IMPORT_WAIT)
 
 
 def _insist(step: Callable[[], None], seconds: float) -> None:
-    """Run a step to its end. CPython drops what a fork hook raises, so Ctrl-C is sent again later."""
+    """Run a step to its end. CPython drops what a hook raises, so Ctrl-C is sent again later."""
     _fork.end = time.monotonic() + seconds
     while True:
         try:
@@ -96,13 +97,14 @@ def _wait_for_arrow() -> None:
 
     It imports pandas there, at the first array that is made of NumPy's, whoever makes it.
     """
+    _fork.pandas = "pandas" in sys.modules
     arrow, numpy = (sys.modules.get(name) for name in ("pyarrow", "numpy"))
-    if "pandas" in sys.modules and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
+    if _fork.pandas and hasattr(arrow, "array") and hasattr(numpy, "zeros"):
         arrow.array(numpy.zeros(1))  # type: ignore[union-attr]
 
 
 def _wait_for_imports() -> None:
-    """Wait until no other thread imports a module; then hold the lock that every import takes first."""
+    """Wait until no other thread imports; then hold the lock that every import takes first."""
     me, looks = _thread.get_ident(), 0
     while True:
         _imp.acquire_lock()
@@ -111,7 +113,11 @@ def _wait_for_imports() -> None:
         held = [found for found in others if found.owner is not None]
         # A thread takes a lock right after it was made. One that nobody takes is left of an error.
         if not held and (not others or looks > 3):
-            return
+            if _fork.pandas or "pandas" not in sys.modules:
+                return
+            release_imports()
+            _wait_for_arrow()  # its thread has imported pandas meanwhile
+            continue
         if time.monotonic() >= _fork.end:
             _endless.update(held)
             return
@@ -121,7 +127,7 @@ def _wait_for_imports() -> None:
 
 
 def _module_locks() -> dict[str, Any]:
-    """Weak references to the locks of modules that are being imported. CPython has no public name for them."""
+    """Return the locks of modules that are being imported, which have no public name."""
     found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     return found.copy()
 
@@ -129,7 +135,7 @@ def _module_locks() -> dict[str, Any]:
 def release_imports() -> None:
     """Release the global lock of imports, if this thread holds it.
 
-    Ctrl-C between two steps of importlib leaves it held (CPython 3.11), and other threads wait forever.
+    Ctrl-C between two steps of importlib leaves it held (CPython 3.11), and others wait forever.
     """
     while True:
         try:
@@ -176,8 +182,8 @@ def _after_in_child() -> None:
         each._at_fork_reinit()
 
 
-# Hooks that a module registers while `_before` waits run after the fork without having run before it:
-# concurrent.futures and logging then release locks that they do not hold. So they are imported above.
+# Hooks that a module registers while `_before` waits run after the fork alone: those of
+# concurrent.futures and logging then release locks that they do not hold. So both are imported above.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child

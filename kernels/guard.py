@@ -34,7 +34,7 @@ class Descriptor:
         weakref.finalize(self, os.close, number)
 
     def state(self) -> tuple[int, int]:
-        """Return what changes when somebody writes to the file: its bytes, and the time of the last change."""
+        """Return the bytes of the file and the time of its last change."""
         info = os.fstat(self.number)
         return info.st_size, info.st_mtime_ns
 
@@ -42,8 +42,9 @@ class Descriptor:
 class Checked:
     """A file's bytes, and which of them were verified. Safe to share between threads: two may verify one block.
 
-    Mapped bytes change with the file: where it was cut they read as zeros, or end the process by SIGBUS. So a mapped
-    file is asked for its size and time before and after its bytes are used (docs/decisions/mapped-files.md).
+    Mapped bytes change with the file: where it was cut they read as zeros, or end the process by
+    SIGBUS. So a mapped file is asked for its size and time before and after its bytes are used
+    (docs/decisions/mapped-files.md).
 
     Args:
         name: The file, as errors name it.
@@ -76,8 +77,9 @@ class Checked:
         """
         if self._descriptor is not None and (now := self._descriptor.state()) != self._opened:
             raise StatisticsError(
-                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and has {now[0]}; "
-                "load it again. Replace such files by renaming, as save does: who has the old one open keeps it"
+                f"{self.name}: was changed while it was open: it had {self._opened[0]} bytes and has "
+                f"{now[0]}; load it again. Replace such files by renaming, as save does: who has the "
+                "old one open keeps it"
             )
 
     def verify(self, blocks: npt.NDArray[np.integer[Any]], what: str) -> None:

@@ -12,8 +12,8 @@ V = TypeVar("V")
 class Kept(Generic[K, V]):
     """At most `most` values; the one that was made first goes first.
 
-    Two threads may make the same value at once; both are given the one that is there first. There is
-    no lock: each step is one operation of a dict. So a value may be made while another is, and the
+    Two threads may make the same value at once; both are given the one that is there first. No
+    lock is held: each step is one operation of a dict. So a value may be made while another is, and the
     collector may end a value, which forgets others, in the middle of any step.
     """
 

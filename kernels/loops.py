@@ -48,7 +48,7 @@ def at_hand(loop: Loop) -> bool:
 
 
 def compiled(loop: Loop) -> Callable[..., int]:
-    """A loop: from memory, from disk, or compiled now; the plain function where Numba cannot be used."""
+    """Return a loop, compiled; the plain function where Numba cannot be used."""
     try:
         return cache.kernel(loop, _source)
     except BackendMissing as e:

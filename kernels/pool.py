@@ -137,7 +137,7 @@ def run_chunks(
 def _joined(helpers: list[Future[None]]) -> list[BaseException]:
     """Wait until no helper runs, whatever happens meanwhile, and return what they raised.
 
-    The caller's arrays are free again after that. Ctrl-C, too, waits for the chunks that were begun.
+    The caller's arrays are free after that. Ctrl-C, too, waits for the chunks that were begun.
     """
     raised: list[BaseException] = []
     while helpers:

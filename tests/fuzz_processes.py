@@ -1,4 +1,4 @@
-"""Processes that are forked or interrupted at random moments of their first use: each must answer rightly, and end by itself.
+"""Fork or interrupt processes at random moments of a first use: each answers rightly and ends.
 
 python -m tests.fuzz_processes --forks 200 --interrupts 100
 """

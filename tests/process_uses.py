@@ -1,4 +1,4 @@
-"""A process that uses Skipstone for the first time, is forked or interrupted meanwhile, and must answer rightly after that.
+"""A first use of Skipstone that is forked or interrupted, and must answer rightly after that.
 
     python -m tests.process_uses fork|interrupt|both SEED FOLDER
 
@@ -8,10 +8,10 @@
 import faulthandler
 import os
 import random
+import secrets
 import select
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -74,10 +74,11 @@ class Uses:
         same(len(ss.scan_delta(f"{self.folder}/delta").plan("x < 150").files), 2)
 
     def saved(self):
-        with tempfile.TemporaryDirectory() as folder:
-            statistics(20_000).save(f"{folder}/x.stats")
-            p = ss.PruningPredicate("x < 70", SCHEMA)
-            same(int(p.prune(ss.Statistics.load(f"{folder}/x.stats")).sum()), 70)
+        # Python's tempfile has a lock that a fork may find held.
+        path = f"{self.folder}/{secrets.token_hex(8)}.stats"
+        statistics(20_000).save(path)
+        p = ss.PruningPredicate("x < 70", SCHEMA)
+        same(int(p.prune(ss.Statistics.load(path)).sum()), 70)
 
     def all(self, order=None, names=("text", "plan", "compiled", "behind", "delta", "saved")):
         for name in names if order is None else order.sample(names, len(names)):

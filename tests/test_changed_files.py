@@ -1,4 +1,4 @@
-"""Files of statistics that somebody changes in their place while they are open: an error, never a wrong answer."""
+"""Files of statistics that change while they are open: an error, never a wrong answer."""
 
 import os
 import subprocess

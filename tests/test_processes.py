@@ -1,4 +1,4 @@
-"""Disks that are full, processes that are stopped, imports that fail, threads that raise: everyone gets an answer."""
+"""Full disks, stopped processes, failed imports, threads that raise: everyone gets an answer."""
 
 import os
 import signal

@@ -215,7 +215,8 @@ def _left_out(door: Any, until: int, ones: Sequence[Scan], scans: Sequence[Scan]
     if not any(len(scan.drops(needed)) for scan in scans):
         _leave(scans, "its files are also needed in another place")
         return {}
-    out, validity = {}, validity_of(door, until, scans)
+    out: dict[str, Any] = {}
+    validity = validity_of(door, until, scans)
     for one in ones:
         index = one.index
         for scan in scans:

@@ -62,7 +62,7 @@ def table_of(
             return scan_iceberg(metadata, None if version is None else int(version))
         case "hive":
             return scan_hive(table, infer_types=infer_types)  # type: ignore[arg-type]
-    return scan_parquet(table)  # type: ignore[arg-type]
+    return scan_parquet(table)
 
 
 def _metadata(path: str) -> str:

@@ -202,7 +202,7 @@ def _columns(schema: pa.Schema, path: str) -> dict[str, pa.DataType]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _is_texts(kind: pa.DataType) -> bool:
