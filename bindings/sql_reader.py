@@ -155,9 +155,9 @@ class Reader:
     def grouped_otherwise(self, e: Any) -> str | None:
         """Return why Spark groups a form in another way than sqlglot; None if both agree."""
         exp = self.exp
+        left, right = e.this, e.expression
         if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):
             return None
-        left, right = e.this, e.expression
         # Spark takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
         if isinstance(e, self.compared) and (
             isinstance(left, self.loose) or isinstance(right, (*self.loose, *self.compared))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -216,7 +217,7 @@ def union(a: State, b: State) -> State:
     )
 
 
-def _flags(states: list[State]) -> dict[str, bool]:
+def _flags(states: list[State]) -> dict[str, Any]:
     """Return what is true of some row of any of them."""
     names = ("seen", "nulls", "blank", "dropped", "as_text")
     return {name: any(getattr(s, name) for s in states) for name in names}
