@@ -65,7 +65,9 @@ class Target:
 
 
 def _of(*names: str) -> tuple[str, ...]:
-    return tuple(f"tests/test_{name}.py" for name in names)
+    """Return the paths of test files, wherever they lie below `tests`."""
+    found = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    return tuple(found[f"test_{name}"].relative_to(ROOT).as_posix() for name in names)
 
 
 TARGETS: Final = {
