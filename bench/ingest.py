@@ -16,6 +16,7 @@ from bench.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.types import INT64
 
 Arrays = dict[str, npt.NDArray[np.int64]]
+Given = dict[str, Any]  # arrays, of NumPy and of Arrow
 SCHEMA: Final = pa.schema([("x", pa.int64())])
 CASES: Final = {
     "values of 8 bytes": 1_700_000_000_000_000,
@@ -33,9 +34,16 @@ def arrays_of(n: int, base: int) -> Arrays:
     return {"min": low, "max": low + r.integers(0, 2000, n), "null_count": nulls, "row_count": rows}
 
 
-def packed(arrays: Arrays) -> ss.Statistics:
+def given(arrays: Arrays) -> Given:
+    """The same, without bounds where all is NULL."""
+    unknown = arrays["null_count"] == arrays["row_count"]
+    bounds = {k: pa.array(arrays[k], mask=unknown) for k in ("min", "max")}
+    return {**arrays, **bounds}
+
+
+def packed(columns: Given) -> ss.Statistics:
     """Fresh statistics with their column packed, and so all that a prune reads."""
-    stats = ss.Statistics.from_dict({"x": arrays}, SCHEMA)
+    stats = ss.Statistics.from_dict({"x": columns}, SCHEMA)
     stats.column(("x",), INT64)
     return stats
 
@@ -44,7 +52,7 @@ def interleaved(
     runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: int
 ) -> tuple[dict[str, Timing], dict[str, Timing]]:
     """Seconds of each run, and of the read of the arrays that was timed next to it; none of them finds its data in caches."""
-    scratch, few = np.ones(size // 8), arrays_of(1000, 0)
+    scratch, few = np.ones(size // 8), given(arrays_of(1000, 0))
 
     def cold(run: Run) -> float:
         scratch.sum()
@@ -81,8 +89,9 @@ def ingest(options: Options) -> Report:
     for case, base in CASES.items():
         arrays = arrays_of(n, base)
         raw = sum(a.nbytes for a in arrays.values())
-        share = _checked(arrays) / raw
-        runs: dict[str, Run] = {OWN: partial(packed, arrays), COPY: partial(_copies, arrays)}
+        columns = given(arrays)
+        share = _checked(arrays, columns) / raw
+        runs: dict[str, Run] = {OWN: partial(packed, columns), COPY: partial(_copies, arrays)}
         timings, reads = interleaved(
             runs,
             bandwidth.runs,
@@ -117,9 +126,9 @@ def ingest(options: Options) -> Report:
     return report
 
 
-def _checked(arrays: Arrays) -> int:
+def _checked(arrays: Arrays, columns: Given) -> int:
     """The bytes of the packed column, once it answers right."""
-    stats = packed(arrays)
+    stats = packed(columns)
     at = int(np.median(arrays["min"]))
     expected = (
         (arrays["min"] <= at)

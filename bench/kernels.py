@@ -21,6 +21,7 @@ from skipstone.kernels.run import run
 COLUMNS: Final = "abcdefgh"
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes
 TEXTS: Final = 1_000_000  # distinct texts
+ROWS: Final = 100  # of each container
 PLANES: Final = 64  # times as many containers where only planes are read
 
 
@@ -81,10 +82,10 @@ def statistics(n: int) -> ss.Statistics:
     columns: dict[str, dict[str, Any]] = {}
     for name in COLUMNS:
         low = BASE + r.integers(0, 1_000_000, n) * STEP
-        nulls = np.where(r.random(n) < 0.01, 100, r.integers(0, 2, n))
+        nulls = np.where(r.random(n) < 0.01, ROWS, r.integers(0, 2, n))
         columns[name] = {
-            "min": low,
-            "max": low + r.integers(0, 2000, n) * STEP,
+            "min": pa.array(low, mask=nulls == ROWS),
+            "max": pa.array(low + r.integers(0, 2000, n) * STEP, mask=nulls == ROWS),
             "null_count": nulls,
         }
     texts = pa.array([f"{i:09}" for i in range(TEXTS)])
@@ -94,7 +95,7 @@ def statistics(n: int) -> ss.Statistics:
         "max": texts.take(pa.array(at + r.integers(0, 2000, n))),
     }
     schema = pa.schema([*((name, pa.int64()) for name in COLUMNS), ("s", pa.string())])
-    return ss.Statistics.from_dict(columns, schema, row_count=np.full(n, 100))
+    return ss.Statistics.from_dict(columns, schema, row_count=np.full(n, ROWS))
 
 
 def kernels(options: Options) -> Report:

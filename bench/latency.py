@@ -17,6 +17,7 @@ from skipstone.ir.node import Node
 from skipstone.kernels import numpy_cpu
 
 SMALL: Final = 1000
+ROWS: Final = 100  # of each container
 WARM: Final = 500  # rounds of warm calls
 BURST: Final = 20  # of them in a row, whose mean counts: the clock itself leaves the caches colder
 COLUMNS: Final = {
@@ -44,17 +45,16 @@ def small_statistics() -> ss.Statistics:
     for name, dtype in COLUMNS.items():
         low = r.integers(0, 900, SMALL)
         ends = [low, low + r.integers(0, 99, SMALL)]
+        nulls = np.where(r.random(SMALL) < 0.05, ROWS, r.integers(0, 5, SMALL))
+        unknown = nulls == ROWS
         if dtype == pa.string():
-            low_high = [pa.array([f"k{v:03}" for v in end]) for end in ends]
+            low_high = [pa.array([f"k{v:03}" for v in end], mask=unknown) for end in ends]
         else:
-            low_high = [
-                pa.array(end.astype(np.int32 if dtype.bit_width == 32 else np.int64)).cast(dtype)
-                for end in ends
-            ]
-        nulls = np.where(r.random(SMALL) < 0.05, 100, r.integers(0, 5, SMALL))
+            stored = np.int32 if dtype.bit_width == 32 else np.int64
+            low_high = [pa.array(end.astype(stored), mask=unknown).cast(dtype) for end in ends]
         columns[name] = {"min": low_high[0], "max": low_high[1], "null_count": nulls}
     return ss.Statistics.from_dict(
-        columns, pa.schema(list(COLUMNS.items())), row_count=np.full(SMALL, 100)
+        columns, pa.schema(list(COLUMNS.items())), row_count=np.full(SMALL, ROWS)
     )
 
 

@@ -80,12 +80,19 @@ def zone_map(n: int, values: Values) -> Ranges:
 
 
 def statistics_of(r: Ranges) -> ss.Statistics:
-    """The same as `Statistics`; columns are packed when they are first asked."""
+    """The same as `Statistics`, without bounds where all is NULL, which peers' tests of the counts leave out;
+    columns are packed when they are first asked.
+    """
     schema = pa.schema([(c, r.table[f"{c}_min"].type) for c in ("x", "y")])
-    columns = {
-        c: {k: r.table[f"{c}_{k}"] for k in ("min", "max", "null_count")} for c in ("x", "y")
-    }
-    return ss.Statistics.from_dict(columns, schema, row_count=r.table["row_count"])
+    arrays = r.arrays()
+    columns = {}
+    for c in ("x", "y"):
+        nulls = arrays[f"{c}_null_count"]
+        low, high = (
+            pa.array(arrays[f"{c}_{k}"], mask=nulls == arrays["row_count"]) for k in ("min", "max")
+        )
+        columns[c] = {"min": low, "max": high, "null_count": nulls}
+    return ss.Statistics.from_dict(columns, schema, row_count=arrays["row_count"])
 
 
 def ranges(options: Options) -> Report:

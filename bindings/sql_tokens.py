@@ -115,7 +115,7 @@ def name(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
 
 
 def shift(tokens: list[Any], at: int, text: str) -> tuple[Any, int] | None:
-    """>>> stands where >> may; neither is computed."""
+    """The operator `>>>` stands where `>>` may; neither is computed."""
     three = tokens[at : at + 3]
     if [t.token_type.name for t in three] != ["GT"] * 3 or three[2].start != three[0].start + 2:
         return None

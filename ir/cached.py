@@ -30,5 +30,6 @@ class cached_property(Generic[T]):
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
         if instance is None:
             return self
-        value: T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        # Not `setdefault`: a value that `super()` computes on the way has the same name.
+        value = instance.__dict__[self._name] = self._compute(instance)
         return value

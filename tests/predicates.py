@@ -171,7 +171,11 @@ def like(r, x: str, c: ss.Expr) -> Condition:
     if not clause and r.random() < 0.2:
         return several(r, x, c, pattern)
     if pattern.isascii() and r.random() < 0.15:
-        return Condition(f"{x} {r.choice(('', 'NOT '))}ILIKE {quote(pattern)}{clause}", None)
+        no, alike = r.choice(("", "NOT ")), ss.call("ilike", c, pattern, escape)
+        return Condition(
+            f"{x} {no}ILIKE {quote(pattern)}{clause}",
+            ~alike if no else alike,
+        )
     return (
         Condition(f"{x} LIKE {quote(pattern)}{clause}", found)
         if r.random() < 0.7

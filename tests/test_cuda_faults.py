@@ -98,12 +98,19 @@ def launches():
     """Of narrow integers, planes and few runs one of few masks and one of many; one of wide lanes, whole words of them; two of long IN lists."""
     i = np.arange(4103)
     x, y, nulls = i * 37 % 101, (i * 13 % 11 - 5).astype(np.int16), i % 3
+    rows = np.where(i % 5, 2, nulls)
+    # Without a value there is no bound: it would contradict the counts, and all would be unknown.
+    some = lambda a, gone: pa.array(a, mask=gone)
     columns = {
-        "x": {"min": x, "max": x + 7, "null_count": nulls % 2},
-        "y": {"min": y, "max": y + 2 * (i % 3)},
-        "z": {"null_count": i % 4 // 2},
+        "x": {
+            "min": some(x, nulls % 2 == rows),
+            "max": some(x + 7, nulls % 2 == rows),
+            "null_count": nulls % 2,
+        },
+        "y": {"min": some(y, rows == 0), "max": some(y + 2 * (i % 3), rows == 0)},
+        "z": {"null_count": np.minimum(i % 4 // 2, rows)},
     }
-    made = [ss.Statistics.from_dict(columns, NARROW, row_count=np.where(i % 5, 2, nulls))] * 2
+    made = [ss.Statistics.from_dict(columns, NARROW, row_count=rows)] * 2
     i = np.arange(320)
     x = np.choose(
         i % 5, [(i - 150) * 2**40, BIG + i, -(2**50) - i, -(2**62) - i, 2**62 + 2**60 + i]

@@ -79,8 +79,8 @@ COUNTS = [
     (
         {"min": 1, "max": 100, "null_count": 100, "row_count": 100},
         {"min": 4, "max": 15},
-        False,
-    ),  # counts override bounds
+        True,
+    ),  # there counts override bounds; here they contradict each other
     ({"min": 1, "max": 100, "null_count": 100, "row_count": None}, {"min": 4, "max": 15}, True),
 ]
 

@@ -170,9 +170,18 @@ def of_interest(p: ss.PruningPredicate) -> bool:
 
 
 def complete(s: Stat, f: Field, rows: int) -> Stat:
-    """With counts that `rewritten` needs: it cannot see that a column is required, nor that what is all NaN is not NULL."""
-    required = not f.nullable or (f.dtype.kind is Kind.FLOAT and s.null_count is None)
-    return Stat(s.low, s.high, 0 if required else s.null_count, rows, s.nan_count)
+    """With counts that `rewritten` needs.
+
+    It cannot see that a column is required, nor that what is all NaN is not NULL.
+    And without bounds of rows that hold no value, of which it believes the counts: `prune` knows
+    that they contradict each other.
+    """
+    floating = f.dtype.kind is Kind.FLOAT
+    required = not f.nullable or (floating and s.null_count is None)
+    nulls = 0 if required else s.null_count
+    gone = (nulls or 0) + ((s.nan_count or 0) if floating else 0)
+    low, high = (None, None) if gone >= rows else (s.low, s.high)
+    return Stat(low, high, nulls, rows, s.nan_count)
 
 
 def rewritten_table(z: ZoneMap) -> pa.Table:

@@ -295,7 +295,7 @@ WRONG = {
         lambda d: {"x": {"min": d.upload(np.arange(4)), "max": d.upload(np.arange(5))}},
         "x.max has 5 values and x.min has 4",
     ),
-    "a column": (lambda d: {"y": {"min": d.upload(np.arange(4))}}, "predicate names 'y'"),
+    "a column": (lambda d: {"y": {"min": d.upload(np.arange(4))}}, "a statistic names 'y'"),
     "a statistic": (lambda d: {"x": {"mean": d.upload(np.arange(4))}}, "has a statistic 'mean'"),
     "lists": (
         lambda d: {"x": {"min": ArrowDevice(pa.array([[1]]), d)}},

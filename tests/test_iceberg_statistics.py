@@ -60,7 +60,8 @@ CASES = [
     (LongType(), int8(5), int8(9), 10, 1, None, "c >= 5", MAYBE),
     (LongType(), int8(5), int8(9), 10, None, None, "c >= 5", MAYBE),  # a count that is missing is not zero
     (LongType(), int8(5), int8(9), None, 0, None, "c >= 5", ALWAYS),
-    (LongType(), int8(5), int8(9), 10, 10, None, "c >= 5", NEVER),
+    (LongType(), int8(5), int8(9), 10, 10, None, "c >= 5", MAYBE),  # all NULL contradicts bounds
+    (LongType(), None, None, 10, 10, None, "c >= 5", NEVER),
     (LongType(), None, None, 10, 10, None, "c IS NOT NULL", NEVER),
     (LongType(), None, None, 10, 10, None, "c IS NULL", ALWAYS),
     (LongType(), None, None, None, 10, None, "c IS NOT NULL", NEVER),  # as many as the file has rows

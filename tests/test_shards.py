@@ -29,17 +29,31 @@ SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
 
 
 def clustered(n, base=0):
-    """x and s ascend, f is random; some containers are empty, some all NULL."""
+    """x and s ascend, f is random; some containers are empty, some all NULL in x: without bounds."""
     r = np.random.default_rng(n)
     x = np.arange(n) * 10 + base
     names = [f"{v:08}" for v in x]
     rows = np.where(np.arange(n) % 7 == 3, 0, 5)
+    nulls = np.where(np.arange(n) % 5 == 1, rows, 0)
+
+    def known(values, without=rows == 0):
+        return pa.array(values, mask=without)
+
+    f = r.random(n)
     columns = {
-        "x": {"min": x, "max": x + 14, "null_count": np.where(np.arange(n) % 5 == 1, rows, 0)},
-        "s": {"min": names, "max": [name + "~" for name in names], "null_count": [0] * n},
+        "x": {
+            "min": known(x, nulls == rows),
+            "max": known(x + 14, nulls == rows),
+            "null_count": nulls,
+        },
+        "s": {
+            "min": known(names),
+            "max": known([name + "~" for name in names]),
+            "null_count": [0] * n,
+        },
         "f": {
-            "min": (f := r.random(n)),
-            "max": f + 0.1,
+            "min": known(f),
+            "max": known(f + 0.1),
             "null_count": [0] * n,
             "nan_count": [0] * n,
         },

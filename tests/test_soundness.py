@@ -53,8 +53,9 @@ def table(*cases):
     (
         "x = 5",
         {"x": {"min": 5, "max": 5, "null_count": 9, "row_count": 9}},
-        NEVER,
-    ),  # all NULL overrides bounds
+        MAYBE,
+    ),  # all NULL contradicts bounds
+    ("x = 5", {"x": {"null_count": 9, "row_count": 9}}, NEVER),
     ("x = 5", {"x": {"min": 5, "max": 5, "null_count": 0}}, ALWAYS),
     ("x = 5", {"x": {"min": 5, "max": 5}}, MAYBE),
     ("x IS NULL", {"x": {"null_count": -1, "row_count": 9}}, MAYBE),

@@ -101,6 +101,16 @@ def frame(spark: Any, table: pa.Table) -> Any:
     ).coalesce(1)
 
 
+def without_far_counts(table: pa.Table) -> pa.Table:
+    """Statistics whose counts beyond 2^53 are unknown."""
+    for i, name in enumerate(table.column_names):
+        if name.endswith("_count"):
+            counts = table.column(i)
+            near = pc.if_else(pc.greater(counts, 2**53), pa.scalar(None, pa.int64()), counts)
+            table = table.set_column(i, name, near)
+    return table
+
+
 def called(udf: Any, df: Any) -> Any:
     """The UDF on the columns that it names; those that are not there are NULL."""
     from pyspark.sql import functions as F
@@ -140,18 +150,23 @@ def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, strategy: str
 
 
 def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
-    """A call may know less than `evaluate`, since pandas lost something on the way; never more, and not much less. Arrow loses nothing."""
+    """A call may know less than `evaluate`, since pandas lost something on the way; never more, and
+    not much less. Arrow loses nothing.
+
+    Counts beyond 2^53 are lost: who does not see them does not see that they contradict others.
+    """
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
     by_pandas, by_arrow = (predicates, predicates) if LONG else (predicates[::2], predicates[1::2])
     df, stats = frame(spark, table), ss.Statistics.from_arrow(table, SCHEMA)
+    carried = ss.Statistics.from_arrow(without_far_counts(table), SCHEMA)
     found = (
         df.select("at", *(called(verdict_udf(p), df) for p in by_pandas)).toArrow().sort_by("at")
     )
     less = 0
     for i, p in enumerate(by_pandas, 1):
-        exact, direct = p.evaluate(stats), found.column(i).to_numpy()
+        exact, direct = p.evaluate(carried), found.column(i).to_numpy()
         assert ((direct == exact) | (direct == ss.Verdict.MAYBE)).all(), p
-        less += int((direct != exact).sum())
+        less += int((direct != p.evaluate(stats)).sum())
     assert less < len(by_pandas) * len(table) * 0.03
     if HAS_ARROW_UDF:
         found = (

@@ -100,7 +100,7 @@ def test_a_moved_date_moves_its_bounds():
         assert read(text).prune(stats).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("text, line, column", [("x = 1 AND\n  )", 2, 3), ("x = (1", 1, 6)])
+@pytest.mark.parametrize("text, line, column", [("x = 1 AND\n  )", 2, 3), ("x = (1", 1, 5)])
 def test_errors_say_where(text, line, column):
     with pytest.raises(ss.PredicateSyntaxError, match=rf"line {line}, column {column}"):
         read(text)

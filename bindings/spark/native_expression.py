@@ -189,27 +189,30 @@ class _Writer:
 
     # Bounds.
 
-    def raw(self, slot: Node) -> str | None:
-        """A bound, NULL where it is unknown, or contradicts the counts; None where it is
-        everywhere.
-        """
-        given, wrong = self.given(slot), self.contradicts(slot)
-        return given if given is None or wrong == NO else f"if({wrong}, NULL, {given})"
-
     def given(self, slot: Node) -> str | None:
-        """A bound as it came."""
+        """A bound as it came, NULL where it is unknown; None where it is everywhere."""
         assert isinstance(slot.value, tuple) and slot.dtype is not None
         high = slot.op is Op.MAX
         place = self.places.get((slot.value, "max" if high else "min"))
         return None if place is None else bound(place.name, place.type, slot.dtype, high=high)
 
     def ordered(self, slot: Node) -> str | None:
-        """The same, unknown too where bounds are inverted: no one knows which of them is right."""
-        own = self.raw(slot)
+        """The same, unknown too where bounds are inverted, or contradict the counts: no one knows
+        which of them are right.
+        """
+        own = self.given(slot)
         low, high = (
-            self.raw(Node(op, value=slot.value, dtype=slot.dtype)) for op in (Op.MIN, Op.MAX)
+            self.given(Node(op, value=slot.value, dtype=slot.dtype)) for op in (Op.MIN, Op.MAX)
         )
-        return own if low is None or high is None else f"if({low} > {high}, NULL, {own})"
+        if own is None:
+            return None
+        wrong = self.untrue(slot, low, high)
+        return own if wrong == NO else f"if({wrong}, NULL, {own})"
+
+    def untrue(self, n: Node, low: str | None, high: str | None) -> str:
+        """Where bounds say nothing. It is tested once, however many tests the bounds are put to."""
+        inverted = NO if low is None or high is None else f"({low} > {high})"
+        return either(self.contradicts(n), inverted)
 
     def compare(self, op: Op, slot: Node, value: Any, known: str | None) -> str:
         """A bound against a value; one that is unknown stands for the end of its type."""
@@ -225,7 +228,7 @@ class _Writer:
 
     def in_set(self, n: Node) -> str:
         low, high = n.args
-        a, b, values = self.raw(low), self.raw(high), n.value
+        a, b, values = self.given(low), self.given(high), n.value
         assert isinstance(values, tuple) and low.dtype is not None
         dtype = low.dtype
         firsts, lasts = _runs(values, dtype)
@@ -249,10 +252,11 @@ class _Writer:
 
         none = NO if n.op is Op.ANY_IN else YES
         found = tree(0, len(lasts))
-        if a is None or b is None:
+        wrong = NO if a is None and b is None else self.untrue(low, a, b)
+        if wrong == NO:
             return found
         everywhere = _Writer({}, self.leaves).text(n)
-        return f"if({a} > {b}, {everywhere}, {found})"
+        return f"if({wrong}, {everywhere}, {found})"
 
     # Counts, as in `kernels/counts.py`.
 
