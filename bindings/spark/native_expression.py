@@ -7,7 +7,7 @@ zone, case, collation) has a say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -51,6 +51,8 @@ EMIT: Final = {
 YES: Final = "true"
 NO: Final = "false"
 MEMBER: Final = "`skipstone member`"  # a lambda's variable; no column is likely to have that name
+
+NONE: Final[frozenset[Path]] = frozenset()
 
 Places = Mapping[tuple[Path, str], Place]
 
@@ -129,11 +131,15 @@ def text_of(predicate: PruningPredicate, found: Mapping[Slot, Place], answer: An
         raise UnsupportedForm(
             f"{predicate.expr:.200} has no native Spark form: {why}. Use with_verdict with strategy='auto', 'arrow_udf', 'map_in_arrow' or 'pandas_udf'."
         )
-    writer = _Writer(places, leaves_of(predicate.schema))
-    if answer == "keep":
-        return writer.text(program.can_match)
-    match, miss = map(writer.text, program.roots)
-    return f"CASE WHEN NOT {match} THEN 0 WHEN {miss} THEN 1 ELSE 2 END"
+    leaves = leaves_of(predicate.schema)
+    roots = (program.can_match,) if answer == "keep" else program.roots
+
+    def said(writer: _Writer) -> str:
+        match, *miss = map(writer.text, roots)
+        return f"CASE WHEN NOT {match} THEN 0 WHEN {miss[0]} THEN 1 ELSE 2 END" if miss else match
+
+    writer = _Writer(places, leaves)
+    return writer.guarded(NONE.union(*map(writer.asks, roots)), said)
 
 
 def obstacle(program: Program, places: Places) -> str | None:
@@ -159,22 +165,58 @@ def weight(program: Program) -> int:
 
 
 class _Writer:
-    def __init__(self, places: Places, leaves: Mapping[Path, Leaf]) -> None:
+    """Writes conditions as text.
+
+    Where a column's counts and bounds contradict each other, nobody knows which are right, and all are unknown.
+    That is tested once for the largest part of a program that asks one column alone: around each of its
+    tests, the text would be ten times as long, and Spark's planning with it.
+    """
+
+    def __init__(
+        self, places: Places, leaves: Mapping[Path, Leaf], unknown: frozenset[Path] = NONE
+    ) -> None:
         self.places, self.leaves = places, leaves
-        self.written: dict[Node, str] = {}
+        self.unknown = unknown  # columns that contradict themselves
+        self.trusted = NONE  # columns that do not
+        self.written: dict[tuple[Node, frozenset[Path]], str] = {}
+        self.asked: dict[Node, frozenset[Path]] = {}
+
+    def asks(self, n: Node) -> frozenset[Path]:
+        """The columns whose counts and bounds a condition asks; those of value lists alone are not among them."""
+        if n not in self.asked:
+            own = NONE
+            if n.op in (Op.REAL, Op.NULLS, Op.NANS, Op.MIN, Op.MAX):
+                assert isinstance(n.value, tuple)
+                own = frozenset({n.value})
+            self.asked[n] = own.union(*map(self.asks, n.args))
+        return self.asked[n]
+
+    def guarded(self, columns: frozenset[Path], said: Callable[[_Writer], str]) -> str:
+        """What `said` writes, once for a column that contradicts itself and once for one that does not."""
+        if len(columns) != 1 or columns <= self.trusted | self.unknown:
+            return said(self)
+        (path,) = columns
+        wrong = self.contradicts(path)
+        before, self.trusted = self.trusted, self.trusted | columns
+        plain = said(self)
+        self.trusted = before
+        if wrong == NO:
+            return plain
+        return f"if({wrong}, {said(_Writer(self.places, self.leaves, self.unknown | columns))}, {plain})"
 
     def text(self, n: Node) -> str:
         """A condition that is never NULL."""
-        if n not in self.written:
-            self.written[n] = self._text(n)
-        return self.written[n]
+        key = n, self.trusted
+        if key not in self.written:
+            self.written[key] = self.guarded(self.asks(n), lambda writer: writer._text(n))
+        return self.written[key]
 
     def _text(self, n: Node) -> str:
         match n.op:
             case Op.LITERAL:
                 return YES if n == TRUE else NO
             case Op.AND | Op.OR:
-                return (both if n.op is Op.AND else either)(*map(self.text, n.args))
+                return self.parts(n)
             case Op.ROWS:
                 rows = self.count((), "row_count")
                 return YES if rows is None else f"coalesce({rows} <> 0, true)"
@@ -185,34 +227,31 @@ class _Writer:
             case Op.HOLDS | Op.OTHERS:
                 return self.membership(n)
         slot, lit = n.args
-        return self.compare(n.op, slot, lit.value, self.ordered(slot))
+        return self.compare(n.op, slot, lit.value, self.given(slot))
+
+    def parts(self, n: Node) -> str:
+        """AND or OR: those parts together that ask the same columns."""
+        groups: dict[frozenset[Path], list[Node]] = {}
+        for arg in n.args:
+            groups.setdefault(self.asks(arg), []).append(arg)
+        combine = both if n.op is Op.AND else either
+        return combine(
+            *(
+                self.guarded(columns, lambda writer, group=group: combine(*map(writer.text, group)))  # type: ignore[misc]
+                for columns, group in groups.items()
+            )
+        )
 
     # Bounds.
 
     def given(self, slot: Node) -> str | None:
         """A bound as it came, NULL where it is unknown; None where it is everywhere."""
         assert isinstance(slot.value, tuple) and slot.dtype is not None
+        if slot.value in self.unknown:
+            return None
         high = slot.op is Op.MAX
         place = self.places.get((slot.value, "max" if high else "min"))
         return None if place is None else bound(place.name, place.type, slot.dtype, high=high)
-
-    def ordered(self, slot: Node) -> str | None:
-        """The same, unknown too where bounds are inverted, or contradict the counts: no one knows
-        which of them are right.
-        """
-        own = self.given(slot)
-        low, high = (
-            self.given(Node(op, value=slot.value, dtype=slot.dtype)) for op in (Op.MIN, Op.MAX)
-        )
-        if own is None:
-            return None
-        wrong = self.untrue(slot, low, high)
-        return own if wrong == NO else f"if({wrong}, NULL, {own})"
-
-    def untrue(self, n: Node, low: str | None, high: str | None) -> str:
-        """Where bounds say nothing. It is tested once, however many tests the bounds are put to."""
-        inverted = NO if low is None or high is None else f"({low} > {high})"
-        return either(self.contradicts(n), inverted)
 
     def compare(self, op: Op, slot: Node, value: Any, known: str | None) -> str:
         """A bound against a value; one that is unknown stands for the end of its type."""
@@ -251,12 +290,7 @@ class _Writer:
             )
 
         none = NO if n.op is Op.ANY_IN else YES
-        found = tree(0, len(lasts))
-        wrong = NO if a is None and b is None else self.untrue(low, a, b)
-        if wrong == NO:
-            return found
-        everywhere = _Writer({}, self.leaves).text(n)
-        return f"if({wrong}, {everywhere}, {found})"
+        return tree(0, len(lasts))
 
     # Counts, as in `kernels/counts.py`.
 
@@ -270,6 +304,8 @@ class _Writer:
         path = n.value
         assert isinstance(path, tuple) and n.dtype is not None
         floating, leaf = n.dtype.kind is Kind.FLOAT, self.leaves[path]
+        if path in self.unknown:
+            return {Op.REAL: YES, Op.NULLS: YES, Op.NANS: YES if floating else NO}
         null, nan = (self.known(self.count(path, s)) for s in ("null_count", "nan_count"))
         rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
         counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
@@ -281,43 +317,45 @@ class _Writer:
             others = f"({rows} - if({null} > 0 AND {null} <= {rows}, {null}, 0))" if null else rows
             all_nan = both(counted, f"({nan} >= 0)", f"({nan} = {others})")
             nulls = both(nulls, inverse(both(all_nan, holds("{0} = {1}", nan, rows))))
-        wrong = self.contradicts(n)
         struct = self.leaves.get(path[:-1])
         above = len(path) > 1 and (struct is None or struct.nullable)
         return {
-            Op.REAL: either(inverse(either(all_null, all_nan, empty)), wrong),
-            Op.NULLS: YES if above else either(nulls, empty, wrong),
-            Op.NANS: either(
-                both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)),
-                wrong,
-            )
+            Op.REAL: inverse(either(all_null, all_nan, empty)),
+            Op.NULLS: YES if above else either(nulls, empty),
+            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty))
             if floating
             else NO,
         }
 
-    def contradicts(self, n: Node) -> str:
-        """Where counts and bounds of a column contradict each other: all of them are unknown
-        there.
+    def contradicts(self, path: Path) -> str:
+        """Where a column's bounds are inverted, or its counts leave no row for a value that its bounds say it has.
+
+        NULL where too little is known.
         """
-        path, dtype = n.value, n.dtype
-        assert isinstance(path, tuple) and dtype is not None
-        null = self.known(self.count(path, "null_count"))
-        nan = self.known(self.count(path, "nan_count")) if dtype.kind is Kind.FLOAT else None
-        rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
+        dtype = self.leaves[path].dtype
+        low, high = (self.given(Node(op, value=path, dtype=dtype)) for op in (Op.MIN, Op.MAX))
+        inverted = NO if low is None or high is None else f"({low} > {high})"
+        null = self.count(path, "null_count")
+        nan = self.count(path, "nan_count") if dtype.kind is Kind.FLOAT else None
+        rows = self.first(self.count(path, "row_count"), self.count((), "row_count"))
         if rows is None:
-            return NO
+            return inverted
+        # Spark's greatest skips NULL. No side can overflow: rows >= 0.
         nulls, nans = (f"greatest({c}, 0L)" if c else "0L" for c in (null, nan))
-        slots = (Node(op, value=path, dtype=dtype) for op in (Op.MIN, Op.MAX))
-        bounds = [b for b in map(self.given, slots) if b is not None]
-        bounded = either(*(f"({b} IS NOT NULL)" for b in bounds)) if bounds else NO
-        over = f"({nulls} > {rows} OR {nans} > {rows} - {nulls})"
-        full = f"({nulls} <= {rows} AND {nans} = {rows} - {nulls})"
-        return both(f"({rows} >= 0)", either(over, both(full, bounded)))
+        unbounded = both(*(f"{b} IS NULL" for b in (low, high) if b is not None))
+        value = {YES: "0"}.get(unbounded, f"if({unbounded}, 0, 1)")
+        if (null, nan, value) == (None, None, "0"):
+            return inverted
+        return either(f"({rows} >= 0 AND {nans} > {rows} - {nulls} - {value})", inverted)
 
     def known(self, *counts: str | None) -> str | None:
         """The first of some counts that is there, -1 where none is; None: none is anywhere."""
+        return self.first(*counts, "-1") if any(counts) else None
+
+    def first(self, *counts: str | None) -> str | None:
+        """The first of some counts that is there, NULL where none is; None: none is anywhere."""
         there = [c for c in counts if c is not None]
-        return f"coalesce({', '.join(there)}, -1)" if there else None
+        return f"coalesce({', '.join(there)})" if len(there) > 1 else next(iter(there), None)
 
     # Value lists.
 
