@@ -52,7 +52,7 @@ $(LOWEST)/.done: pyproject.toml constraints-lowest.txt | $(BIN)/python
 	@touch $@
 
 lowest: $(LOWEST)/.done ## the core's tests on the lowest versions that pyproject.toml claims
-	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/expr.py bindings/sql.py bindings/predicate.py bindings/statistics.py
+	$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider $(foreach name,$(CORE),$(shell find tests -name test_$(name).py)) bindings/predicates/expr.py bindings/predicates/sql.py bindings/predicates/predicate.py bindings/statistics/statistics.py
 	$(LOWEST)/bin/skipstone --help > $(LOWEST)/help.txt
 CORE := columns lowest many rows sql statistics work
 
@@ -60,12 +60,12 @@ build: $(VENV)/.dev ## wheel and sdist
 	$(BIN)/python -m build
 
 long: $(VENV)/.dev ## the tests that have more to try than `make test` has time for, with all of it
-	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q $$(grep -rl tests.effort tests --include="test_*.py")
+	SKIPSTONE_TESTS=long $(BIN)/python -m pytest -n $(WORKERS) -q $$(grep -rl tests.support.effort tests --include="test_*.py")
 
 fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 10 million verdicts, 40,000 conditions and 2,000 joins in Spark, forks; SECONDS=600
-	$(BIN)/python -m tests.fuzz_files --cases $(or $(MUTANTS),20000)
-	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --conditions $(or $(CONDITIONS),20000) --joins $(or $(JOINS),2000) --seconds $(or $(SECONDS),600)
-	$(BIN)/python -m tests.fuzz_processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
+	$(BIN)/python -m tests.fuzz.files --cases $(or $(MUTANTS),20000)
+	$(BIN)/python -m tests.fuzz.every --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --conditions $(or $(CONDITIONS),20000) --joins $(or $(JOINS),2000) --seconds $(or $(SECONDS),600)
+	$(BIN)/python -m tests.fuzz.processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
 
 mutants: $(VENV)/.dev ## plant faults in modules and list those that no test notices; long
 	$(BIN)/python -m tests.mutation $(FAULTS)

@@ -17,7 +17,7 @@ import skipstone as ss
 from bench.files.delta_log import CHECKPOINT, ROWS, append_commits, write_log
 from bench.measure import Timing, clock, interleave, repeat
 from bench.report import OWN, Options, Report, Requirement, equal
-from skipstone.bindings.sources.delta import cache
+from skipstone.bindings.tables.delta import cache
 
 FILES: Final = 1_000_000
 MANY: Final = 20_000_000  # with --full
@@ -35,7 +35,7 @@ FRESH: Final = """
 import json, resource, sys, time
 import skipstone as ss
 ss.scan_delta, ss.PruningPredicate
-import skipstone.bindings.sources.delta.disk, skipstone.bindings.sql, sqlglot
+import skipstone.bindings.tables.delta.disk, skipstone.bindings.predicates.sql, sqlglot
 path, folder, first, second = sys.argv[1:]
 ss.cache_dir = folder or None
 def used():  # of its own, not of files that are mapped

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import skipstone as ss
 from bench.measure import YARDSTICK, Run, Timing, interleave, yardstick
 from bench.report import OWN, Options, Report, Requirement, equal
-from skipstone.bindings.dynamic.scan import DynamicFilters
+from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.ir.session import Session
 
 KEYS: Final = 1_000_000

@@ -17,12 +17,12 @@ from bench.report import OWN, Options, Report, Requirement, equal
 from bench.show import figure
 from skipstone.ir.lower import Program
 from skipstone.ir.types import INT64
-from skipstone.kernels import cupy_gpu
-from skipstone.kernels import gpu as backend
-from skipstone.kernels.device import Device
-from skipstone.kernels.planes import unpack
-from skipstone.kernels.resident import Resident
-from skipstone.kernels.run import run
+from skipstone.kernels.gpu import cupy_gpu
+from skipstone.kernels.gpu import gpu as backend
+from skipstone.kernels.gpu.device import Device
+from skipstone.kernels.gpu.resident import Resident
+from skipstone.kernels.pack.planes import unpack
+from skipstone.kernels.run.run import run
 
 COPY: Final = "device copy"
 SIZES: Final = (1_000_000, 10_000_000, 100_000_000)

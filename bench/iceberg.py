@@ -14,7 +14,7 @@ from typing import Any, Final
 import skipstone as ss
 from bench.measure import Timing, interleave
 from bench.report import OWN, Options, Report, Requirement, WrongAnswer
-from skipstone.bindings.sources.iceberg.manifest import forget
+from skipstone.bindings.tables.iceberg.manifest import forget
 
 FILES: Final = 200_000
 PER_MANIFEST: Final = 5_000

@@ -14,9 +14,9 @@ import skipstone as ss
 from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, beside, interleave, pages_kept
 from bench.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
-from skipstone.kernels.launch import Launch
-from skipstone.kernels.planes import unpack
-from skipstone.kernels.run import run
+from skipstone.kernels.pack.planes import unpack
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.run import run
 
 COLUMNS: Final = "abcdefgh"
 BASE, STEP = 1_700_000_000_000_000, 1_000_000  # microseconds since 1970: all values need 8 bytes

@@ -12,9 +12,9 @@ import pyarrow as pa
 import skipstone as ss
 from bench.measure import YARDSTICK, Timing, clock, interleave, repeat, yardstick
 from bench.report import Options, Report, Requirement, equal
-from skipstone.bindings.sql import parse
+from skipstone.bindings.predicates.sql import parse
 from skipstone.ir.node import Node
-from skipstone.kernels import numpy_cpu
+from skipstone.kernels.run import numpy_cpu
 
 SMALL: Final = 1000
 ROWS: Final = 100  # of each container

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from skipstone.kernels.pool import threads
+from skipstone.kernels.run.pool import threads
 
 Run = Callable[[], object]
 # One read of a part of the arrays, on one thread, without the GIL.

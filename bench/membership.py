@@ -12,7 +12,7 @@ import pyarrow as pa
 import skipstone as ss
 from bench.measure import BANDWIDTH, YARDSTICK, Bandwidth, Run, Timing, interleave, yardstick
 from bench.report import OWN, Options, Report, Requirement, equal
-from skipstone.kernels.run import Backend
+from skipstone.kernels.run.run import Backend
 
 SIZES: Final = (20, 1000, 1_000_000)
 BOUNDS: Final = {"in random order": 18, "clustered": 4}  # times one literal, for 1,000,000 values

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.kernels.pool import threads
+from skipstone.kernels.run.pool import threads
 
 Mask = npt.NDArray[np.bool_]
 Prepared = tuple[Callable[[], Any], Callable[[Any], Mask | int]]

@@ -15,7 +15,7 @@ from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, interleave
 from bench.peers import PEERS, Peer, Ranges, Test
 from bench.report import OWN, Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
-from skipstone.kernels.run import run
+from skipstone.kernels.run.run import run
 
 PRUNE, PACKED = "Numba, prune", "Numba, packed bits only"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.report import Options, Report
-from skipstone.kernels.pool import threads
+from skipstone.kernels.run.pool import threads
 
 FOLDER: Final = Path(__file__).parent / "results"
 LATEST: Final = FOLDER / "latest.json"

@@ -41,7 +41,7 @@ def spark_joins(options: Options) -> Report:
 
 
 def _compare(name: str, returns: Any, dates: Any, days: int, rounds: int, report: Report) -> None:
-    from skipstone.bindings.spark.metrics import files_opened
+    from skipstone.bindings.spark.session.metrics import files_opened
     from skipstone.spark import prune, prune_join
 
     def plain() -> Any:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from bench.measure import Run, Timing, interleave
 from bench.report import OWN, Options, Report, Requirement, WrongAnswer
-from skipstone.bindings.demo import make_flights, make_lineitem
-from skipstone.bindings.spark.metrics import files_opened
+from skipstone.bindings.shell.demo import make_flights, make_lineitem
+from skipstone.bindings.spark.session.metrics import files_opened
 
 PEER: Final = "Spark"
 CORES: Final = 4

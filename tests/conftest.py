@@ -9,13 +9,13 @@ import pytest
 
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import Node, Op
-from skipstone.kernels.launch import Launch
-from skipstone.kernels.run import BACKENDS, choose
-from tests import cuda_emulated, cuda_interpreted
-from tests.cuda_emulated import device  # noqa: F401
-from tests.cuda_interpreted import interpreted  # noqa: F401
-from tests.cuda_where import where  # noqa: F401
-from tests.spark_session import connect, spark  # noqa: F401
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.run import BACKENDS, choose
+from tests.support import cuda_emulated, cuda_interpreted
+from tests.support.cuda_emulated import device  # noqa: F401
+from tests.support.cuda_interpreted import interpreted  # noqa: F401
+from tests.support.cuda_where import where  # noqa: F401
+from tests.support.spark_session import connect, spark  # noqa: F401
 
 hypothesis.settings.register_profile(
     "ci",
@@ -81,7 +81,11 @@ def pytest_xdist_make_scheduler(config, log):
     from xdist.scheduler import LoadScopeScheduling
 
     here = Path(__file__).parent
-    files = {f"tests/{path.name}" for path in here.glob("test_*.py") if _of_spark(path)}
+    files = {
+        path.relative_to(here.parent).as_posix()
+        for path in here.rglob("test_*.py")
+        if _of_spark(path)
+    }
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):

@@ -33,8 +33,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.code_mutants import Mutant, mutants
-from tests.mutation_equivalent import EQUIVALENT
+from tests.support.code_mutants import Mutant, mutants
+from tests.support.mutation_equivalent import EQUIVALENT
 
 ROOT: Final = Path(__file__).parent.parent
 RECORDS: Final = ROOT / "build" / "mutation"
@@ -72,27 +72,27 @@ def _of(*names: str) -> tuple[str, ...]:
 
 TARGETS: Final = {
     "plan": Target(
-        "skipstone.bindings.plan",
+        "skipstone.bindings.plans.plan",
         70,
-        (*_of("plan_faults", "parquet", "order", "dynamic_plans", "delta_plan", "work", "hive"), "bindings/plan.py"),
+        (*_of("plan_faults", "parquet", "order", "dynamic_plans", "delta_plan", "work", "hive"), "bindings/plans/plan.py"),
     ),
     "sql": Target(
-        "skipstone.bindings.sql",
+        "skipstone.bindings.predicates.sql",
         70,
-        (*_of("sql_faults", "sql", "inputs", "bind", "like", "peer_bugs"), "bindings/sql.py"),
+        (*_of("sql_faults", "sql", "inputs", "bind", "like", "peer_bugs"), "bindings/predicates/sql.py"),
     ),
     "predicate": Target(
-        "skipstone.bindings.predicate",
+        "skipstone.bindings.predicates.predicate",
         50,
-        (*_of("statistics", "inputs", "many", "device_errors", "sql"), "bindings/predicate.py"),
+        (*_of("statistics", "inputs", "many", "device_errors", "sql"), "bindings/predicates/predicate.py"),
     ),
     "enumerator": Target(
-        "skipstone.bindings.dynamic.enumerator",
+        "skipstone.bindings.plans.enumerator",
         60,
-        (*_of("plan_faults", "dynamic_plans", "dynamic_conformance", "order"), "bindings/dynamic/enumerator.py"),
+        (*_of("plan_faults", "dynamic_plans", "dynamic_conformance", "order"), "bindings/plans/enumerator.py"),
     ),
     "prune": Target(
-        "skipstone.bindings.spark.prune",
+        "skipstone.bindings.spark.pruning.prune",
         40,
         _of("spark_prune", "spark_prune_queries", "spark_prune_predicates", "spark_star"),
         spark=True,

@@ -12,16 +12,20 @@ BELOW = {"ir": {"ir"}, "kernels": {"ir", "kernels"}, "bindings": {"ir", "kernels
 # Package -> where it may be imported. Kernels' texts import numba too, but they are text.
 HOMES = {
     "numba": "kernels/",
-    "cupy": "kernels/cupy_gpu.py",
-    "sqlglot": ("bindings/sql.py", "bindings/sql_reader.py", "bindings/sql_tokens.py"),
-    "pyspark": ("bindings/spark/", "bindings/predicate.py"),
+    "cupy": "kernels/gpu/cupy_gpu.py",
+    "sqlglot": (
+        "bindings/predicates/sql.py",
+        "bindings/predicates/sql_reader.py",
+        "bindings/predicates/sql_tokens.py",
+    ),
+    "pyspark": ("bindings/spark/", "bindings/predicates/predicate.py"),
     "pyiceberg": (
-        "bindings/iceberg_expr.py",
-        "bindings/predicate.py",
+        "bindings/predicates/iceberg_expr.py",
+        "bindings/predicates/predicate.py",
         "bindings/sources/iceberg/",
     ),  # the second for types alone
-    "typer": "bindings/cli.py",
-    "xxhash": ("bindings/membership.py", "bindings/store/", "kernels/guard.py"),
+    "typer": "bindings/shell/cli.py",
+    "xxhash": ("bindings/statistics/membership.py", "bindings/store/", "kernels/run/guard.py"),
 }
 FILES = sorted(p for floor in BELOW for p in (ROOT / floor).rglob("*.py"))
 

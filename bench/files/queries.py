@@ -12,7 +12,7 @@ import skipstone as ss
 from bench.files.lake import Lake
 from bench.files.task import Answer, Contestant, Task
 from bench.report import OWN
-from skipstone.kernels.pool import threads
+from skipstone.kernels.run.pool import threads
 
 
 def own(lake: Lake) -> Contestant:

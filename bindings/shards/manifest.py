@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.store.layout import MALFORMED, wrong
-from skipstone.bindings.store.read import MOST
+from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
+from skipstone.bindings.statistics.store.read import MOST
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 

@@ -12,12 +12,12 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.sources.files import in_folder
-from skipstone.bindings.sources.location import FileSystemLike, Location, resolve
-from skipstone.bindings.store.atomic import replacing
-from skipstone.bindings.store.folder import kept_in
-from skipstone.bindings.store.layout import wrong
-from skipstone.kernels.cache import directory
+from skipstone.bindings.location import FileSystemLike, Location, resolve
+from skipstone.bindings.statistics.store.atomic import replacing
+from skipstone.bindings.statistics.store.folder import kept_in
+from skipstone.bindings.statistics.store.layout import wrong
+from skipstone.bindings.tables.files import in_folder
+from skipstone.kernels.run.compile_cache import directory
 
 WAY_OUT: Final = "name a folder that save_shards or write_shards wrote"
 # An object takes its name when its last byte is there; files of others are renamed.

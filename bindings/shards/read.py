@@ -11,22 +11,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.predicate import PruningPredicate, Source
+from skipstone.bindings.predicates.predicate import PruningPredicate, Source
 from skipstone.bindings.shards.manifest import AGAIN, NAME, Manifest, Shard, parse
 from skipstone.bindings.shards.place import Place
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
-from skipstone.bindings.statistics import Statistics
-from skipstone.bindings.store.checked import read_table
-from skipstone.bindings.store.layout import wrong
-from skipstone.bindings.store.read import load
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.statistics.store.checked import read_table
+from skipstone.bindings.statistics.store.layout import wrong
+from skipstone.bindings.statistics.store.read import load
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.descend import Found
-from skipstone.kernels.kept import Kept
-from skipstone.kernels.pool import run_chunks
-from skipstone.kernels.run import Backend
+from skipstone.kernels.index.descend import Found
+from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.pool import run_chunks
+from skipstone.kernels.run.run import Backend
 
 OnError = Literal["keep", "raise"]
 OPEN: Final = 256  # shards that a process keeps mapped, each with a file descriptor

@@ -1,7 +1,7 @@
 """All containers of some statistics as one: what a shard is for the level above it.
 
 What a block of containers may hold is found by the level that an index would put above them
-(kernels/levels.py), and written as statistics again, of which kernels make the same or wider.
+(kernels/index/levels.py), and written as statistics again, of which kernels make the same or wider.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.statistics import Statistics
+from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, Kind, Leaf, to_python
-from skipstone.kernels.blocks import Blocks
-from skipstone.kernels.codes import Dictionary
-from skipstone.kernels.columns import Column, Raw
-from skipstone.kernels.levels import Level
+from skipstone.kernels.index.blocks import Blocks
+from skipstone.kernels.index.levels import Level
+from skipstone.kernels.pack.codes import Dictionary
+from skipstone.kernels.pack.columns import Column, Raw
 
 KEYS = ("min", "max", "null_count", "row_count", "nan_count")
 

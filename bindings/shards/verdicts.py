@@ -11,8 +11,8 @@ import numpy.typing as npt
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.outcome import Verdict
-from skipstone.kernels.descend import Found
-from skipstone.kernels.planes import clear_tail, word_count
+from skipstone.kernels.index.descend import Found
+from skipstone.kernels.pack.planes import clear_tail, word_count
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,19 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.given import PACKED
-from skipstone.bindings.membership import Members
 from skipstone.bindings.shards.manifest import AGAIN, NAME, OURS, Manifest, Shard, parse
 from skipstone.bindings.shards.place import Place
 from skipstone.bindings.shards.summary import joined, summary_of
-from skipstone.bindings.statistics import Statistics
-from skipstone.bindings.store.atomic import replacing
-from skipstone.bindings.store.checked import write_table
-from skipstone.bindings.store.layout import opened
+from skipstone.bindings.statistics.coerce_inputs import PACKED
+from skipstone.bindings.statistics.membership import Members
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.statistics.store.atomic import replacing
+from skipstone.bindings.statistics.store.checked import write_table
+from skipstone.bindings.statistics.store.layout import opened
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
-from skipstone.kernels.columns import Raw
+from skipstone.kernels.pack.columns import Raw
 
 ROWS: Final = (
     1 << 20

@@ -23,7 +23,7 @@ from skipstone.ir.values import Values, constant
 from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
-# The user's own functions (bindings/register.py), and under which key each name is now: a name that is registered
+# The user's own functions (bindings/predicates/register.py), and under which key each name is now: a name that is registered
 # again gets a key of its own, so that predicates and statistics made before keep the function they were made with.
 REGISTERED: Final[dict[str, Function]] = {}
 LATEST: Final[dict[str, str]] = {}

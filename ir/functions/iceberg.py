@@ -16,8 +16,8 @@ from skipstone.ir.coerce import in_spark
 from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
+from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.session import Incomparable, Session
-from skipstone.ir.transforms import Transform
 from skipstone.ir.types import DType
 from skipstone.ir.values import NO, TEXT, Data, lane_of
 

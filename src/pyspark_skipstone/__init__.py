@@ -1,6 +1,6 @@
 """The Python data source "skipstone". Spark looks for modules of this form of name, so that `spark.read.format("skipstone")` needs no registration.
 
-What it does is in `skipstone.bindings.spark.data_source`.
+What it does is in `skipstone.bindings.spark.reading.data_source`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from skipstone.bindings.spark.data_source import NAME, Asked, PlanReader
+from skipstone.bindings.spark.reading.data_source import NAME, Asked, PlanReader
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]

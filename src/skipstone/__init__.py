@@ -13,44 +13,44 @@ import types
 from typing import TYPE_CHECKING, Any
 
 # Its hooks must be there before any thread imports the rest, and a fork comes meanwhile.
-from skipstone.kernels import forks as _forks  # noqa: F401
-from skipstone.kernels.first_import import first_import
+from skipstone.kernels.run import forks as _forks  # noqa: F401
+from skipstone.kernels.run.first_import import first_import
 
 if TYPE_CHECKING:
     cache_dir: str | os.PathLike[str] | None
-    from skipstone.bindings.dynamic.collector import (
+    from skipstone.bindings.filters.collector import (
         DynamicFilterCollector as DynamicFilterCollector,
     )
-    from skipstone.bindings.dynamic.data import DynamicFilterData as DynamicFilterData
-    from skipstone.bindings.dynamic.data import DynamicFilteringEvent as DynamicFilteringEvent
-    from skipstone.bindings.dynamic.enumerator import Split as Split
-    from skipstone.bindings.dynamic.enumerator import SplitEnumerator as SplitEnumerator
-    from skipstone.bindings.dynamic.filter import DynamicFilter as DynamicFilter
-    from skipstone.bindings.dynamic.join import join as join
-    from skipstone.bindings.dynamic.join import join_explained as join_explained
-    from skipstone.bindings.expr import Expr as Expr
-    from skipstone.bindings.expr import call as call
-    from skipstone.bindings.expr import col as col
-    from skipstone.bindings.expr import lit as lit
-    from skipstone.bindings.many import prune_many as prune_many
-    from skipstone.bindings.plan import Plan as Plan
-    from skipstone.bindings.planned import DataSize as DataSize
-    from skipstone.bindings.predicate import PruningPredicate as PruningPredicate
-    from skipstone.bindings.register import register_function as register_function
-    from skipstone.bindings.scan import scan as scan
+    from skipstone.bindings.filters.data import DynamicFilterData as DynamicFilterData
+    from skipstone.bindings.filters.data import DynamicFilteringEvent as DynamicFilteringEvent
+    from skipstone.bindings.filters.filter import DynamicFilter as DynamicFilter
+    from skipstone.bindings.joins.join import join as join
+    from skipstone.bindings.joins.join import join_explained as join_explained
+    from skipstone.bindings.plans.enumerator import Split as Split
+    from skipstone.bindings.plans.enumerator import SplitEnumerator as SplitEnumerator
+    from skipstone.bindings.plans.plan import Plan as Plan
+    from skipstone.bindings.plans.table_protocol import DataSize as DataSize
+    from skipstone.bindings.plans.work import Work as Work
+    from skipstone.bindings.predicates.expr import Expr as Expr
+    from skipstone.bindings.predicates.expr import call as call
+    from skipstone.bindings.predicates.expr import col as col
+    from skipstone.bindings.predicates.expr import lit as lit
+    from skipstone.bindings.predicates.many import prune_many as prune_many
+    from skipstone.bindings.predicates.predicate import PruningPredicate as PruningPredicate
+    from skipstone.bindings.predicates.register import register_function as register_function
     from skipstone.bindings.shards.read import Shards as Shards
     from skipstone.bindings.shards.verdicts import ShardVerdicts as ShardVerdicts
-    from skipstone.bindings.sources.delta.table import DeltaTable as DeltaTable
-    from skipstone.bindings.sources.delta.table import scan_delta as scan_delta
-    from skipstone.bindings.sources.hive import HiveTable as HiveTable
-    from skipstone.bindings.sources.hive import scan_hive as scan_hive
-    from skipstone.bindings.sources.iceberg.table import IcebergTable as IcebergTable
-    from skipstone.bindings.sources.iceberg.table import scan_iceberg as scan_iceberg
-    from skipstone.bindings.sources.parquet import ParquetTable as ParquetTable
-    from skipstone.bindings.sources.parquet import scan_parquet as scan_parquet
-    from skipstone.bindings.statistics import PruningStatistics as PruningStatistics
-    from skipstone.bindings.statistics import Statistics as Statistics
-    from skipstone.bindings.work import Work as Work
+    from skipstone.bindings.statistics.statistics import PruningStatistics as PruningStatistics
+    from skipstone.bindings.statistics.statistics import Statistics as Statistics
+    from skipstone.bindings.tables.delta.table import DeltaTable as DeltaTable
+    from skipstone.bindings.tables.delta.table import scan_delta as scan_delta
+    from skipstone.bindings.tables.hive.table import HiveTable as HiveTable
+    from skipstone.bindings.tables.hive.table import scan_hive as scan_hive
+    from skipstone.bindings.tables.iceberg.table import IcebergTable as IcebergTable
+    from skipstone.bindings.tables.iceberg.table import scan_iceberg as scan_iceberg
+    from skipstone.bindings.tables.parquet.table import ParquetTable as ParquetTable
+    from skipstone.bindings.tables.parquet.table import scan_parquet as scan_parquet
+    from skipstone.bindings.tables.scan import scan as scan
     from skipstone.ir.errors import AmbiguousColumn as AmbiguousColumn
     from skipstone.ir.errors import BackendMissing as BackendMissing
     from skipstone.ir.errors import DeviceError as DeviceError
@@ -67,31 +67,31 @@ if TYPE_CHECKING:
     from skipstone.ir.errors import UnsupportedForm as UnsupportedForm
     from skipstone.ir.guarantee import LiteralGuarantee as LiteralGuarantee
     from skipstone.ir.outcome import Verdict as Verdict
-    from skipstone.kernels.pool import set_threads as set_threads
+    from skipstone.kernels.run.pool import set_threads as set_threads
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "bindings.dynamic.collector": ("DynamicFilterCollector",),
-    "bindings.dynamic.data": ("DynamicFilterData", "DynamicFilteringEvent"),
-    "bindings.dynamic.enumerator": ("Split", "SplitEnumerator"),
-    "bindings.dynamic.filter": ("DynamicFilter",),
-    "bindings.dynamic.join": ("join", "join_explained"),
-    "bindings.expr": ("Expr", "call", "col", "lit"),
-    "bindings.many": ("prune_many",),
-    "bindings.plan": ("Plan",),
-    "bindings.planned": ("DataSize",),
-    "bindings.predicate": ("PruningPredicate",),
-    "bindings.register": ("register_function",),
-    "bindings.scan": ("scan",),
+    "bindings.filters.collector": ("DynamicFilterCollector",),
+    "bindings.filters.data": ("DynamicFilterData", "DynamicFilteringEvent"),
+    "bindings.plans.enumerator": ("Split", "SplitEnumerator"),
+    "bindings.filters.filter": ("DynamicFilter",),
+    "bindings.joins.join": ("join", "join_explained"),
+    "bindings.predicates.expr": ("Expr", "call", "col", "lit"),
+    "bindings.predicates.many": ("prune_many",),
+    "bindings.plans.plan": ("Plan",),
+    "bindings.plans.table_protocol": ("DataSize",),
+    "bindings.predicates.predicate": ("PruningPredicate",),
+    "bindings.predicates.register": ("register_function",),
+    "bindings.tables.scan": ("scan",),
     "bindings.shards.read": ("Shards",),
     "bindings.shards.verdicts": ("ShardVerdicts",),
-    "bindings.sources.delta.table": ("DeltaTable", "scan_delta"),
-    "bindings.sources.hive": ("HiveTable", "scan_hive"),
-    "bindings.sources.iceberg.table": ("IcebergTable", "scan_iceberg"),
-    "bindings.sources.parquet": ("ParquetTable", "scan_parquet"),
-    "bindings.statistics": ("PruningStatistics", "Statistics"),
-    "bindings.work": ("Work",),
+    "bindings.tables.delta.table": ("DeltaTable", "scan_delta"),
+    "bindings.tables.hive.table": ("HiveTable", "scan_hive"),
+    "bindings.tables.iceberg.table": ("IcebergTable", "scan_iceberg"),
+    "bindings.tables.parquet.table": ("ParquetTable", "scan_parquet"),
+    "bindings.statistics.statistics": ("PruningStatistics", "Statistics"),
+    "bindings.plans.work": ("Work",),
     "ir.errors": (
         "AmbiguousColumn",
         "BackendMissing",
@@ -108,7 +108,7 @@ _HOMES = {
         "UnknownColumn",
         "UnsupportedForm",
     ),
-    "kernels.pool": ("set_threads",),
+    "kernels.run.pool": ("set_threads",),
     "ir.guarantee": ("LiteralGuarantee",),
     "ir.outcome": ("Verdict",),
 }
@@ -185,13 +185,13 @@ class _Package(types.ModuleType):
     @property
     def cache_dir(self) -> str | None:
         """A folder for the statistics of tables whose logs were read, so that another process need not; None, until it is set: nothing is kept."""
-        from skipstone.bindings.store.folder import cache_dir
+        from skipstone.bindings.statistics.store.folder import cache_dir
 
         return cache_dir()
 
     @cache_dir.setter
     def cache_dir(self, folder: str | os.PathLike[str] | None) -> None:
-        from skipstone.bindings.store.folder import set_cache_dir
+        from skipstone.bindings.statistics.store.folder import set_cache_dir
 
         set_cache_dir(folder)
 

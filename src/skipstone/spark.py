@@ -10,20 +10,20 @@ PySpark and pandas are imported when a function is first called. Workers need Sk
 
 from __future__ import annotations
 
-from skipstone.bindings.spark.data_source import register
-from skipstone.bindings.spark.delta_scan import DeltaScan, files_for_scan, with_stats
-from skipstone.bindings.spark.delta_stats import delta_statistics
-from skipstone.bindings.spark.java import ensure_java
-from skipstone.bindings.spark.native_expression import to_column
-from skipstone.bindings.spark.prune import prune, pruned
-from skipstone.bindings.spark.prune_join import prune_join
-from skipstone.bindings.spark.prune_shards import prune_shards
-from skipstone.bindings.spark.read import read
-from skipstone.bindings.spark.scans import Pruned, PrunedScan
-from skipstone.bindings.spark.session import session
-from skipstone.bindings.spark.udf import ContainerUDF, keep_udf, verdict_udf
-from skipstone.bindings.spark.verdict import with_verdict
-from skipstone.bindings.spark.write_shards import write_shards
+from skipstone.bindings.spark.pruning.prune import prune, pruned
+from skipstone.bindings.spark.pruning.prune_join import prune_join
+from skipstone.bindings.spark.pruning.scans import Pruned, PrunedScan
+from skipstone.bindings.spark.reading.data_source import register
+from skipstone.bindings.spark.reading.delta_scan import DeltaScan, files_for_scan, with_stats
+from skipstone.bindings.spark.reading.read import read
+from skipstone.bindings.spark.session.java import ensure_java
+from skipstone.bindings.spark.session.session import session
+from skipstone.bindings.spark.shards.prune_shards import prune_shards
+from skipstone.bindings.spark.shards.write_shards import write_shards
+from skipstone.bindings.spark.statistics.delta_stats import delta_statistics
+from skipstone.bindings.spark.statistics.native_expression import to_column
+from skipstone.bindings.spark.statistics.udf import ContainerUDF, keep_udf, verdict_udf
+from skipstone.bindings.spark.statistics.verdict import with_verdict
 
 __all__ = [
     "ContainerUDF",

@@ -1,0 +1,1 @@
+"""Dynamic filters: collect the keys of a join and judge containers by them."""

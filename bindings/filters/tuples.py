@@ -1,0 +1,162 @@
+"""Rows of several keys by rank: membership of rows, and whether any lies in a box."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.filters.domain import Domain
+from skipstone.bindings.filters.keys import NAN, Mask, in_bytes
+from skipstone.ir.cached import cached_property
+from skipstone.ir.types import DType, Kind
+from skipstone.kernels.index.boxes import Tree, tree_of
+
+Ranks = npt.NDArray[np.int64]
+MOST: Final = 2**62  # different codes, beyond which they are numbered anew
+
+
+def places(ascending: pa.Array, wanted: pa.Array, side: Literal["left", "right"]) -> Ranks:
+    """Where values would stand among ascending ones, as `numpy.searchsorted` says; neither has NULL."""
+    if not pa.types.is_large_binary(ascending.type):
+        given = ascending.to_numpy(zero_copy_only=False), wanted.to_numpy(zero_copy_only=False)
+        return np.asarray(np.searchsorted(*given, side=side), np.int64)
+    if hasattr(pc, "search_sorted"):  # pyarrow 26
+        return np.asarray(pc.search_sorted(ascending, wanted, side=side).to_numpy(), np.int64)
+    keys, find = (
+        ascending.to_pylist(),
+        bisect.bisect_left if side == "left" else bisect.bisect_right,
+    )
+    return np.array([find(keys, v) for v in wanted.to_pylist()], np.int64)
+
+
+def within(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
+    """Which lanes a domain has."""
+    n = len(lanes)
+    if d.kind == "all":
+        return np.ones(n, np.bool_)
+    valid = np.asarray(lanes.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    filled = lanes.fill_null(b"" if in_bytes(dtype) else 0)
+    out = np.zeros(n, np.bool_)
+    if len(d.firsts):
+        at = places(d.lasts, filled, "left")
+        inside = at < len(d.lasts)
+        begun = places(d.firsts, filled, "right")  # ranges that start at the value or before it
+        out = valid & inside & (begun > at)
+    if dtype.kind is Kind.FLOAT:
+        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN) & d.nan
+    return out | (~valid & d.null)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Rows that have a number, NaN or NULL in the same columns.
+
+    Attributes:
+        kinds: Which each column has: 0 a number or bytes, 1 NaN, 2 NULL.
+        tree: Their ranks in the columns of kind 0; None: there are no such columns.
+    """
+
+    kinds: tuple[int, ...]
+    tree: Tree | None
+
+
+@dataclass(frozen=True, eq=False)
+class Tuples:
+    """Distinct rows of keys.
+
+    Attributes:
+        values: Of each column the distinct lanes but NULL, ascending.
+        ranks: Shape (rows, columns): which of them each row has; NULL is past them.
+        folds: How the ranks of a row become one code: where not None, codes so far are numbered by it before the next column's rank joins.
+        codes: Of the rows, ascending.
+        numbers: How many of each column's values are not NaN, which is the last.
+    """
+
+    values: tuple[pa.Array, ...]
+    ranks: Ranks
+    folds: tuple[Ranks | None, ...]
+    codes: Ranks
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: list[pa.Array], dtypes: tuple[DType, ...]) -> Tuples:
+        """From columns of lanes."""
+        values, ranks = [], []
+        for column in columns:
+            encoded = column.dictionary_encode()
+            order = pc.sort_indices(encoded.dictionary)
+            rank = np.empty(len(order) + 1, np.int64)
+            rank[order.to_numpy()] = np.arange(len(order))
+            rank[-1] = len(order)
+            values.append(encoded.dictionary.take(order))
+            ranks.append(rank[encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)])
+        matrix = np.stack(ranks, axis=1) if ranks else np.zeros((0, 0), np.int64)
+        folds: list[Ranks | None] = []
+        codes, size = np.zeros(len(matrix), np.int64), 1
+        for i, own in enumerate(values):
+            fold = None
+            if size * (len(own) + 1) >= MOST:
+                fold, codes = np.unique(codes, return_inverse=True)
+                size = len(fold)
+            folds.append(fold)
+            codes = codes * (len(own) + 1) + matrix[:, i]
+            size *= len(own) + 1
+        numbers = [
+            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN)
+            for v, t in zip(values, dtypes, strict=True)
+        ]
+        return cls(tuple(values), matrix, tuple(folds), np.sort(codes), tuple(numbers))
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The rows by where they have NaN and NULL, as trees; made once."""
+        pattern = np.zeros(len(self.ranks), np.int64)
+        for i, (values, numbers) in enumerate(zip(self.values, self.numbers, strict=True)):
+            pattern = (
+                pattern * 3 + (self.ranks[:, i] >= numbers) + (self.ranks[:, i] >= len(values))
+            )
+        out = []
+        for p in np.unique(pattern).tolist():
+            kinds = tuple(p // 3**i % 3 for i in reversed(range(len(self.values))))
+            columns = [i for i, kind in enumerate(kinds) if kind == 0]
+            out.append(
+                Group(kinds, tree_of(self.ranks[pattern == p][:, columns]) if columns else None)
+            )
+        return out
+
+    def member(self, lanes: list[pa.Array]) -> Mask:
+        """Which rows of lanes are among them; NULL equals NULL."""
+        n = len(lanes[0])
+        present, ranks = np.ones(n, np.bool_), []
+        for own, lane in zip(self.values, lanes, strict=True):
+            at = pc.index_in(lane, value_set=own)
+            null = np.asarray(lane.is_null().to_numpy(zero_copy_only=False), np.bool_)
+            rank = np.asarray(at.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+            rank = np.where(null, len(own), rank)
+            present &= rank >= 0
+            ranks.append(np.where(rank < 0, 0, rank))
+        return present & self.has(np.stack(ranks, axis=1))
+
+    def has(self, ranks: Ranks) -> Mask:
+        """Which rows of ranks, of shape (n, columns), are among them."""
+        codes, present = np.zeros(len(ranks), np.int64), np.ones(len(ranks), np.bool_)
+        for i, (own, fold) in enumerate(zip(self.values, self.folds, strict=True)):
+            if fold is not None:
+                at = np.searchsorted(fold, codes)
+                present &= (
+                    (at < len(fold)) & (fold[np.minimum(at, len(fold) - 1)] == codes)
+                    if len(fold)
+                    else False
+                )
+                codes = at
+            codes = codes * (len(own) + 1) + ranks[:, i]
+        if not len(self.codes):
+            return np.zeros(len(ranks), np.bool_)
+        at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.asarray(present & (self.codes[at] == codes), np.bool_)

@@ -1,0 +1,1 @@
+"""Join a fact table with a dimension, reading only what the keys leave."""

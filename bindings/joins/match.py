@@ -1,0 +1,166 @@
+"""Which rows of two tables join: by lanes of their keys, on which Arrow's join finds equal what Spark's does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.filters.keys import cast_array, compared_in, lanes_of, not_in_as_text
+from skipstone.ir.coerce import in_spark
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.session import Incomparable, Session
+from skipstone.ir.types import from_arrow, plain, whole
+
+JOINS: Final = {
+    "inner": "inner",
+    "left": "left outer",
+    "right": "right outer",
+    "full": "full outer",
+    "semi": "left semi",
+    "anti": "left anti",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Pairs of rows: positions on each side, shape (rows,), in the order of the left one, then the right; -1: there is none."""
+
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+
+
+def match(
+    left: list[pa.ChunkedArray],
+    right: list[pa.ChunkedArray],
+    how: str,
+    null_safe: list[bool],
+    session: Session,
+) -> Matched:
+    """Join rows by their keys.
+
+    Args:
+        left, right: The keys, column by column, of any types that Spark compares.
+        how: "inner", "left", "right", "full", "semi", "anti" or "not in".
+        null_safe: Of each key, whether NULL equals NULL.
+        session: Spark's settings, for casts.
+
+    Returns:
+        Positions; of "semi", "anti" and "not in" those of the left side alone.
+
+    Raises:
+        UnsupportedForm: Spark refuses to compare some keys, raises an error for one, or what it does is not known here.
+    """
+    lanes = [_lanes(a, b, how, session) for a, b in zip(left, right, strict=True)]
+    sides = [_table([pair[i] for pair in lanes], null_safe) for i in (0, 1)]
+    if how == "not in":
+        return Matched(_not_in(*sides), np.zeros(0, np.int64))
+    keys = [name for name in sides[0].column_names if name != "row"]
+    right_side = sides[1].rename_columns([*keys, "other"])
+    joined = sides[0].join(right_side, keys=keys, join_type=JOINS[how])
+    rows = _positions(joined.column("row"))
+    if how in ("semi", "anti"):
+        return Matched(np.sort(rows), np.zeros(0, np.int64))
+    others = _positions(joined.column("other"))
+    last = np.iinfo(np.int64).max  # rows of the right side alone come last
+    order = np.lexsort((others, np.where(rows < 0, last, rows)))
+    return Matched(rows[order], others[order])
+
+
+def _lanes(
+    a: pa.ChunkedArray, b: pa.ChunkedArray, how: str, session: Session
+) -> tuple[pa.Array, pa.Array]:
+    arrays = [plain(whole(side)) for side in (a, b)]
+    types = [from_arrow(side.type) for side in arrays]
+    try:
+        to = compared_in(in_spark(types[0]), in_spark(types[1]), session)
+        if not (len(a) and len(b)):  # nothing is compared, so no cast can raise, as in Spark
+            return pa.nulls(len(a), pa.int64()), pa.nulls(len(b), pa.int64())
+        if how == "not in" and not_in_as_text(types[0], types[1], session):
+            raise Incomparable("without ANSI mode Spark's NOT IN compares them as text")
+        first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
+    except Incomparable as e:
+        raise refused(a, b, e) from None
+    return first, second
+
+
+def refused(a: pa.ChunkedArray, b: pa.ChunkedArray, why: Incomparable) -> UnsupportedForm:
+    """Return the error for keys that Spark does not compare, or that are not compared here."""
+    return UnsupportedForm(
+        f"keys of type {a.type} and {b.type} cannot be joined: {why}. "
+        "Cast one of them, or join with another engine"
+    )
+
+
+def _table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:
+    """Keys by number, and the rows' own numbers; a NULL that equals NULL is a key of its own."""
+    columns: dict[str, pa.Array] = {}
+    for i, (lane, safe) in enumerate(zip(lanes, null_safe, strict=True)):
+        if safe:
+            columns[f"{i} null"] = lane.is_null().cast(pa.int8())
+            lane = lane.fill_null(b"" if pa.types.is_large_binary(lane.type) else 0)
+        columns[str(i)] = lane
+    return pa.table({**columns, "row": pa.array(np.arange(len(lanes[0])))})
+
+
+def _positions(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column.fill_null(-1).to_numpy(), np.int64)
+
+
+def _not_in(left: pa.Table, right: pa.Table) -> npt.NDArray[np.int64]:
+    """Rows of the left side whose keys are certainly none of the right side's: NULL beside anything might be equal."""
+    rows = np.arange(left.num_rows)
+    if not right.num_rows:
+        return rows
+    names = [name for name in left.column_names if name != "row"]
+    keys = right.select(names).group_by(names, use_threads=False).aggregate([])
+    unsure = np.zeros(left.num_rows, np.bool_)
+    # Which keys a row is compared with depends on where either has NULL; these patterns are few.
+    for mask, some in _by_nulls(keys, names):
+        shown = [name for name, null in zip(names, mask, strict=True) if not null]
+        for own, part in _by_nulls(left, names):
+            both = [
+                name for name, null in zip(names, own, strict=True) if not null and name in shown
+            ]
+            at = _positions(part.column("row"))
+            if not both:
+                unsure[at] = True
+                continue
+            found = part.join(
+                some.select(both), keys=both, join_type="left semi", use_threads=False
+            )
+            unsure[_positions(found.column("row"))] = True
+    return rows[~unsure]
+
+
+def _by_nulls(table: pa.Table, names: list[str]) -> list[tuple[tuple[bool, ...], pa.Table]]:
+    """Rows by which of their keys are NULL."""
+    nulls = np.stack(
+        [np.asarray(table.column(name).is_null().to_numpy(), np.bool_) for name in names], axis=1
+    )
+    patterns = np.unique(nulls, axis=0) if len(nulls) else nulls
+    return [(tuple(p.tolist()), table.filter(pa.array((nulls == p).all(axis=1)))) for p in patterns]
+
+
+def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Rows by position; NULL in all columns where that is -1."""
+    if not len(rows):
+        return table.slice(0, 0)
+    if not table.num_rows:
+        return pa.table(
+            [pa.nulls(len(rows), f.type) for f in table.schema],
+            schema=pa.schema([f.with_nullable(True) for f in table.schema]),
+        )
+    at = pa.array(rows, mask=rows < 0)
+    return pa.table(
+        [_take(column, at) for column in table.columns],
+        schema=pa.schema([f.with_nullable(True) for f in table.schema]),
+    )
+
+
+def _take(column: pa.ChunkedArray, at: pa.Array) -> pa.ChunkedArray:
+    return pc.take(column, at)

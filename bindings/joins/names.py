@@ -1,0 +1,47 @@
+"""The names of a join's keys: as they are given, and as the rows have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from skipstone.bindings.predicates.predicate import is_column
+from skipstone.ir.errors import AmbiguousColumn, PredicateError, unknown_column
+
+
+def pairs_of(on: object) -> dict[str, str]:
+    """The keys' names, on the fact table's side and on the other.
+
+    Raises:
+        PredicateError: there are none, or they are not named.
+
+    Example:
+        >>> pairs_of("k"), pairs_of({"sold": "day"})
+        ({'k': 'k'}, {'sold': 'day'})
+    """
+    given = [on] if isinstance(on, str) else on
+    if (
+        is_column(given)
+        or not isinstance(given, Mapping | Sequence)
+        or not len(given)
+        or not all(isinstance(name, str) for name in given)
+    ):
+        raise PredicateError(
+            f"on is {on!r:.100}; expected names of keys, on both sides or as names of the fact table -> names of the dimension"
+        )
+    return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+
+
+def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
+    """The column that a key's name means.
+
+    Raises:
+        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
+    """
+    same = [n for n in names if n == name or (not case_sensitive and n.lower() == name.lower())]
+    if not same:
+        raise unknown_column(name, names, "on", "the side")
+    if len(same) > 1:
+        raise AmbiguousColumn(
+            f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Only a case-sensitive session tells them apart."
+        )
+    return same[0]

@@ -1,0 +1,261 @@
+"""ORDER BY ... LIMIT: which containers cannot hold one of the first rows, and the rows in their order.
+
+Rows come in Spark's order: NaN above every number, NULL first or last. Containers of which every row matches tell,
+by their bounds, a value that enough rows come before; what lies beyond it is not read. Reading starts where the
+first rows may be, and each part that was read narrows what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.predicates.expr import Expr, col
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.bind import bind_scalar
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.node import Op, Path, show_path, sql_path
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.types import leaves_of, plain, whole
+from skipstone.kernels.pack.planes import mask_of
+from skipstone.kernels.run.pool import threads
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.plans.table_protocol import PlannedTable
+    from skipstone.bindings.statistics.statistics import Statistics
+    from skipstone.ir.session import Session
+    from skipstone.kernels.pack.columns import Column
+    from skipstone.kernels.pack.planes import Mask
+
+    Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One column to sort by.
+
+    Attributes:
+        path: The column.
+        descending: Whether the greatest comes first.
+        nulls_first: Whether NULL does.
+    """
+
+    path: Path
+    descending: bool
+    nulls_first: bool
+
+    def __str__(self) -> str:
+        return f"{sql_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+
+
+def sort_keys(
+    order_by: str | Sequence[str], schema: pa.Schema, session: Session
+) -> tuple[SortKey, ...]:
+    """What ORDER BY means.
+
+    Args:
+        order_by: Spark SQL, or a list of it: columns, each with ASC or DESC, NULLS FIRST or NULLS LAST as it likes.
+            Without these the least comes first, and NULL before it; under DESC, after all.
+        schema: The table's columns.
+        session: Spark's settings.
+
+    Raises:
+        PredicateError: it is malformed, or names what is no column that has an order.
+    """
+    from skipstone.bindings.predicates.sql import parse_order
+
+    leaves = leaves_of(schema)
+    keys = []
+    texts = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise PredicateError(
+            f"order_by is {order_by!r}; expected Spark SQL such as 'x DESC, y', or a list of it"
+        )
+    for text in texts:
+        for node, descending, nulls_first in parse_order(text):
+            bound = bind_scalar(node, leaves, session, "order_by")
+            if bound.op is not Op.COLUMN or bound.dtype is None or not bound.dtype.ordered:
+                raise PredicateError(
+                    f"order_by has {text!r}; expected columns of the table whose values have an order, such as 'x DESC NULLS LAST'"
+                )
+            keys.append(SortKey(bound.value, descending, nulls_first))  # type: ignore[arg-type]
+    if not keys:
+        raise PredicateError("order_by names no column; expected one, such as 'x DESC', or None")
+    return tuple(keys)
+
+
+def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Table:
+    """Rows in their order, the first k of them; None: all."""
+    by: dict[str, pa.Array] = {}
+    order: list[tuple[str, str]] = []
+    for i, key in enumerate(keys):
+        values = plain(whole(value_of(rows, key.path)))
+        way = "descending" if key.descending else "ascending"
+        by[f"{i} null"], by[f"{i}"] = values.is_null(), values
+        order.append((f"{i} null", "descending" if key.nulls_first else "ascending"))
+        if pa.types.is_floating(values.type):  # Arrow puts NaN last, whichever the way
+            by[f"{i} nan"] = pc.is_nan(values).fill_null(False)
+            order.append((f"{i} nan", way))
+        order.append((f"{i}", way))
+    return rows.take(pc.sort_indices(pa.table(by), sort_keys=order)[:k])
+
+
+def value_of(rows: pa.Table, path: Path) -> pa.ChunkedArray:
+    """The values of a column, or of a struct's field."""
+    values = rows.column(path[0])
+    return values if len(path) == 1 else pc.struct_field(values, list(path[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """Containers that have enough rows for a limit, all of which match.
+
+    Attributes:
+        rows: How many of theirs come no later than any row that is not needed.
+        kept: What may hold one of the first rows: they, and what may come before them.
+    """
+
+    rows: int
+    kept: Mask
+
+
+def certain(
+    table: PlannedTable,
+    statistics: Statistics,
+    verdicts: npt.NDArray[np.uint8],
+    keys: Sequence[SortKey],
+    limit: int,
+) -> Certain | None:
+    """What a limit needs by bounds alone; None: no bound is known to have enough rows before it."""
+    key, n = keys[0], len(verdicts)
+    column = packed(statistics, key.path)
+    bound = column.low if key.descending else column.high
+    if not limit:
+        return Certain(0, np.zeros(n, np.bool_))
+    known = column.known(high=not key.descending)
+    if bound is None or known is None:
+        return None
+    nulls, nans = (mask_of(plane, n) for plane in (column.nulls, column.nans))
+    counts = table.logical_rows()
+    if not key.nulls_first:  # NULL comes after the bound
+        null_count = np.where(nulls, table.null_counts(key.path), 0)
+        counts = np.where(null_count >= 0, counts - null_count, 0)
+    usable = (verdicts == Verdict.ALWAYS) & (counts > 0) & known
+    if not key.descending:
+        usable &= ~nans  # NaN comes after every bound
+    at = np.flatnonzero(usable)
+    if limit < len(at):  # each has one row at least
+        order = np.argpartition(bound[at], len(at) - limit if key.descending else limit - 1)
+        at = at[order[-limit:] if key.descending else order[:limit]]
+    best = at[np.argsort(bound[at], kind="stable")]
+    best = best[::-1] if key.descending else best
+    rows = np.cumsum(counts[best])
+    enough = int(np.searchsorted(rows, limit))
+    if enough >= len(best):
+        return None
+    threshold = bound[best[enough]]
+    other = column.high if key.descending else column.low
+    if other is None:
+        before = mask_of(column.real, n)
+    else:
+        # Of a single key, rows with the same value are as good as those that are there.
+        tied = len(keys) > 1
+        before = (
+            (other >= threshold if tied else other > threshold)
+            if key.descending
+            else (other <= threshold if tied else other < threshold)
+        )
+        before = before & mask_of(column.real, n)
+    if key.descending:
+        before = before | nans
+    if key.nulls_first:
+        before = before | nulls
+    before[best[: enough + 1]] = True
+    return Certain(int(rows[enough]), before)
+
+
+def packed(statistics: Statistics, path: Path) -> Column:
+    """Packed statistics of a column in its own type."""
+    leaf = statistics.leaf(path)
+    assert leaf is not None
+    return statistics.column(path, leaf.dtype)
+
+
+def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Positions:
+    """Containers by where their first rows may be."""
+    column = packed(statistics, key.path)
+    n = statistics.num_containers
+    bound = column.high if key.descending else column.low
+    first = mask_of(column.nulls, n) if key.nulls_first else np.zeros(n, np.bool_)
+    if key.descending:
+        first = first | mask_of(column.nans, n)
+    rest = chosen[~first[chosen]]
+    if bound is not None:
+        order = np.argsort(bound[rest], kind="stable")
+        rest = rest[order[::-1] if key.descending else order]
+    return np.concatenate([chosen[first[chosen]], rest])
+
+
+def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
+    """The first rows of a plan, in their order."""
+    from skipstone.bindings.plans.topk import TopK
+
+    keys, k = plan.order, None if plan.cut is None else plan.cut.limit
+    names = list(dict.fromkeys([*plan.columns, *(key.path[0] for key in keys)]))
+    left = best_first(plan.statistics, keys[0], plan.kept)
+    size = len(left) if k is None else 2 * threads()
+    top = TopK(plan, k)
+    while len(left) and k != 0:
+        now, left = left[:size], left[size:]
+        if top.offer(plan.only(now, names).to_arrow()) and len(left):
+            left = left[top.wanted()[left]]
+        size *= 2
+    if top.rows is not None:
+        yield from top.rows.select(plan.columns).to_batches()
+
+
+def sooner(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:
+    """What may hold a row that comes before the last of enough rows, or beside it where other columns decide."""
+    key = keys[0]
+    column = col(show_path(key.path))
+    if not last.is_valid:
+        if not key.nulls_first:
+            return np.ones(len(plan.verdicts), np.bool_)
+        found: Expr = column.is_null()
+        return prune(plan, found) if len(keys) > 1 else np.zeros(len(plan.verdicts), np.bool_)
+    value = in_python(last)
+    if value is None:
+        return np.ones(len(plan.verdicts), np.bool_)
+    if key.descending:
+        found = column >= value if len(keys) > 1 else column > value
+    else:
+        found = column <= value if len(keys) > 1 else column < value
+    return prune(plan, found | column.is_null() if key.nulls_first else found)
+
+
+def in_python(value: pa.Scalar[Any]) -> Any:
+    """A value as Python has it; None: it has none for it, as for a day beyond the year 9999, or the nanosecond that pandas takes for NULL."""
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):
+        return None
+    return None if found != found and not isinstance(found, float) else found
+
+
+def prune(plan: Plan, condition: Expr) -> Mask:
+    """What may hold a row of a condition."""
+    return PruningPredicate(
+        condition,
+        plan.table.schema,
+        case_sensitive=True,
+        timezone=plan.timezone,
+        ansi=plan.settings.ansi,
+    ).prune(plan.statistics)

@@ -1,0 +1,86 @@
+"""Counted work: what a scan and its plans read, and how long each phase took."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from skipstone.kernels.run import forks
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was read so far. A value: later work does not change it, and two of them can be subtracted.
+
+    Attributes:
+        counts: How many of each thing were read or found: "folders", "footers", "manifests", ...
+        bytes: Bytes asked of storage.
+        seconds: Wall-clock time of each phase: "listing", "footers", "planning", ...
+
+    Example:
+        >>> before, after = Work({"footers": 2}, 100), Work({"footers": 5, "folders": 1}, 400, {"listing": 0.25})
+        >>> after - before
+        Work(3 footers, 1 folders, 300 bytes; listing 250.0 ms)
+        >>> after["footers"], after["manifests"]
+        (5, 0)
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        return self.counts.get(name, 0)
+
+    def __sub__(self, earlier: Work) -> Work:
+        counts = {name: n - earlier[name] for name, n in self.counts.items()}
+        seconds = {phase: s - earlier.seconds.get(phase, 0.0) for phase, s in self.seconds.items()}
+        return Work(
+            {k: n for k, n in counts.items() if n},
+            self.bytes - earlier.bytes,
+            {k: s for k, s in seconds.items() if s},
+        )
+
+    def __repr__(self) -> str:
+        done = [f"{n:,} {name}" for name, n in self.counts.items()] + [f"{self.bytes:,} bytes"]
+        times = ", ".join(f"{phase} {s * 1e3:.1f} ms" for phase, s in self.seconds.items())
+        return f"Work({', '.join(done)}{'; ' + times if times else ''})"
+
+
+class Meter:
+    """Counts work while it is done, from any thread. A copy that was pickled starts at nothing."""
+
+    def __init__(self) -> None:
+        self._lock = forks.lock()
+        self._counts: Counter[str] = Counter()
+        self._seconds: dict[str, float] = {}
+        self._bytes = 0
+
+    def count(self, name: str, n: int = 1, nbytes: int = 0) -> None:
+        """Add things of one name, and the bytes that were read for them."""
+        with self._lock:
+            self._bytes += nbytes
+            if n:
+                self._counts[name] += n
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time that a block takes to a phase."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def work(self) -> Work:
+        """What was counted so far."""
+        with self._lock:
+            return Work(dict(self._counts), self._bytes, dict(self._seconds))
+
+    def __reduce__(self) -> tuple[type[Meter], tuple[()]]:
+        return Meter, ()

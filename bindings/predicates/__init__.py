@@ -1,0 +1,1 @@
+"""Predicates from text, expressions and other libraries, and judging statistics by them."""

@@ -1,0 +1,238 @@
+"""pyarrow expressions as nodes.
+
+An Arrow expression has no public structure, but its serialised form (what pickling writes) has: an
+IPC file whose schema metadata lists the tree in prefix order, and whose columns hold the literals.
+The metadata repeats keys, so it is read through the C data interface, which keeps them all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.statistics.members import typed_array
+from skipstone.ir import types as ty
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.literals import literal_type
+from skipstone.ir.node import Name, Node, Op, literal, unknown
+
+COMPARISONS: Final = {
+    "equal": Op.EQ, "not_equal": Op.NE, "less": Op.LT, "less_equal": Op.LE, "greater": Op.GT, "greater_equal": Op.GE,
+}  # fmt: skip
+Tokens = list[tuple[str, str]]  # next token last
+# Arrow's plain "and" and "or" give NULL where one input is NULL, whatever the other is: not SQL's.
+# Arrow's functions that Spark has too, under its names. Division is not among them: Arrow's of integers truncates.
+CALLS: Final = {
+    "add": "+", "subtract": "-", "multiply": "*", "negate": "negative", "abs": "abs", "if_else": "if", "coalesce": "coalesce",
+    "year": "year", "quarter": "quarter", "month": "month", "day": "day", "hour": "hour", "minute": "minute", "second": "second",
+    "utf8_upper": "upper", "utf8_lower": "lower", "utf8_length": "length", "binary_length": "octet_length",
+}  # fmt: skip
+LOGIC: Final = {"and_kleene": Op.AND, "or_kleene": Op.OR, "invert": Op.NOT}
+
+
+def from_expression(expression: pc.Expression) -> Node:
+    """An Arrow expression as an unbound predicate.
+
+    Comparisons, AND, OR, NOT, `isin`, `is_null`, `is_valid` and nested fields are understood; other
+    functions become UNKNOWN. The predicate means what Spark SQL means by it: `f > 5` holds for NaN.
+
+    Raises:
+        PredicateError: pyarrow's serialised form is not the expected one.
+
+    Example:
+        >>> from skipstone.ir.text import show
+        >>> show(from_expression((pc.field("x") == 5) & ~pc.field("s").isin(["a"])))
+        "x = 5 AND NOT (s IN ('a'))"
+    """
+    try:
+        _, (buffer,) = expression.__reduce__()
+    except pa.ArrowException as e:
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read ({e}); name its columns, or write it as SQL text"
+        ) from None
+    batch = pa.ipc.open_file(buffer).get_batch(0)
+    tokens = _tokens(batch.schema)
+    try:
+        node = _read(tokens, batch, str(expression))
+    except (KeyError, IndexError, ValueError) as e:
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read ({e!r}); write it as SQL text or with col()"
+        ) from e
+    if tokens:
+        raise PredicateError(
+            f"the pyarrow expression {expression} cannot be read; write it as SQL text or with col()"
+        )
+    return node
+
+
+@dataclass(slots=True)
+class _Call:
+    """A function whose inputs are still being read."""
+
+    name: str
+    args: list[Node] = field(default_factory=list)
+    options: pa.Scalar | None = None
+
+
+def _read(tokens: Tokens, batch: pa.RecordBatch, text: str) -> Node:
+    """The tree in prefix order, read without recursion: chains of AND and OR may be long."""
+    open_calls: list[_Call] = []
+    while True:
+        kind, value = tokens.pop()
+        match kind:
+            case "call":
+                open_calls.append(_Call(value))
+                continue
+            case "options":
+                open_calls[-1].options = batch.column(int(value))[0]
+                continue
+            case "end":
+                done = _call(open_calls.pop(), text)
+            case "literal":
+                done = _literal(batch.column(int(value))[0])
+            case "field_ref":
+                done = Node(Op.COLUMN, value=Name((value,)))
+            case "nested_field_ref":
+                done = _nested([tokens.pop() for _ in range(int(value))], text)
+            case _:
+                raise ValueError(f"{kind} {value}")
+        if not open_calls:
+            return done
+        open_calls[-1].args.append(done)
+
+
+def _nested(parts: Tokens, text: str) -> Node:
+    if any(word != "field_ref" for word, _ in parts):
+        return unknown(text, "a nested field is named by position")
+    return Node(Op.COLUMN, value=Name(tuple(part for _, part in parts)))
+
+
+def _call(call: _Call, text: str) -> Node:
+    name, args, options = call.name, call.args, call.options
+    chosen: dict[str, Any] = options.as_py() if options is not None and name != "is_in" else {}
+    match name:
+        case _ if name in COMPARISONS:
+            return Node(COMPARISONS[name], tuple(args))
+        case _ if name in LOGIC:
+            return Node(LOGIC[name], tuple(args))
+        case "is_null" if not chosen.get("nan_is_null"):
+            return Node(Op.IS_NULL, tuple(args))
+        case "true_unless_null" if args[0].op is Op.COLUMN:
+            return Node(Op.EQ, (args[0], args[0]))
+        case "is_valid":
+            return Node(Op.NOT, (Node(Op.IS_NULL, tuple(args)),))
+        case "is_in" if options is not None:
+            values = options["value_set"].values
+            if (found := typed_array(values)) is not None:
+                return Node(Op.IN, tuple(args), found)
+            members = _members(_plain(values))
+            known = tuple(m for m in members if not isinstance(m, Node))
+            return Node(Op.IN, (*args, *(m for m in members if isinstance(m, Node))), known)
+        case "starts_with" if "pattern" in chosen and not chosen.get("ignore_case"):
+            return Node(
+                Op.CALL,
+                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
+                "startswith",
+            )
+        case "is_nan":
+            return Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE)))
+        case "ends_with" | "match_substring" if "pattern" in chosen and not chosen.get(
+            "ignore_case"
+        ):
+            return Node(
+                Op.CALL,
+                (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)),
+                {"ends_with": "endswith"}.get(name, "contains"),
+            )
+        case "match_like" if "pattern" in chosen and not chosen.get("ignore_case"):
+            return Node(
+                Op.LIKE, (args[0], literal(_text(chosen["pattern"]).encode(), ty.STRING)), "\\"
+            )
+        case "cast" if options is not None:
+            to = ty.from_arrow(options["to_type"].type)
+            if to.ordered:
+                return Node(Op.CAST, tuple(args), "cast", to)
+        case _ if name.removesuffix("_checked") in CALLS:
+            return Node(Op.CALL, tuple(args), CALLS[name.removesuffix("_checked")])
+    inner = tuple(c for a in args for c in a.walk() if c.op is Op.COLUMN)
+    return Node(
+        Op.UNKNOWN, inner, unknown(text[:300], f"the function {name} is not understood").value
+    )
+
+
+def _members(values: pa.Array) -> list[tuple[ty.DType, Any] | Node]:
+    """The members of a list: type and axis value, or UNKNOWN."""
+    dtype = ty.from_arrow(values.type)
+    if dtype.kind in (ty.Kind.INT, ty.Kind.UINT):
+        return [literal_type(v) for v in values.to_pylist()]
+    if dtype.kind is ty.Kind.STRING:
+        return [(ty.NULL, None) if v is None else (dtype, v.encode()) for v in values.to_pylist()]
+    found = map(_literal, values)
+    return [(m.dtype, m.value) if m.op is Op.LITERAL and m.dtype is not None else m for m in found]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _literal(scalar: pa.Scalar) -> Node:
+    try:
+        dtype, axis = _typed(scalar)
+    except (TypeError, ValueError, OverflowError):
+        return unknown(f"a literal of type {scalar.type}", "the value has no SQL literal")
+    return literal(axis, dtype)
+
+
+def _typed(scalar: pa.Scalar) -> tuple[ty.DType, Any]:
+    """An Arrow scalar with its own type where Spark has one, so that no value is rounded on the way."""
+    dtype = ty.from_arrow(scalar.type)
+    if not scalar.is_valid:
+        return ty.NULL, None
+    match dtype.kind:
+        case ty.Kind.TIMESTAMP:
+            return dtype, scalar.cast(pa.int64()).as_py() if pa.types.is_timestamp(
+                scalar.type
+            ) else None
+        case ty.Kind.INT | ty.Kind.UINT:
+            return literal_type(scalar.as_py())
+        case ty.Kind.OTHER | ty.Kind.NULL:
+            raise TypeError(f"{scalar.type} is not a literal")
+    value = scalar.as_py()
+    return dtype, ty.to_axis(value, dtype)
+
+
+class _ArrowSchema(ctypes.Structure):
+    # The head of struct ArrowSchema in Arrow's C data interface; what follows is not needed.
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+    )
+
+
+def _tokens(schema: pa.Schema) -> Tokens:
+    """The schema's metadata, last pair first, with repeated keys: counts and lengths are int32, native byte order."""
+    capsule = schema.__arrow_c_schema__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    at = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
+    pairs: Tokens = []
+    if at:
+        count, at = ctypes.c_int32.from_address(at).value, at + 4
+        for _ in range(count):
+            words = []
+            for _ in range(2):
+                size = ctypes.c_int32.from_address(at).value
+                words.append(ctypes.string_at(at + 4, size).decode())
+                at += 4 + size
+            pairs.append((words[0], words[1]))
+    return pairs[::-1]

@@ -1,0 +1,286 @@
+"""SQL text as nodes, through sqlglot's Spark dialect. Only a tree is built; nothing is ever run.
+
+`sql_tokens.py` makes tokens as Spark has them, sqlglot's parser makes a tree of them, and
+`sql_reader.py` reads the classes and arguments that `sql_forms.py` lists. What is not
+understood is UNKNOWN: it costs its own branch. A text is an error where Spark refuses it too:
+parentheses without a partner, an operand or an operator too many or too few. Two things that
+Spark may read are told from that line: a call with a syntax of its own, and a subquery. What
+sqlglot cannot read inside their parentheses is UNKNOWN (`masked`). A name that is a word of
+sqlglot's grammar, and not of Spark's, remains an error; it says which word wants backticks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from typing import Any, Final
+
+from skipstone.bindings.predicates.sql_forms import not_understood
+from skipstone.bindings.predicates.sql_reader import Positions, Reader
+from skipstone.bindings.predicates.sql_tokens import (
+    DEEPEST,
+    check_nesting,
+    masked,
+    quoted_word,
+    tokens_of,
+)
+from skipstone.ir.errors import PredicateSyntaxError, PredicateTooDeep
+from skipstone.ir.node import Node, quoted_name
+from skipstone.kernels.run import forks
+from skipstone.kernels.run.first_import import first_import
+
+LONGEST: Final = 4_000_000  # characters; a longer text is refused before it is read
+KEPT: Final = 100_000  # characters; the tree of a longer text is not kept for the next time
+ESCAPES: Final = 100_000  # backslashes; sqlglot's time grows with the square of those in a string
+SHALLOW: Final = 30  # what sqlglot reads within Python's usual limit, at some 20 frames a level
+FRAMES: Final = 10_000  # Python's limit while sqlglot reads the rest
+MASKS: Final = 8  # forms in one text that only Spark reads
+ADVISED: Final = 1_000  # tokens; in a longer text no word is looked for that wants backticks
+
+
+def parse(text: str) -> tuple[Node, Positions]:
+    """Parse one condition of Spark SQL.
+
+    Returns:
+        The unbound predicate, and the position of each name's first mention.
+
+    Raises:
+        PredicateSyntaxError: the text is not one condition; it says where.
+        PredicateTooDeep: its nesting exceeds what the parser can follow.
+    """
+    return _parse_kept(text) if len(text) <= KEPT else _parse(text)
+
+
+@functools.lru_cache(maxsize=512)
+def _parse_kept(text: str) -> tuple[Node, Positions]:
+    return _parse(text)
+
+
+def _parse(text: str) -> tuple[Node, Positions]:
+    first_import("sqlglot.dialects.spark")
+    if len(text) > LONGEST:
+        raise PredicateSyntaxError(
+            f"the predicate has {len(text):,} characters; expected at most {LONGEST:,}. "
+            "Give long lists as col(name).isin(values)."
+        )
+    if text.count("\\") > ESCAPES:
+        raise PredicateSyntaxError(
+            f"the predicate has more than {ESCAPES:,} backslashes; "
+            "give such strings as col(name) == value"
+        )
+    try:
+        trees = _trees(text)
+    except RecursionError:
+        raise PredicateTooDeep(
+            "predicate is nested too deeply for the parser; "
+            f"expected at most {DEEPEST} parentheses, and far fewer of other forms"
+        ) from None
+    if len(trees) != 1:
+        holds = f"{len(trees)} statements" if trees else "nothing"
+        raise PredicateSyntaxError(f"the text holds {holds}; expected one condition", text, 0)
+    tree = trees[0]
+    if not _is_condition(tree):
+        raise PredicateSyntaxError(
+            f"the text is {type(tree).__name__.upper()}; "
+            "expected a condition such as \"x = 5 AND y LIKE 'ab%'\"",
+            text,
+            0,
+        )
+    positions: Positions = {}
+    try:
+        return Reader(positions).node(tree), positions
+    except RecursionError:
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
+
+
+def parse_order(text: str) -> list[tuple[Node, bool, bool]]:
+    """Parse what stands after ORDER BY: expressions, if each descends, and if NULL comes first.
+
+    Raises:
+        PredicateSyntaxError: it cannot be read.
+    """
+    first_import("sqlglot.dialects.spark")
+    if not text.strip():
+        raise PredicateSyntaxError(
+            "order_by is blank; expected such as 'x DESC NULLS LAST, y', or None"
+        )
+    try:
+        trees = _trees(f"SELECT 1 ORDER BY {text}")
+    except PredicateSyntaxError:
+        raise PredicateSyntaxError(
+            f"order_by is {text!r}, which cannot be read; "
+            "expected such as 'x DESC NULLS LAST, `from`'"
+        ) from None
+    except RecursionError:
+        raise PredicateTooDeep("order_by is nested too deeply; expected names of columns") from None
+    order = trees[0].args.get("order") if len(trees) == 1 else None
+    if (
+        order is None
+        or not_understood(order)
+        or any(not_understood(one) for one in order.expressions)
+        or any(v for k, v in trees[0].args.items() if k not in ("order", "expressions", "kind"))
+    ):
+        raise PredicateSyntaxError(f"order_by is {text!r}; expected such as 'x DESC NULLS LAST, y'")
+    reader = Reader({})
+    return [
+        (reader.node(one.this), bool(one.args.get("desc")), bool(one.args.get("nulls_first")))
+        for one in order.expressions
+    ]
+
+
+def _is_condition(tree: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(tree, exp.Condition) and not isinstance(tree, exp.Query)
+
+
+def _trees(text: str) -> list[Any]:
+    """The trees of a text's statements.
+
+    Raises:
+        PredicateSyntaxError: sqlglot cannot read it.
+        PredicateTooDeep: its parentheses are nested too deeply.
+        RecursionError: so is something else.
+    """
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError, SqlglotError
+
+    dialect = Spark()
+    try:
+        tokens = tokens_of(dialect, text)
+    except SqlglotError:
+        raise PredicateSyntaxError(
+            "the text cannot be read as SQL: a string, a quoted name or a comment is not closed",
+            text,
+            0,
+        ) from None
+    with _deep if check_nesting(tokens, text) > SHALLOW else contextlib.nullcontext():
+        for left in reversed(range(MASKS + 1)):
+            try:
+                found = _parser()(dialect=dialect).parse(tokens, text)
+                return [t for t in found if t is not None]
+            except ParseError as e:
+                position = _position(e, text)
+                fewer = masked(tokens, position) if left else None
+                if fewer is None:
+                    raise _syntax_error(e, tokens, text, position) from None
+                tokens = fewer
+    raise AssertionError("the last turn returns or raises")
+
+
+@functools.cache
+def _parser() -> type[Any]:
+    """sqlglot's Spark parser without its table of functions: they stay names with arguments.
+
+    A plus sign stays, since it makes a number of text, and so do paths into VARIANT.
+    """
+    from sqlglot import exp
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.tokens import TokenType
+
+    base = type(Spark().parser())
+    kept = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY")
+
+    def positive(parser: Any) -> Any:
+        operand = parser._parse_unary()
+        if operand is None:
+            parser.raise_error("Required keyword: 'this' missing for a sign")
+        return exp.Anonymous(this="positive", expressions=[operand])
+
+    def predicate(
+        parser: Any, cls: Any, this: Any, expression: Any, *rest: Any, **more: Any
+    ) -> Any:
+        # sqlglot puts parentheses around operands that it groups otherwise than Spark does.
+        found = cls(this=this, expression=expression)
+        if more.get("negate"):
+            found.set("negate", True)
+        return parser.expression(found)
+
+    return type(
+        "Plain",
+        (base,),
+        {
+            "FUNCTIONS": {},
+            "FUNCTION_PARSERS": {k: v for k, v in base.FUNCTION_PARSERS.items() if k in kept},
+            "UNARY_PARSERS": base.UNARY_PARSERS | {TokenType.PLUS: positive},
+            "COLON_IS_VARIANT_EXTRACT": True,
+            "_build_predicate": predicate,
+        },
+    )
+
+
+class _Deep:
+    """Room for sqlglot's recursion: the interpreter's limit, so one thread at a time has it."""
+
+    def __init__(self) -> None:
+        self.lock = forks.lock()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(self.before, FRAMES))
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setrecursionlimit(self.before)
+        self.lock.release()
+
+
+_deep = _Deep()
+
+
+def _details(e: Any) -> dict[str, Any]:
+    errors: list[dict[str, Any]] = getattr(e, "errors", None) or [{}]
+    return errors[0]
+
+
+def _position(e: Any, text: str) -> int:
+    """Where the token stands at which sqlglot gave up."""
+    details = _details(e)
+    line, column = details.get("line"), details.get("col")
+    if not isinstance(line, int) or not isinstance(column, int):
+        return 0
+    starts = [0, *(i + 1 for i, ch in enumerate(text) if ch == "\n")]
+    word = str(details.get("highlight") or "")
+    end = starts[min(line, len(starts)) - 1] + column
+    return max(0, min(end - max(len(word), 1), len(text)))
+
+
+def _syntax_error(e: Any, tokens: list[Any], text: str, position: int) -> PredicateSyntaxError:
+    """Say what is wrong without the names of sqlglot's classes."""
+    what = str(_details(e).get("description") or "the text cannot be read as SQL").rstrip(".")
+    if what.startswith("Required keyword"):
+        what = "an operand is missing here"
+    elif what.startswith(("Expected table name", "Invalid expression")):
+        what = "this is not expected here"
+    words = _words_to_quote(tokens, text, position)
+    if words:
+        shown = ", ".join(quoted_name(w.text) for w in words)
+        what = f"{words[0].text!r} is a word of SQL; a column of that name wants backticks: {shown}"
+        position = words[0].start
+    return PredicateSyntaxError(f"cannot read the predicate: {what}", text, position)
+
+
+def _words_to_quote(tokens: list[Any], text: str, position: int) -> list[Any]:
+    """Return the words that, once quoted, make the text a condition; [] if there are none."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import SqlglotError
+
+    if len(tokens) > ADVISED:
+        return []
+    words: list[Any] = []
+    for _ in range(MASKS):
+        tried = quoted_word(tokens, position)
+        if tried is None:
+            return []
+        tokens, word = tried
+        words.append(word)
+        try:
+            trees = _parser()(dialect=Spark()).parse(tokens, text)
+        except SqlglotError as e:
+            position = _position(e, text)
+        else:
+            return words if len(trees) == 1 and _is_condition(trees[0]) else []
+    return []

@@ -1,0 +1,124 @@
+"""Declare which of sqlglot's classes and arguments the reader of SQL text understands.
+
+sqlglot marks variants of a form by arguments: `ILike(negate=True)` is NOT ILIKE,
+`Cast(format=...)` is a cast by a pattern. Whoever ignores one reads another condition than was
+written, so an argument that is set and not listed in READ makes its form UNKNOWN. UNREAD lists
+the others that sqlglot is known to have; `tests/predicates/test_sql_forms.py` fails when a version of it
+has one that neither table lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_BINARY: Final = "this expression"
+
+# Class -> the arguments that `bindings/predicates/sql_reader.py` reads.
+READ: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(arguments.split())
+    for names, arguments in (
+        ("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ And Or", _BINARY),
+        ("Add Sub Mul Div IntDiv Mod BitwiseAnd BitwiseOr BitwiseXor DPipe", _BINARY),
+        ("Is RegexpLike Escape Dot Extract", _BINARY),
+        ("Like ILike", _BINARY + " negate"),
+        ("Not Paren Neg BitwiseNot Any All", "this"),
+        ("Between", "this low high"),
+        ("In Anonymous", "this expressions"),
+        ("Tuple", "expressions"),
+        ("Cast TryCast", "this to safe"),
+        ("DataType", "this expressions nested"),
+        ("DataTypeParam Var Boolean RawString HexString", "this"),
+        ("Column", "this table db catalog"),
+        ("Identifier", "this quoted"),
+        ("Literal", "this is_string"),
+        ("Null", ""),
+        ("Case", "this ifs default"),
+        ("If", "this true false"),
+        ("Trim", "this position"),
+        ("Substring", "this start length"),
+        ("Interval", "this unit"),
+        ("Order", "expressions"),
+        ("Ordered", "this desc nulls_first"),
+    )
+    for name in names.split()
+}  # fmt: skip
+# How sqlglot's own engines compute; the forms mean the same in Spark whatever stands there.
+for _name in ("Div", "DPipe"):
+    READ[_name] |= {"typed", "safe"}
+
+# Class -> arguments that are known to be there, and make the form UNKNOWN.
+UNREAD: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(arguments.split())
+    for name, arguments in {
+        "Between": "symmetric",
+        "BitwiseAnd": "padside",
+        "BitwiseOr": "padside",
+        "BitwiseXor": "padside",
+        "Cast": "format action default",
+        "TryCast": "format action default requires_string null_on_text_overflow probe_date_format",
+        "Column": "join_mark shadow",
+        "DataType": "values prefix kind nullable collate",
+        "DataTypeParam": "expression",
+        "HexString": "is_integer",
+        "Identifier": "global global_ temporary",
+        "In": "query unnest field is_global",
+        "Interval": "fraction_in_string",
+        "Is": "negate",
+        "Order": "this siblings",
+        "Ordered": "with_fill",
+        "RegexpLike": "flag full_match",
+        "Substring": "zero_start",
+        "Trim": "expression collation",
+    }.items()
+}
+
+# Classes that stand inside other forms and are not read as conditions or values by themselves.
+PARTS: Final = frozenset((
+    "Any", "All", "DataType", "DataTypeParam", "Identifier", "If", "Interval", "IntervalSpan",
+    "Literal", "Tuple", "Var",
+))  # fmt: skip
+
+# Functions whose first argument of three is a unit.
+# Source: Spark, `SqlBaseParser.g4`, `primaryExpression`.
+_UNIT_FUNCTIONS: Final = frozenset((
+    "dateadd", "date_add", "timestampadd", "datediff", "date_diff", "timediff", "timestampdiff",
+))  # fmt: skip
+# Source: Spark, `SqlBaseParser.g4`, `datetimeUnit`.
+_UNITS: Final = frozenset((
+    "year", "quarter", "month", "week", "day", "dayofyear",
+    "hour", "minute", "second", "millisecond", "microsecond",
+))  # fmt: skip
+
+
+def not_understood(e: Any) -> str | None:
+    """Return what the reader does not know of a form or its parts; None: it knows all of it."""
+    name = type(e).__name__
+    known = READ.get(name)
+    if known is None:
+        return name
+    for key, value in e.args.items():
+        for v in value if isinstance(value, list) else (value,):
+            if v is None or v is False:
+                continue
+            if key not in known:
+                return f"{name} with {key}"
+            if type(v).__name__ in PARTS and (found := not_understood(v)):
+                return found
+    return None
+
+
+def is_name(column: Any) -> bool:
+    """Return True if a Column stands for a column, False if it stands for a unit or a collation."""
+    parent = column.parent
+    above = type(parent).__name__
+    if above == "DataType" or (above == "Collate" and parent.expression is column):
+        return False
+    return not (
+        above == "Anonymous"
+        and str(parent.this).lower() in _UNIT_FUNCTIONS
+        and len(parent.expressions) == 3
+        and parent.expressions[0] is column
+        and len(column.parts) == 1
+        and not column.this.args.get("quoted")
+        and column.name.lower() in _UNITS
+    )

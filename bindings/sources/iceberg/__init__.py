@@ -1,1 +1,0 @@
-"""Iceberg tables, planned from their manifests."""

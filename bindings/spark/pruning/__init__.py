@@ -1,0 +1,1 @@
+"""Replace the file lists of a DataFrame's scans by those that can match."""

@@ -1,0 +1,357 @@
+"""PySpark's Columns as predicates, wherever people may give one: trees in Java, of classic Spark, or in Python, of Spark Connect.
+
+Neither tree is resolved yet, so names are the schema's to find and types Spark's to coerce, as in SQL
+text. Their printed form is no SQL (dates and strings lose their quotes), so the trees are walked.
+The attributes read here are private to PySpark; tests pin them.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from skipstone.bindings.spark.session.session import is_connect
+from skipstone.bindings.tables.parquet.calendar import SETTLED
+from skipstone.ir import types as ty
+from skipstone.ir.errors import PredicateError, PredicateSyntaxError
+from skipstone.ir.literals import literal_type
+from skipstone.ir.node import Name, Node, Op, literal, quoted_path, unknown
+from skipstone.ir.types import DType, Kind
+
+BINARY: Final = {
+    "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "<=>": Op.SAME,
+}  # fmt: skip
+UNARY: Final[dict[str, Callable[[Node], Node]]] = {
+    "not": lambda x: Node(Op.NOT, (x,)),
+    "!": lambda x: Node(Op.NOT, (x,)),
+}
+TYPES: Final = {
+    "boolean": ty.BOOL, "tinyint": ty.INT8, "byte": ty.INT8, "smallint": ty.INT16, "short": ty.INT16, "int": ty.INT32, "integer": ty.INT32,
+    "bigint": ty.INT64, "long": ty.INT64, "float": ty.FLOAT, "real": ty.FLOAT, "double": ty.DOUBLE, "date": ty.DATE, "string": ty.STRING,
+    "binary": ty.BINARY, "timestamp": ty.TIMESTAMP, "timestamp_ltz": ty.TIMESTAMP, "timestamp_ntz": ty.TIMESTAMP_NTZ, "void": ty.NULL,
+    "decimal": ty.decimal_type(10, 0),
+}  # fmt: skip
+
+
+def from_column(column: Any) -> Node:
+    """A Column as an unbound predicate.
+
+    Comparisons, AND, OR, NOT, `isin`, `between`, `eqNullSafe`, casts, functions by name, `when`, struct fields, `df["x"]` and
+    `expr(...)` are understood; other forms are UNKNOWN.
+    An IN list of a classic Column costs two calls into Java a value.
+
+    Raises:
+        PredicateError: PySpark keeps Columns in another form than the known one.
+
+    Example:
+        >>> from pyspark.sql import functions as F
+        >>> from_column(F.col("x") == 5)  # doctest: +SKIP
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        return (
+            _Connect().node(column._expr)
+            if is_connect(column)
+            else _Classic().node(column._jc.node())
+        )
+    except (AttributeError, TypeError, Py4JError) as e:
+        raise PredicateError(
+            f"a PySpark Column cannot be read ({e!r:.200}); write it as SQL text or with skipstone.col()"
+        ) from e
+
+
+class _Walker(ABC):
+    """What both trees have in common: functions by name, and chains of AND and OR."""
+
+    @abstractmethod
+    def node(self, n: Any) -> Node:
+        """One node of the tree and what is below it."""
+
+    @abstractmethod
+    def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
+        """A function's name and inputs, or None for other nodes."""
+
+    def function(self, name: str, inputs: Iterator[Any]) -> Node:
+        if name in ("and", "or"):
+            return Node(
+                Op.AND if name == "and" else Op.OR, tuple(map(self.node, self.chain(name, inputs)))
+            )
+        args = tuple(map(self.node, inputs))
+        match name, len(args):
+            case _, 2 if name in BINARY:
+                return Node(BINARY[name], args)
+            case _, 1 if name in UNARY:
+                return UNARY[name](args[0])
+            case "between", 3:
+                return Node(Op.AND, (Node(Op.GE, args[:2]), Node(Op.LE, (args[0], args[2]))))
+            case "in", _ if args:
+                return member(args[0], args[1:])
+        return Node(Op.CALL, args, name)
+
+    def chain(self, name: str, inputs: Iterator[Any]) -> Iterator[Any]:
+        """The inputs of nested ANDs, or of nested ORs, left to right."""
+        stack = list(inputs)[::-1]
+        while stack:
+            n = stack.pop()
+            found = self.call(n)
+            if found is not None and found[0] == name:
+                stack += list(found[1])[::-1]
+            else:
+                yield n
+
+
+class _Classic(_Walker):
+    """`org.apache.spark.sql.internal.ColumnNode`, through py4j."""
+
+    def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
+        if n.productPrefix() != "UnresolvedFunction" or n.isDistinct():
+            return None
+        return n.functionName().lower(), _items(n.arguments())
+
+    def node(self, n: Any) -> Node:
+        kind = n.productPrefix()
+        match kind:
+            case "UnresolvedAttribute":
+                return Node(Op.COLUMN, value=Name(tuple(_items(n.nameParts()))))
+            case "Literal":
+                return self.literal(n)
+            case "UnresolvedFunction" if (found := self.call(n)) is not None:
+                return self.function(*found)
+            case "Cast":
+                mode = n.evalMode()
+                return cast(
+                    self.node(n.child()),
+                    n.dataType().sql(),
+                    "ansi" if mode.isEmpty() else mode.get().toString(),
+                )
+            case "CaseWhenOtherwise":
+                arms = [(self.node(arm._1()), self.node(arm._2())) for arm in _items(n.branches())]
+                return case(
+                    arms, None if n.otherwise().isEmpty() else self.node(n.otherwise().get())
+                )
+            case "Alias":
+                return self.node(n.child())
+            case "UnresolvedExtractValue":
+                return field(self.node(n.child()), self.node(n.extraction()))
+            case "SqlExpression":
+                return text(n.expression())
+            case "ExpressionColumnNode":
+                return self.resolved(n.expression())
+        return opaque(kind, "the form is not understood", *map(self.node, _items(n.children())))
+
+    def resolved(self, e: Any) -> Node:
+        """What `df["x"]` and `df["a.b"]` hold: expressions that Spark has resolved."""
+        match e.productPrefix():
+            case "AttributeReference":
+                return Node(Op.COLUMN, value=Name((e.name(),)))
+            case "Alias":
+                return self.resolved(e.child())
+            case "GetStructField":
+                return field(
+                    self.resolved(e.child()), literal(e.extractFieldName().encode(), ty.STRING)
+                )
+        return opaque(
+            e.productPrefix(),
+            "the form is not understood",
+            *map(self.resolved, _items(e.children())),
+        )
+
+    def literal(self, n: Any) -> Node:
+        value, given = n.value(), n.dataType()
+        if hasattr(value, "getClass"):  # what py4j has no Python value for
+            found = _java_value(value)
+        else:
+            found = _python_value(value)
+        if not given.isEmpty() and found.dtype != (to := type_named(given.get().sql())):
+            return (
+                literal(None, to)
+                if value is None and to is not None
+                else unknown(str(value)[:80], "the literal's type is another than its value's")
+            )
+        return found
+
+
+class _Connect(_Walker):
+    """`pyspark.sql.connect.expressions.Expression`."""
+
+    def call(self, n: Any) -> tuple[str, Iterator[Any]] | None:
+        if type(n).__name__ != "UnresolvedFunction" or n._is_distinct:
+            return None
+        return n._name.lower(), iter(n._args)
+
+    def node(self, n: Any) -> Node:
+        kind = type(n).__name__
+        match kind:
+            case "ColumnReference":
+                from skipstone.bindings.statistics.coerce_inputs import split_name
+
+                return Node(Op.COLUMN, value=Name(split_name(n._unparsed_identifier)))
+            case "LiteralExpression":
+                return self.literal(n)
+            case "UnresolvedFunction" if (found := self.call(n)) is not None:
+                return self.function(*found)
+            case "CastExpression":
+                to = n._data_type if isinstance(n._data_type, str) else n._data_type.simpleString()
+                return cast(self.node(n._expr), to, n._eval_mode or "ansi")
+            case "CaseWhen":
+                arms = [
+                    (self.node(condition), self.node(value)) for condition, value in n._branches
+                ]
+                return case(arms, None if n._else_value is None else self.node(n._else_value))
+            case "ColumnAlias":
+                return self.node(n._child)
+            case "UnresolvedExtractValue":
+                return field(self.node(n._child), self.node(n._extraction))
+            case "SQLExpression":
+                return text(n._expr)
+        return opaque(kind, "the form is not understood", *map(self.node, n.children))
+
+    def literal(self, n: Any) -> Node:
+        value, to = n._value, type_named(n._dataType.simpleString())
+        if to is None or value is None:
+            return (
+                unknown(str(value)[:80], f"a literal of type {n._dataType.simpleString()}")
+                if to is None
+                else literal(None, to)
+            )
+        if isinstance(value, Decimal):
+            # The literal's type is at least the declared one, DECIMAL(10,0) by default.
+            # Source: Spark, LiteralValueProtoConverter.
+            plain, _ = literal_type(value)
+            scale = max(plain.scale, to.scale)
+            to = ty.decimal_type(max(plain.precision, to.precision, scale), scale)
+        if to.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.BOOL):
+            return literal(int(value), to)  # days and microseconds already
+        try:
+            return literal(ty.to_axis(value, to), to)
+        except ValueError:
+            return unknown(f"{value!r:.80}", "the value has no SQL literal")
+
+
+def _items(seq: Any) -> Iterator[Any]:
+    """A Scala Seq. Its own iterator, since a List is slow to index."""
+    at = seq.iterator()
+    for _ in range(seq.size()):
+        yield at.next()
+
+
+def _python_value(value: object) -> Node:
+    try:
+        dtype, axis = literal_type(value)
+    except TypeError:
+        return unknown(f"{value!r:.80}", "the value has no SQL literal")
+    return literal(axis, dtype)
+
+
+def _java_value(value: Any) -> Node:
+    name = value.getClass().getName()
+    match name:
+        case "java.sql.Date":
+            return literal(value.toLocalDate().toEpochDay(), ty.DATE)
+        case "java.time.LocalDate":
+            return literal(value.toEpochDay(), ty.DATE)
+        # Earlier ones are in the Julian calendar and in local mean times.
+        case "java.sql.Timestamp" if (seconds := value.getTime() // 1000) >= SETTLED:
+            return literal(seconds * 10**6 + value.getNanos() // 1000, ty.TIMESTAMP)
+        case "java.time.Instant":
+            return literal(value.getEpochSecond() * 10**6 + value.getNano() // 1000, ty.TIMESTAMP)
+        case "java.time.LocalDateTime":
+            micros = (
+                value.toLocalDate().toEpochDay() * 86_400 * 10**6
+                + value.toLocalTime().toNanoOfDay() // 1000
+            )
+            return literal(micros, ty.TIMESTAMP_NTZ)
+    return unknown(str(value.toString())[:80], f"a literal of class {name} is not understood")
+
+
+def name_of(column: Any) -> str | None:
+    """SQL text of a Column that is a name, or a struct's field by its name; None for all others."""
+    if not is_connect(column):
+        n = column._jc.node()
+        while n.productPrefix() == "UnresolvedExtractValue":
+            n = n.child()
+        walker: _Walker = _Classic()
+        plain, tree = (
+            n.productPrefix() == "UnresolvedAttribute" and n.planId().isEmpty(),
+            column._jc.node(),
+        )
+    else:
+        n = column._expr
+        while type(n).__name__ == "UnresolvedExtractValue":
+            n = n._child
+        walker = _Connect()
+        plain, tree = type(n).__name__ == "ColumnReference" and n._plan_id is None, column._expr
+    node = walker.node(tree) if plain else None
+    return (
+        quoted_path(node.value.parts) if node is not None and isinstance(node.value, Name) else None
+    )
+
+
+def opaque(what: str, why: str, *inputs: Node) -> Node:
+    """UNKNOWN, which still names its columns, so that a misspelt one is an error."""
+    columns = tuple(c for n in inputs for c in n.walk() if c.op is Op.COLUMN)
+    return Node(Op.UNKNOWN, columns, unknown(what, why).value)
+
+
+def cast(inner: Node, to: str, mode: str) -> Node:
+    """CAST or TRY_CAST to a type by its name."""
+    modes = {"ansi": "cast", "try": "try_cast"}  # in Java the mode prints as Cast$Ansi$@...
+    dtype, name = (
+        type_named(to),
+        next((modes[m] for m in modes if m in mode.lower().split("cast")[-1]), None),
+    )
+    if dtype is None or name is None:
+        return opaque(f"CAST(... AS {to})", "the cast is not understood", inner)
+    return Node(Op.CAST, (inner,), name, dtype)
+
+
+def member(subject: Node, members: Sequence[Node]) -> Node:
+    """IN a list, of values and of others."""
+    known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
+    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), known)
+
+
+def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:
+    """CASE WHEN: conditions and values in turn, and the value for none."""
+    parts = [n for arm in arms for n in arm]
+    return Node(Op.CALL, (*parts, literal(None, ty.NULL) if last is None else last), "case")
+
+
+def field(child: Node, name: Node) -> Node:
+    """A struct's field, where both are plain names."""
+    if (
+        child.op is Op.COLUMN
+        and isinstance(child.value, Name)
+        and name.dtype == ty.STRING
+        and isinstance(name.value, bytes)
+    ):
+        return Node(Op.COLUMN, value=Name((*child.value.parts, name.value.decode())))
+    return opaque("an element", "an element of a list or map is not understood", child)
+
+
+def text(sql: str) -> Node:
+    """The text of `expr(...)`."""
+    from skipstone.bindings.predicates.sql import parse
+
+    try:
+        return parse(sql)[0]
+    except PredicateSyntaxError as e:
+        return unknown(sql[:300], e.message)
+
+
+def type_named(name: str) -> DType | None:
+    """A type by the name that Spark prints or accepts; None for those without literals."""
+    name = name.strip().lower()
+    sized = re.fullmatch(r"(?:decimal|dec|numeric) ?\( ?(\d+) ?(?:, ?(\d+) ?)?\)", name)
+    if sized:
+        precision, scale = int(sized[1]), int(sized[2] or 0)
+        return (
+            ty.decimal_type(precision, scale)
+            if 0 < precision <= 38 and scale <= precision
+            else None
+        )
+    return TYPES.get(name)

@@ -1,0 +1,1 @@
+"""Read what a plan leaves as a Spark DataFrame."""

@@ -1,0 +1,214 @@
+"""Delta's reader surface in Spark: the files of a table with their statistics, cached under Delta's name, and the files of a scan.
+
+Source: Delta Lake, `DataSkippingReaderBase`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.plans.explain import conjuncts_of
+from skipstone.bindings.plans.plan import Plan
+from skipstone.bindings.plans.table_protocol import DataSize
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.spark.reading.tables import table_of
+from skipstone.bindings.spark.session.frame import from_arrow, stats_frame
+from skipstone.bindings.spark.session.session import (
+    quiet,
+    require_pyspark,
+    require_usual_text,
+    settings_of,
+)
+from skipstone.bindings.tables.delta.table import DeltaTable
+from skipstone.ir.errors import SourceError
+from skipstone.ir.node import Node, Op, quoted_name
+from skipstone.ir.session import Settings
+from skipstone.ir.simplify import TRUE
+from skipstone.ir.text import show
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from skipstone.bindings.predicates.predicate import Source
+
+ABOUT: Final = ("path", "size", "modificationTime", "deletionVector", "partition")
+# Session -> name of a view -> the version of a table that it shows.
+_SHOWN: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def with_stats(spark: Any, table: Any, version: int | str | None = None) -> DataFrame:
+    """The files of a Delta table with their statistics, cached in Spark as "Delta Table State with Stats #VERSION - PATH".
+
+    That is the name of a temporary view, which Spark's storage page and query plans show. Asked again for the same version,
+    the session gives what it has cached; another version is another view. `spark.catalog.dropTempView` frees it.
+
+    Args:
+        spark: The session, classic or of Spark Connect.
+        table: A `DeltaTable`, or the path of one.
+        version: Of a path; None is the newest.
+
+    Returns:
+        A row for each file: `path`, `size`, `modificationTime`, `deletionVector`, `partition`, `num_records`, `num_logical_records`,
+        `tight_bounds`, and the statistics that `with_verdict` takes: `x.min`, `x.max`, `x.null_count` of each column, `row_count`.
+
+    Raises:
+        SourceError: there is no such Delta table.
+        BackendMissing: PySpark or pandas is not installed.
+
+    Example:
+        >>> with_stats(spark, "/lake/t").where("`x.max` > 5").select("path").show()  # doctest: +SKIP
+
+    Source: Delta Lake, `withStats`, `withStatsCache`.
+    """
+    require_pyspark()
+    found = _delta(table, version)
+    with quiet():
+        shown, name = _SHOWN.setdefault(spark, {}), quoted_name(found.name)
+        if (
+            shown.get(name) == found.asked
+            and spark.catalog.tableExists(name)
+            and spark.catalog.isCached(name)
+        ):
+            cached: DataFrame = spark.table(name)
+            return cached
+        if spark.catalog.tableExists(name):
+            spark.catalog.uncacheTable(name)
+        counts = found.with_stats.select(["num_records", "num_logical_records", "tight_bounds"])
+        about = found.files.select(list(ABOUT))
+        for column in counts.column_names:
+            about = about.append_column(column, counts.column(column))
+        stats_frame(spark, found.statistics, about).createOrReplaceTempView(name)
+        spark.catalog.cacheTable(name)
+        shown[name] = found.asked
+        made: DataFrame = spark.table(name)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaScan:
+    """The files of a scan, and how they were found.
+
+    Attributes:
+        version: Of the table.
+        files: A row for each file: `path`, `size`, `modificationTime`, `deletionVector`, `partition`; `stats`, which is NULL, or under
+            `keep_num_records` the JSON of `numRecords` alone. Host memory.
+        frame: The same as a DataFrame.
+        total, partition, scanned: What there is, what partition filters leave, what statistics leave: files, bytes, physical rows,
+            logical rows; None is unknown, as soon as one file's is.
+        skipping: In Delta's words: "noSkippingV1", "partitionFilteringOnlyV1", "dataSkippingOnlyV1",
+            "dataSkippingAndPartitionFilteringV1", "limit", "filteredLimit".
+        partition_filters: The conjuncts over partition columns alone, as SQL text.
+        data_filters: The others.
+        unused_filters: Those that can prune nothing.
+        plan: What was planned.
+
+    Source: Delta Lake, `DeltaScan`.
+    """
+
+    version: int
+    files: pa.Table
+    frame: DataFrame
+    total: DataSize
+    partition: DataSize
+    scanned: DataSize
+    skipping: str
+    partition_filters: tuple[str, ...]
+    data_filters: tuple[str, ...]
+    unused_filters: tuple[str, ...]
+    plan: Plan
+
+
+def files_for_scan(
+    spark: Any,
+    table: Any,
+    filters: Source | PruningPredicate | Sequence[Source] | None = None,
+    *,
+    limit: int | None = None,
+    keep_num_records: bool = False,
+    version: int | str | None = None,
+) -> DeltaScan:
+    """The files of a Delta table that a scan has to read.
+
+    Args:
+        spark: The session, under whose settings the filters are understood.
+        table: A `DeltaTable`, or the path of one.
+        filters: One condition, or a list of conditions all of which must hold: SQL text or Columns.
+        limit: How many rows are enough.
+        keep_num_records: Whether `files` tell how many records each has.
+        version: Of a path; None is the newest.
+
+    Raises:
+        PredicateError: a filter is malformed or names no column.
+        UnsupportedForm: the session reads SQL text otherwise than Skipstone.
+        SourceError: there is no such Delta table.
+        BackendMissing: PySpark or pandas is not installed.
+
+    Example:
+        >>> scan = files_for_scan(spark, "/lake/t", ["day = DATE '2024-01-01'", "x > 5"])  # doctest: +SKIP
+        >>> scan.scanned.files, scan.total.files, scan.skipping  # doctest: +SKIP
+        (1, 400, 'dataSkippingAndPartitionFilteringV1')
+
+    Source: Delta Lake, `filesForScan`, `getDataSkippedFiles`, `pruneFilesByLimit`.
+    """
+    require_pyspark()
+    if filters is not None:
+        require_usual_text(spark)
+    found, settings = _delta(table, version), settings_of(spark)
+    plan = found.plan(_all_of(filters, found.schema, settings), limit=limit, **settings)
+    files = found.files.select(list(ABOUT)).take(pa.array(plan.kept))
+    numbers = (
+        found.files_and_num_records.column("num_physical_records")
+        .take(pa.array(plan.kept))
+        .to_pylist()
+        if keep_num_records
+        else [None] * len(files)
+    )
+    files = files.append_column(
+        "stats",
+        pa.array([None if n is None else f'{{"numRecords":{n}}}' for n in numbers], pa.string()),
+    )
+    conjuncts = (
+        ()
+        if plan.predicate is None or plan.predicate.node == TRUE
+        else conjuncts_of(plan.predicate.node)
+    )
+    by_partition = [plan.is_of_partitions(c) for c in conjuncts]
+    frame = from_arrow(spark, _plain(files))
+    return DeltaScan(
+        found.version, files, frame, plan.sizes.total, plan.sizes.partition, plan.sizes.scan, plan.kind,
+        tuple(show(c) for c, own in zip(conjuncts, by_partition, strict=True) if own),
+        tuple(show(c) for c, own in zip(conjuncts, by_partition, strict=True) if not own), plan.unused, plan,
+    )  # fmt: skip
+
+
+def _delta(table: Any, version: int | str | None) -> DeltaTable:
+    found = table_of(table, None if isinstance(table, DeltaTable) else "delta", version)
+    if not isinstance(found, DeltaTable):
+        raise SourceError(f"{found!r} is no Delta table; expected a DeltaTable, or the path of one")
+    return found
+
+
+def _all_of(filters: Any, schema: pa.Schema, settings: Settings) -> PruningPredicate | None:
+    """One predicate of all conditions."""
+    if filters is None or isinstance(filters, PruningPredicate):
+        return filters
+    several = isinstance(filters, list | tuple) and not any(
+        isinstance(f, list | tuple) for f in filters
+    )  # else filters such as [("x", "=", 5)]
+    each = [PruningPredicate(f, schema, **settings) for f in (filters if several else [filters])]
+    if len(each) < 2:
+        return each[0] if each else None
+    return each[0].part(Node(Op.AND, tuple(c for p in each for c in conjuncts_of(p.node))))
+
+
+def _plain(files: pa.Table) -> pa.Table:
+    """A table that Spark takes: a struct without fields, of a table without partitions, is left out."""
+    kept = [
+        f.name for f in files.schema if not (pa.types.is_struct(f.type) and f.type.num_fields == 0)
+    ]
+    return files.select(kept)

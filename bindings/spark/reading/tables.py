@@ -1,0 +1,84 @@
+"""What is meant by a table: a table of Skipstone's, or a place and a format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from skipstone.bindings.location import resolve
+from skipstone.bindings.tables.delta.table import DeltaTable, scan_delta
+from skipstone.bindings.tables.detect import FORMATS, HINT, format_of, metadata_files
+from skipstone.bindings.tables.hive.table import HiveTable, scan_hive
+from skipstone.bindings.tables.iceberg.table import IcebergTable, scan_iceberg
+from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
+from skipstone.ir.errors import SourceError
+
+Table: TypeAlias = DeltaTable | HiveTable | IcebergTable | ParquetTable
+
+
+def table_of(
+    table: Any,
+    format: str | None = None,
+    version: int | str | None = None,
+    *,
+    infer_types: bool = True,
+) -> Table:
+    """A table of Skipstone's as it is; a path, its URI, or a list of paths scanned as what lies there.
+
+    Args:
+        table: Which table.
+        format: "parquet", "hive", "delta" or "iceberg"; None looks: a folder `_delta_log`, Iceberg's metadata, folders `key=value`.
+        version: Of a Delta table, or the id of an Iceberg snapshot; None is the newest.
+        infer_types: Whether types of partition folders are inferred.
+
+    Raises:
+        SourceError: nothing is there, or the format is another.
+    """
+    if isinstance(table, DeltaTable | HiveTable | IcebergTable | ParquetTable):
+        if format is not None or version is not None:
+            raise SourceError(
+                "format= and version= belong to a path; a table that was scanned has its own"
+            )
+        return table
+    if format is not None and format not in FORMATS:
+        raise SourceError(
+            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to look what is there"
+        )
+    if not isinstance(table, str | os.PathLike | Sequence):
+        return scan_iceberg(
+            table, None if version is None else int(version)
+        )  # a table of pyiceberg's, or an error that says what it is
+    found = format or format_of(table)
+    if version is not None and found not in ("delta", "iceberg"):
+        raise SourceError(
+            f"version= belongs to Delta and Iceberg tables; {table} is read as {found}"
+        )
+    match found:
+        case "delta":
+            return scan_delta(table, version)  # type: ignore[arg-type]
+        case "iceberg":
+            metadata = _metadata(os.fspath(table))  # type: ignore[arg-type]
+            return scan_iceberg(metadata, None if version is None else int(version))
+        case "hive":
+            return scan_hive(table, infer_types=infer_types)  # type: ignore[arg-type]
+    return scan_parquet(table)
+
+
+def _metadata(path: str) -> str:
+    """The metadata file of an Iceberg table: the one that was named, or the newest in its folder."""
+    if path.endswith(".json"):
+        return path
+    names = metadata_files(*resolve(path))
+    if not names:
+        raise SourceError(
+            f"{path}: no Iceberg table is there, for its folder metadata holds no *.metadata.json"
+        )
+    newest = max(names, key=lambda n: (_number(n), names[n]))
+    return path if HINT in names else f"{path.rstrip('/')}/metadata/{newest}"
+
+
+def _number(name: str) -> int:
+    """The version in the name of a metadata file: `00012-<uuid>.metadata.json`, `v12.metadata.json`."""
+    digits = name.removeprefix("v").split("-")[0].split(".")[0]
+    return int(digits) if digits.isdigit() else -1

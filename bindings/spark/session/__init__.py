@@ -1,0 +1,1 @@
+"""The Spark session, its types, its JVM, and Catalyst trees as nodes."""

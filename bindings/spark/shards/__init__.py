@@ -1,0 +1,1 @@
+"""Judge and write shards of statistics by jobs of Spark."""

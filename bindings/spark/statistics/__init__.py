@@ -1,0 +1,1 @@
+"""Verdicts over DataFrames of statistics: native expressions and UDFs."""

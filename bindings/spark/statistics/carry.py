@@ -1,0 +1,133 @@
+"""How statistics travel to pandas: values with nulls filled beside a flag, dates as days, timestamps as microseconds, text as bytes.
+
+pandas would round a bigint beside a null, raise for far timestamps and dates, and turn instants into wall clocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.spark.session.types import arrow_type
+from skipstone.bindings.spark.statistics.native_bounds import EPOCH, TICK, bound, count
+from skipstone.bindings.spark.statistics.places import Place
+from skipstone.bindings.spark.statistics.series import Carrier
+from skipstone.bindings.spark.statistics.slots import Slot
+from skipstone.ir.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+DAYS, INSTANT, WALL, TEXT = (
+    pa.date32(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("us"),
+    pa.large_string(),
+)
+NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
+
+
+def usable(slot: Slot, place: Place) -> bool:
+    """Whether a statistic of this type in Spark says anything."""
+    from pyspark.sql import types as T
+
+    if slot.counts:
+        return count("", place.type) is not None
+    match slot.statistic, place.type:
+        case "bloom", t:
+            return isinstance(t, T.BinaryType)
+        case (("min_exact" | "max_exact"), t):
+            return isinstance(t, T.BooleanType)
+        case "values", T.ArrayType():
+            return bound("", place.type.elementType, slot.dtype, high=False) is not None
+        case "values", _:
+            return False
+    return bound("", place.type, slot.dtype, high=False) is not None
+
+
+def exact(slot: Slot, place: Place) -> Column:
+    """A usable statistic as Arrow carries it: counts as BIGINT, and so are decimals that bound whole numbers; others as they are."""
+    assert place.column is not None
+    whole = slot.counts or (
+        slot.dtype.kind in (Kind.INT, Kind.UINT) and place.type.typeName() == "decimal"
+    )
+    return place.column.try_cast("bigint") if whole else place.column
+
+
+def split(F: Any, slot: Slot, place: Place) -> tuple[Carrier, list[Column]]:
+    """How a usable statistic travels to pandas, and the columns that do."""
+    from pyspark.sql import types as T
+
+    c, t = exact(slot, place), place.type
+
+    def apart(
+        number: Column, zero: object = 0, means: pa.DataType | None = None
+    ) -> tuple[Carrier, list[Column]]:
+        return Carrier(True, means), [F.coalesce(number, F.lit(zero)), number.isNull()]
+
+    if slot.statistic == "values":
+        return _list(F, c, t.elementType)
+    if slot.statistic == "bloom":
+        return Carrier(), [c]
+    match t:
+        case _ if slot.counts or slot.dtype.kind in (Kind.INT, Kind.UINT):
+            return apart(c)
+        case T.IntegralType():
+            return apart(c)
+        case T.BooleanType():
+            return apart(c, False)
+        case T.StringType():
+            return Carrier(means=TEXT), [c.cast("binary")]
+    means = _means(t)
+    # pandas turns a null into NaN, and a NaN bound is unknown too.
+    return (Carrier(), [c]) if means is None else apart(number(F, c, means), 0, means)
+
+
+def _list(F: Any, lists: Column, element: Any) -> tuple[Carrier, list[Column]]:
+    """A list of values; one with a NULL, which would make floats of integers, is unknown anyway."""
+    from pyspark.sql import types as T
+
+    means = TEXT if isinstance(element, T.StringType) else _means(element)
+    plain = lists if means is None else F.transform(lists, lambda v: number(F, v, means))
+    whole = F.when(~F.exists(lists, lambda v: v.isNull()), plain)
+    return Carrier(means=pa.list_(means or arrow_type(element.jsonValue()))), [whole]
+
+
+def _means(t: Any) -> pa.DataType | None:
+    return {"date": DAYS, "timestamp": INSTANT, "timestamp_ntz": WALL}.get(t.typeName())
+
+
+def own_carrier(slot: Slot) -> Carrier:
+    """How a statistic that has its column's own type travels from a call on columns."""
+    if slot.counts:
+        return Carrier()
+    match slot.dtype.kind:
+        case Kind.DATE:
+            return Carrier(means=DAYS)
+        case Kind.TIMESTAMP:
+            return Carrier(means=INSTANT if slot.dtype.zoned else WALL)
+    return Carrier()
+
+
+def dressed(F: Any, slot: Slot, c: Column, *, arrow: bool) -> Column:
+    """The column as its carrier wants it. One of another type than the statistic's is unknown there; so is collated text."""
+    means = TEXT if slot.dtype.kind is Kind.STRING and not slot.counts else own_carrier(slot).means
+    if means is None:
+        return c
+    cast = c.cast(NAMES[means])
+    return F.when(
+        F.typeof(c) == NAMES[means], cast if arrow or means == TEXT else number(F, cast, means)
+    )
+
+
+def number(F: Any, c: Column, means: pa.DataType) -> Column:
+    """A DATE as days, a TIMESTAMP or TIMESTAMP_NTZ as microseconds since 1970, whatever the session's zone; text as bytes."""
+    match NAMES[means]:
+        case "date":
+            return F.unix_date(c)
+        case "timestamp":
+            return F.unix_micros(c)
+        case "timestamp_ntz":
+            return F.call_function("div", c - F.expr(EPOCH), F.expr(TICK))
+    return c.cast("binary")

@@ -1,0 +1,140 @@
+"""A statistic of a DataFrame as SQL text of what Spark compares: a number, BOOLEAN or BINARY, NULL where it is unknown.
+
+The counterpart of `kernels/pack/bounds.py`: what a bound of one type says of a column of another, rounded outwards. Dates and
+timestamps become integers, so neither zones nor far years matter; text becomes bytes, so that no collation does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from skipstone.ir.types import PER_SECOND, DType, Kind, to_python
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+BITS: Final = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+MICROS: Final = 10**6
+EPOCH: Final = "TIMESTAMP_NTZ'1970-01-01'"
+TICK: Final = "INTERVAL '0.000001' SECOND"
+
+
+def bound(c: str, t: DataType, dtype: DType, *, high: bool) -> str | None:
+    """A bound of a column, as text that is comparable with `literal`s of the column's type.
+
+    Args:
+        c: Text that names the statistic.
+        t: Its type in Spark.
+        dtype: The column's type.
+        high: Whether it is an upper bound.
+
+    Returns:
+        None where that type cannot bound the column.
+    """
+    from pyspark.sql import types as T
+
+    match dtype.kind, t:
+        case Kind.BOOL, T.BooleanType():
+            return c
+        case ((Kind.INT | Kind.UINT), T.IntegralType()):
+            return _integer(c, BITS[t.typeName()], dtype)
+        case ((Kind.INT | Kind.UINT), T.DecimalType()) if t.scale == 0:
+            return _integer(f"try_cast({c} AS bigint)", 64, dtype)
+        case Kind.FLOAT, T.FloatType() | T.DoubleType() | T.IntegralType():
+            name = "float" if dtype.bits == 32 else "double"
+            # Rounded to the nearest, as column values are; NaN bounds nothing.
+            return f"nanvl(cast({c} AS {name}), cast(NULL AS {name}))"
+        case Kind.DECIMAL, T.IntegralType():
+            return f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
+        case Kind.DECIMAL, T.DecimalType():
+            return _decimal(c, t, dtype)
+        case Kind.DATE, T.DateType():
+            return f"unix_date({c})"
+        case Kind.TIMESTAMP, T.TimestampType() if dtype.zoned:
+            return _ticks(f"unix_micros({c})", PER_SECOND[dtype.unit], high)
+        case Kind.TIMESTAMP, T.TimestampNTZType() if not dtype.zoned:
+            return _ticks(wall(c), PER_SECOND[dtype.unit], high)
+        case Kind.STRING, T.StringType() if t.isUTF8BinaryCollation():
+            return f"cast(try_validate_utf8({c}) AS binary)"
+        case Kind.BINARY, T.BinaryType():
+            return c
+    return None
+
+
+def count(c: str, t: DataType) -> str | None:
+    """A count as text of a BIGINT; None where the type holds no whole numbers."""
+    from pyspark.sql import types as T
+
+    match t:
+        case T.LongType():
+            return c
+        case T.IntegralType():
+            return f"cast({c} AS bigint)"
+        case T.DecimalType() if t.scale == 0:
+            return f"try_cast({c} AS bigint)"
+    return None
+
+
+def wall(c: str) -> str:
+    """Microseconds since 1970 of a TIMESTAMP_NTZ, whatever the session's zone: no cast of Spark's gives them without one."""
+    return f"(({c} - {EPOCH}) div {TICK})"
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """An axis value as text, of a type that is compared with `bound`s exactly.
+
+    Example:
+        >>> from skipstone.ir.types import DATE, DOUBLE, STRING, decimal_type
+        >>> literal(19723, DATE), literal(2**40, DATE), literal(b"a'", STRING), literal(0.1, DOUBLE), literal(-50, decimal_type(9, 2))
+        ('19723', '1099511627776L', "X'6127'", '0.1D', '-0.50BD')
+    """
+    match dtype.kind:
+        case Kind.BOOL:
+            return "true" if value else "false"
+        case Kind.FLOAT if np.isinf(value):
+            return f"cast('{'-' if value < 0 else ''}Infinity' AS double)"
+        case Kind.FLOAT:
+            return f"{float(np.dtype(dtype.lane).type(value))!r}D"
+        case Kind.DECIMAL:
+            return f"{to_python(value, dtype):f}BD"
+        case Kind.STRING | Kind.BINARY:
+            return f"X'{value.hex()}'"
+        case Kind.UINT if dtype.bits == 64:
+            return f"{value}BD"
+    return str(value) if -(2**31) <= value < 2**31 else f"{value}L"
+
+
+def _integer(c: str, bits: int, dtype: DType) -> str:
+    """One that the column's type does not hold is unknown."""
+    assert isinstance(dtype.lowest, int) and isinstance(dtype.highest, int)
+    tests = []
+    if -(2 ** (bits - 1)) < dtype.lowest:
+        tests.append(f"{c} >= {literal(dtype.lowest, dtype)}")
+    if dtype.highest < 2 ** (bits - 1) - 1:
+        tests.append(f"{c} <= {literal(dtype.highest, dtype)}")
+    # Spark has no type for the upper half of UINT64.
+    value = f"cast({c} AS decimal(20,0))" if dtype.kind is Kind.UINT and dtype.bits == 64 else c
+    return f"if({' AND '.join(tests)}, {value}, NULL)" if tests else value
+
+
+def _decimal(c: str, t: Any, dtype: DType) -> str:
+    """One that would lose digits is unknown."""
+    cast = f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
+    if t.scale <= dtype.scale:
+        return cast
+    return f"if(try_cast({cast} AS decimal({t.precision},{t.scale})) = {c}, {cast}, NULL)"
+
+
+def _ticks(micros: str, unit: int, high: bool) -> str:
+    """Microseconds in the column's unit, rounded outwards; what overflows is unknown."""
+    if unit == MICROS:
+        return micros
+    if unit < MICROS:
+        step = MICROS // unit
+        rest = f"if({micros} % {step} > 0, 1, 0)" if high else f"-if({micros} % {step} < 0, 1, 0)"
+        return f"({micros} div {step} + {rest})"
+    step = unit // MICROS
+    limit = (2**63 - 1) // step
+    return f"if({micros} BETWEEN -{limit}L AND {limit}L, {micros} * {step}, NULL)"

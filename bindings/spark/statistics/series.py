@@ -1,0 +1,225 @@
+"""pandas Series of statistics as Arrow arrays; whatever pandas lost on the way is rounded outwards or unknown.
+
+PySpark hands a UDF NumPy-backed Series: a bigint with a null arrives as float64, so its values may be
+rounded; a TIMESTAMP arrives as the wall clock of the session's zone, which a worker is not told reliably.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.types import DType, Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skipstone.bindings.spark.statistics.slots import Slot
+
+EXACT: Final = 2.0**53  # below it a float64 stands for one integer
+EXACT32: Final = 2.0**24  # and a float32
+PAST: Final = 2.0**63
+# Zones lie within 18 hours of UTC in Java.
+ZONES: Final = 18 * 3600
+REFUSED: Final = (
+    pa.ArrowInvalid,
+    pa.ArrowTypeError,
+    pa.ArrowNotImplementedError,
+    OverflowError,
+    ValueError,
+    TypeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """How one statistic travels to a worker.
+
+    Attributes:
+        split: As two Series, the value with nulls filled and whether it was null; else as one.
+        means: What the numbers or bytes that travel stand for: days, microseconds, UTF-8. None: themselves.
+    """
+
+    split: bool = False
+    means: pa.DataType | None = None
+
+
+def read(
+    slot: Slot, carrier: Carrier, series: pd.Series, was_null: pd.Series | None = None
+) -> pa.Array | None:
+    """One statistic of a batch as an Arrow array that bounds or counts at least as loosely.
+
+    Args:
+        slot: What the Series holds.
+        carrier: How it travelled.
+        series: n values; null, NaN and NaT are unknown.
+        was_null: n flags, when it travelled split.
+
+    Returns:
+        Array of length n, or None: nothing is known. Values that cannot be read are unknown, never an error.
+    """
+    array: Any
+    try:
+        if was_null is not None:
+            array = pa.array(series.to_numpy(), mask=was_null.to_numpy())
+        elif slot.counts:
+            array = _counts(series)
+        elif slot.statistic == "bloom":
+            array = pa.array(series, pa.large_binary(), from_pandas=True)
+        elif carrier.means is not None and pa.types.is_list(carrier.means):
+            array = _lists(series, carrier.means)
+        elif carrier.means is not None:
+            array = (
+                _numbers(series, slot.statistic)
+                if _is_number(series)
+                else pa.array(series, pa.large_binary(), from_pandas=True)
+            )
+        else:
+            array = _bounds(series, slot.dtype, slot.statistic)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        return (
+            array
+            if array is None or carrier.means is None or array.type == carrier.means
+            else _standing_for(carrier.means, array)
+        )
+    except REFUSED:
+        return None
+
+
+def _standing_for(means: pa.DataType, array: pa.Array) -> pa.Array:
+    if pa.types.is_date32(means):
+        return array.cast(pa.int32()).view(means)
+    return array.cast(pa.int64()).view(means) if pa.types.is_timestamp(means) else array.view(means)
+
+
+def _lists(series: pd.Series, means: pa.ListType) -> pa.Array:
+    """Lists of values without nulls, whose elements are numbers or bytes that stand for others."""
+    sent = {pa.date32(): pa.int32(), pa.large_string(): pa.large_binary()}.get(
+        means.value_type, means.value_type
+    )
+    sent = pa.int64() if pa.types.is_timestamp(sent) else sent
+    found = pa.array([None if v is None else list(v) for v in series], pa.list_(sent))
+    return found.cast(means)
+
+
+def _kind(series: pd.Series) -> str:
+    """NumPy's letter of a dtype; "O" for pandas' own."""
+    return str(getattr(series.dtype, "kind", "O"))
+
+
+def _is_number(series: pd.Series) -> bool:
+    return _kind(series) in "iuf"
+
+
+def _counts(series: pd.Series) -> pa.Array | None:
+    """Counts. One that a float cannot tell from its neighbours is unknown."""
+    if _kind(series) != "f":
+        return _integers(series)
+    values = series.to_numpy()
+    with np.errstate(invalid="ignore"):
+        known = (np.abs(values) < (EXACT if values.dtype == np.float64 else EXACT32)) & (
+            values == np.floor(values)
+        )
+    return pa.array(np.where(known, values, 0).astype(np.int64), mask=~known)
+
+
+def _integers(series: pd.Series) -> pa.Array | None:
+    array = pa.array(series, from_pandas=True)
+    if pa.types.is_null(array.type):
+        return None
+    if pa.types.is_decimal(array.type) or (
+        _kind(series) == "O" and not pa.types.is_integer(array.type)
+    ):
+        return pa.array(
+            [
+                int(v) if isinstance(v, int | decimal.Decimal) and v == v // 1 else None
+                for v in series.tolist()
+            ],
+            pa.int64(),
+        )
+    return array if pa.types.is_integer(array.type) else None
+
+
+def _numbers(series: pd.Series, side: str) -> pa.Array:
+    """Integers, or floats that integers were turned into."""
+    if _kind(series) != "f":
+        return pa.array(series, from_pandas=True)
+    values = series.to_numpy()
+    if values.dtype != np.float64:
+        return pa.array(
+            np.where(np.isfinite(values), values, 0).astype(np.int64),
+            mask=~(np.abs(values) < EXACT32),
+        )
+    return outwards(values, side)
+
+
+def outwards(values: npt.NDArray[np.float64], side: str) -> pa.Array:
+    """Floats that int64 bounds were turned into, as the outermost int64 that each may have been.
+
+    Args:
+        values: Shape (n,). NaN, fractions and what no int64 rounds to are unknown.
+        side: "min" gives the least such integer, "max" the greatest.
+
+    Returns:
+        int64 array of length n.
+
+    Example:
+        >>> outwards(np.array([2.0**53, 5.0, np.nan]), "max").to_pylist()
+        [9007199254740993, 5, None]
+    """
+    with np.errstate(invalid="ignore"):
+        known = (np.abs(values) <= PAST) & (values == np.floor(values))
+    safe = np.where(known, values, 0.0)
+    top = safe == PAST  # one more than the greatest int64, which rounds to it
+    middle = np.where(top, np.iinfo(np.int64).max, np.where(top, 0.0, safe).astype(np.int64))
+    low = side == "min"
+    half = (np.abs(safe - np.nextafter(safe, -np.inf if low else np.inf)) / 2).astype(np.int64)
+    if low:
+        ends = np.where(safe == -PAST, middle, middle - half + top)
+        ends += ends.astype(np.float64) != safe
+    else:
+        ends = np.where(top, middle, middle + half)
+        ends -= ends.astype(np.float64) != safe
+    return pa.array(ends, mask=~known)
+
+
+def _bounds(series: pd.Series, dtype: DType, side: str) -> pa.Array | None:
+    number = _is_number(series)
+    match dtype.kind:
+        case Kind.INT | Kind.UINT:
+            return _numbers(series, side) if number else _integers(series)
+        case Kind.FLOAT:
+            return pa.array(series, from_pandas=True) if number else None
+        case Kind.DECIMAL if _kind(series) != "f":
+            # A double that a bigint was turned into looks like a double; neither bounds a decimal.
+            return pa.array(series, from_pandas=True)
+        case Kind.TIMESTAMP if _kind(series) == "M":
+            return _timestamps(series, dtype, side)
+        case Kind.BOOL if not number:
+            return pa.array(series, pa.bool_(), from_pandas=True)
+        case Kind.DATE if _kind(series) == "O":
+            return pa.array(series, pa.date32(), from_pandas=True)
+        case Kind.STRING if not number:
+            return pa.array(series, pa.large_string(), from_pandas=True)
+        case Kind.BINARY if not number:
+            return pa.array(series, pa.large_binary(), from_pandas=True)
+    return None
+
+
+def _timestamps(series: pd.Series, dtype: DType, side: str) -> pa.Array:
+    """Wall clocks; those that stand for instants are moved as far as any zone may have moved them."""
+    array = pa.array(series, from_pandas=True)
+    if array.type.tz is not None or not dtype.zoned:
+        return array
+    ticks = array.view(pa.int64())
+    step = ZONES * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    return pc.call_function(
+        "subtract_checked" if side == "min" else "add_checked", [ticks, pa.scalar(step)]
+    ).view(pa.timestamp(array.type.unit, "UTC"))

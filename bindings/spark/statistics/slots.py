@@ -1,0 +1,93 @@
+"""Slots: the statistics that are wanted of a DataFrame with one row per container, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.statistics.coerce_inputs import COUNTS, KEYS
+from skipstone.ir.guarantee import membership_paths
+from skipstone.ir.node import Path, columns_of, quoted_path, show_path
+from skipstone.ir.types import DType, Kind, leaves_of
+
+ROW_COUNT: Final = "row_count"
+MEMBERS: Final = ("values", "bloom")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One statistic of one column, or the container's own row count.
+
+    Attributes:
+        name: The column of the DataFrame that holds it: `x.min`, `a.b.null_count`, `row_count`.
+        path: The column of the table; () for the container's own row count.
+        statistic: "min", "max", "null_count", "row_count", "nan_count"; "values", "bloom"; or "min_exact", "max_exact".
+        dtype: The type of the column of the table.
+    """
+
+    name: str
+    path: Path
+    statistic: str
+    dtype: DType
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a count, not a bound."""
+        return self.statistic in COUNTS
+
+
+CONTAINER: Final = Slot(ROW_COUNT, (), ROW_COUNT, DType(Kind.INT, bits=64))
+
+
+def slots_of(predicate: PruningPredicate, *, members: bool = False) -> tuple[Slot, ...]:
+    """The statistics that a predicate can use, column by column in its own order, the container's row count last.
+
+    Args:
+        predicate: The condition.
+        members: Value lists and bloom filters, too.
+
+    Example:
+        >>> p = PruningPredicate("x = 5", pa.schema([("x", pa.int64())]))
+        >>> [s.name for s in slots_of(p)]
+        ['x.min', 'x.max', 'x.null_count', 'x.row_count', 'row_count']
+    """
+    leaves = leaves_of(predicate.schema)
+    asked = membership_paths(predicate.node) if members else ()
+    out: list[Slot] = []
+    for path in columns_of(predicate.node):
+        dtype = leaves[path].dtype
+        wanted = ["min", "max"] if dtype.ordered else []
+        wanted += ["null_count", "row_count"]
+        wanted += ["nan_count"] if dtype.kind is Kind.FLOAT else []
+        wanted += MEMBERS if path in asked else ()
+        out += [Slot(f"{plain_name(path, leaves)}.{s}", path, s, dtype) for s in wanted]
+    return (*out, CONTAINER)
+
+
+def all_slots(schema: pa.Schema) -> tuple[Slot, ...]:
+    """Every statistic that a table may have, column by column, the container's row count last."""
+    leaves = leaves_of(schema)
+    names = {path: plain_name(path, leaves) for path in leaves}
+    return (
+        *(
+            Slot(f"{names[path]}.{s}", path, s, leaf.dtype)
+            for path, leaf in leaves.items()
+            for s in KEYS
+        ),
+        CONTAINER,
+    )
+
+
+def spellings(path: Path) -> tuple[str, str, str]:
+    """How a column's name may be written before its statistic: with dots, as in SQL, with every part quoted."""
+    return ".".join(path), show_path(path), quoted_path(path)
+
+
+def plain_name(path: Path, leaves: Mapping[Path, object]) -> str:
+    """The path with dots, unless a column at the top has that very name: then parts are quoted."""
+    plain, _, quoted = spellings(path)
+    return quoted if len(path) > 1 and (plain,) in leaves else plain

@@ -1,0 +1,207 @@
+"""`with_verdict`: a DataFrame of containers with each container's verdict beside it, exact for every type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import pyarrow as pa
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.spark.session.session import (
+    fold_of,
+    functions_of,
+    is_connect,
+    quiet,
+    require_pyspark,
+    spark_version,
+)
+from skipstone.bindings.spark.statistics.carry import exact, split, usable
+from skipstone.bindings.spark.statistics.judge import Judge, over_batches
+from skipstone.bindings.spark.statistics.native_expression import obstacle, text_of, weight
+from skipstone.bindings.spark.statistics.places import Place, located
+from skipstone.bindings.spark.statistics.slots import Slot, slots_of
+from skipstone.bindings.spark.statistics.udf import make, predicate_of
+from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+VERDICT: Final = "verdict"
+Strategy = Literal["auto", "native", "arrow_udf", "map_in_arrow", "pandas_udf"]
+ARROW_UDF_SINCE: Final = (4, 1)
+# Tests of a native expression, counted as `weight` does, up to which it was faster than a kernel.
+HEAVIEST: Final = 120
+
+
+def with_verdict(
+    df: DataFrame,
+    predicate: PruningPredicate | Any,
+    columns: Mapping[str, Column | str] | None = None,
+    *,
+    schema: pa.Schema | StructType | None = None,
+    strategy: Strategy = "auto",
+) -> DataFrame:
+    """Judge each row of a DataFrame as a container.
+
+    By a kernel, the predicate is evaluated once per row, whatever is filtered afterwards: Spark takes the
+    column for nondeterministic, so it neither repeats it nor pushes a filter through it. Filter before by what
+    needs no verdict. A native expression is Spark's own to move.
+
+    Args:
+        df: One row per container, with columns such as `x.min`, `x.max`, `x.null_count` and `row_count`, and lists
+            of all values `x.values` or Parquet's bloom filters `x.bloom`; or with structs of these by the columns'
+            names, `x` STRUCT<min, max, null_count, ...>. A statistic that is not there is unknown, and so is one
+            whose type cannot bound the column. Other columns are kept as they are.
+        predicate: A `PruningPredicate`; or what makes one, such as SQL text, together with `schema`.
+        columns: Where statistics are elsewhere: `{"x.min": "lowest_x", "row_count": F.col("stats.n")}`, or a
+            struct of them: `{"x": F.col("stats")["x"]}`.
+        schema: The table's columns, for a predicate that is not bound to them yet.
+        strategy: Who judges; the answers are the same. "native": Spark, by the expression of `to_column`.
+            "arrow_udf" (Spark 4.1 and later), "map_in_arrow" (which carries all columns through Python) or
+            "pandas_udf": a kernel, in Python workers. "auto": native for simple predicates; a kernel for long
+            IN lists, for functions of columns and for bloom filters.
+
+    Returns:
+        `df` and, as the last column, `verdict`: INT, 0 NEVER, 1 MAYBE, 2 ALWAYS.
+
+    Raises:
+        StatisticsError: `df` has a column `verdict` already, or no statistic of any column; or
+            `columns` names something else.
+        UnsupportedForm: the predicate has no native form, and `strategy` asks for one.
+        BackendMissing: PySpark or pandas is not installed, or has no such strategy.
+
+    Example:
+        >>> df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")  # doctest: +SKIP
+        >>> with_verdict(df, "x = 5", schema=table.schema).where("verdict > 0").count()  # doctest: +SKIP
+        1
+    """
+    if strategy not in get_args(Strategy):
+        raise SkipstoneError(
+            f"strategy {strategy!r} is not known; expected one of {', '.join(get_args(Strategy))}"
+        )
+    require_pyspark()
+    with quiet():
+        predicate = predicate_of(predicate, schema, df.sparkSession)
+        if VERDICT in map(fold_of(df.sparkSession), df.columns):
+            raise StatisticsError(
+                f"the DataFrame has a column {VERDICT!r} already; expected none. Drop or rename it first."
+            )
+        found = {
+            s: place
+            for s, place in located(
+                df, predicate.schema, slots_of(predicate, members=True), columns or {}
+            ).items()
+            if usable(s, place)
+        }
+        return JUDGES[chosen(strategy, predicate, found, spark_version(df.sparkSession))](
+            df, predicate, found
+        )
+
+
+def chosen(
+    strategy: Strategy,
+    predicate: PruningPredicate,
+    found: Mapping[Slot, Place],
+    version: tuple[int, int],
+) -> str:
+    """The strategy that is taken.
+
+    Raises:
+        BackendMissing: this Spark has not what was asked for.
+    """
+    if strategy == "arrow_udf" and version < ARROW_UDF_SINCE:
+        raise BackendMissing(
+            f"strategy 'arrow_udf' needs Spark 4.1 or newer, and this is {version[0]}.{version[1]}; use strategy='map_in_arrow', 'pandas_udf' or 'auto'"
+        )
+    if strategy != "auto":
+        return strategy
+    places = {(s.path, s.statistic): place for s, place in found.items()}
+    if obstacle(predicate.program, places) is None and weight(predicate.program) <= HEAVIEST:
+        return "native"
+    return "arrow_udf" if version >= ARROW_UDF_SINCE else "pandas_udf"
+
+
+Located = Mapping[Slot, Place]
+
+
+def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F, unnamed = functions_of(df), [s for s, place in found.items() if not place.name]
+    new = _unused(df, len(unnamed))
+    names = dict(zip(unnamed, new, strict=True))
+    given = {s: Place(names[s], place.type) if s in names else place for s, place in found.items()}
+    columns = [(found[s].column, name) for s, name in names.items()]
+    added = [column.alias(name) for column, name in columns if column is not None]
+    wide = df.select("*", *added) if added else df
+    return wide.withColumn(VERDICT, F.expr(text_of(predicate, given, "verdict"))).drop(*new)
+
+
+def _arrow_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F = functions_of(df)
+    udf = make(
+        Judge.of(predicate, list(found)),
+        (),
+        "verdict",
+        "arrow",
+        deterministic=False,
+        connect=is_connect(df),
+    )
+    # A UDF takes at least one column, and learns from it how many rows there are.
+    return df.withColumn(
+        VERDICT, udf(*([exact(s, place) for s, place in found.items()] or [F.lit(0)]))
+    )
+
+
+def _pandas_udf(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    F = functions_of(df)
+    ways = [split(F, s, place) for s, place in found.items()]
+    udf = make(
+        Judge.of(predicate, list(found)),
+        [carrier for carrier, _ in ways],
+        "verdict",
+        "pandas",
+        deterministic=False,
+        connect=is_connect(df),
+    )
+    return df.withColumn(VERDICT, udf(*([c for _, columns in ways for c in columns] or [F.lit(0)])))
+
+
+def _map_in_arrow(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
+    from pyspark.sql.types import IntegerType, StructField, StructType
+
+    own = list(df.schema)
+    new = _unused(df, len(own) + len(found) + 1)
+    wide = df.select(
+        "*",
+        *(
+            exact(s, place).alias(name)
+            for (s, place), name in zip(found.items(), new[len(own) :], strict=False)
+        ),
+    )
+    function = over_batches(Judge.of(predicate, list(found)), len(own), new[-1])
+    # PySpark looks up each column by its bare name, which dots, backticks and other columns of that name lead astray.
+    plain = StructType(
+        [
+            StructField(name, f.dataType, f.nullable, f.metadata)
+            for name, f in zip(new, own, strict=False)
+        ]
+    )
+    judged = wide.toDF(*new[:-1]).mapInArrow(function, plain.add(new[-1], IntegerType()))
+    return judged.toDF(*df.columns, VERDICT)
+
+
+JUDGES: Final[Mapping[str, Callable[[DataFrame, PruningPredicate, Located], DataFrame]]] = {
+    "native": _native,
+    "arrow_udf": _arrow_udf,
+    "map_in_arrow": _map_in_arrow,
+    "pandas_udf": _pandas_udf,
+}
+
+
+def _unused(df: DataFrame, count: int) -> list[str]:
+    """Names that no column of a DataFrame has, and that need no quotes."""
+    taken, start = {name.lower() for name in df.columns}, "skipstone_"
+    while any(name.startswith(start) for name in taken):
+        start += "_"
+    return [f"{start}{i}" for i in range(count)]

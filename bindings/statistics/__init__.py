@@ -1,0 +1,1 @@
+"""Statistics of containers, from every kind of input, saved and loaded."""

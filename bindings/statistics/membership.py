@@ -1,0 +1,318 @@
+"""What a container's values say of a set: lists of all values that occur, and Parquet's bloom filters.
+
+An answer is as in `PruningStatistics.contained`: true, the column holds only values of the set (or
+NULL); false, it holds none of them; null, unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.tables.parquet.calendar import GREGORIAN, SETTLED
+from skipstone.ir.node import Path
+from skipstone.ir.types import PER_SECOND, DType, Kind, from_arrow, plain
+from skipstone.kernels.pack.bounds import bounds_of
+from skipstone.kernels.pack.planes import Mask
+
+BLOCK: Final = 32  # bytes; a filter is a row of blocks of eight 32-bit words, and a value sets one bit in each word of one block
+SALT: Final = np.array(
+    [
+        0x47B6137B,
+        0x44974D91,
+        0x8824AD5B,
+        0xA2B7289D,
+        0x705495C7,
+        0x2DF1424B,
+        0x9EFC4947,
+        0x5C6BFB31,
+    ],
+    np.uint32,
+)
+AT_ONCE: Final = 1 << 17  # pairs of container and value that are probed in one step
+
+
+def in_lists(lists: pa.Array, values: Iterable[object], dtype: DType) -> pa.BooleanArray | None:
+    """What lists of all values that occur say of a set.
+
+    Args:
+        lists: Arrow lists, length n: every value of the container but NULL, NaN included; null is unknown.
+            A list with an element that is null, or not exactly a value of the column, is unknown.
+        values: Axis values of `dtype`.
+        dtype: The column's type.
+
+    Returns:
+        bool array, length n; an empty list holds none of the values. None: nothing is known.
+
+    Example:
+        >>> from skipstone.ir.types import INT64
+        >>> in_lists(pa.array([[1, 2], [1, 5], [5], [], None]), (1, 2), INT64).to_pylist()
+        [True, None, False, False, None]
+    """
+    if not _is_list(lists.type) or not dtype.ordered:
+        return None
+    n, flat = len(lists), lists.flatten()
+    unknown = np.asarray(lists.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    # Arrow's list_parent_indices counts what lies under a null list, and flatten does not.
+    total = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    parents = np.repeat(np.arange(n), total)
+    inside = np.zeros(n, np.int64)
+    if len(flat):
+        low, high = bounds_of(flat, dtype, "min"), bounds_of(flat, dtype, "max")
+        if low is None or high is None:
+            return pa.array([False if t == 0 else None for t in total], pa.bool_(), mask=unknown)
+        exact: Mask = np.ones(len(flat), np.bool_) if low.known is None else low.known.copy()
+        if dtype.kind is Kind.TIMESTAMP:
+            exact &= low.values == high.values  # between two ticks of the column
+        unknown |= np.bincount(parents[~exact], minlength=n) > 0
+        inside = np.bincount(parents[_among(low.values, values, dtype)], minlength=n)
+    only = (inside == total) & (total > 0)
+    return pa.array(only, pa.bool_(), mask=unknown | ~(only | (inside == 0)))
+
+
+def _is_list(t: pa.DataType) -> bool:
+    kinds = (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )
+    return any(is_kind(t) for is_kind in kinds)
+
+
+def _among(found: Any, values: Iterable[object], dtype: DType) -> Mask:
+    """Which of the values that occur are in the set; NaN is not, -0.0 is 0.0."""
+    if not dtype.coded:
+        members = np.sort(
+            np.array(list(values), dtype.lane)
+        )  # mostly in order already; numpy's `isin` takes seconds for a million
+        at = np.minimum(np.searchsorted(members, found), len(members) - 1)
+        return (
+            np.asarray(members[at] == found, np.bool_)
+            if len(members)
+            else np.zeros(len(found), np.bool_)
+        )
+    keys = [v if isinstance(v, bytes) else (v + 2**127).to_bytes(16, "big") for v in values]  # type: ignore[operator]
+    return np.asarray(
+        pc.is_in(found, value_set=pa.array(keys, pa.large_binary())).to_numpy(zero_copy_only=False),
+        np.bool_,
+    )
+
+
+class Blooms:
+    """Bloom filters of one column in n containers, ready to be probed.
+
+    Args:
+        filters: An Arrow array of length n: the bitset of a split-block filter, a multiple of 32 bytes. Null, another length or another type is unknown.
+        dtype: The column's type in the files that the filters come from.
+        physical: The Parquet type of the values that were hashed, such as "INT32"; None: any that a writer may choose for `dtype`.
+        length: Bytes of a FIXED_LEN_BYTE_ARRAY.
+
+    Memory: a copy of the bitsets, host memory.
+
+    Source: Apache Parquet, `BloomFilter.md`.
+    """
+
+    def __init__(
+        self,
+        filters: pa.Array,
+        dtype: DType,
+        physical: str | None = None,
+        length: int | None = None,
+    ) -> None:
+        self._dtype, self._physical, self._length = dtype, physical, length
+        filters = plain(filters)
+        if from_arrow(filters.type).kind is not Kind.BINARY:
+            filters = pa.nulls(len(filters), pa.large_binary())
+        filters = filters.cast(pa.large_binary())
+        sizes = pc.binary_length(filters).fill_null(0).to_numpy()
+        self._whole = (sizes > 0) & (sizes % BLOCK == 0)
+        kept = filters.filter(pa.array(self._whole, pa.bool_()))
+        self._blocks = sizes[self._whole].astype(np.uint64) // BLOCK
+        self._starts = np.cumsum(self._blocks) - self._blocks
+        self._words = np.frombuffer(b"".join(v.as_buffer() for v in kept), "<u4").reshape(-1, 8)
+
+    def absent(self, values: Iterable[object]) -> Mask | None:
+        """Where none of the axis values occurs.
+
+        Returns:
+            bool array, shape (n,). None: nowhere, as a value's bytes are not certain.
+        """
+        import xxhash
+
+        live = np.arange(len(self._blocks))
+        rest = iter(values)
+        # Filters that hold one value are done, so a long list is rarely hashed to its end.
+        while len(live) and (some := list(itertools.islice(rest, max(1, AT_ONCE // len(live))))):
+            encoded = [encodings(v, self._dtype, self._physical, self._length) for v in some]
+            if None in encoded:
+                return None
+            hashes = np.array(
+                [xxhash.xxh64_intdigest(data) for forms in encoded for data in forms or ()],
+                np.uint64,
+            )
+            live = live[~self._any_in(live, hashes)]
+        out = np.zeros(len(self._whole), np.bool_)
+        out[np.flatnonzero(self._whole)[live]] = True
+        return out
+
+    def _any_in(self, which: npt.NDArray[np.intp], hashes: npt.NDArray[np.uint64]) -> Mask:
+        """For each of some filters, whether it may hold one of the hashes; shape (len(which),)."""
+        block = ((hashes >> np.uint64(32)) * self._blocks[which, None]) >> np.uint64(32)
+        words = self._words[(self._starts[which, None] + block).astype(np.intp)]
+        bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, None] * SALT) >> np.uint32(27))
+        found: Mask = (words & bits == bits).all(axis=2).any(axis=1)
+        return found
+
+
+def encodings(
+    value: Any, dtype: DType, physical: str | None = None, length: int | None = None
+) -> list[bytes] | None:
+    """The bytes under which Parquet may have hashed an axis value: its plain encoding, in each form that a writer may have chosen.
+
+    Args:
+        value: An axis value of `dtype`.
+        dtype: The column's type in the file.
+        physical: The Parquet type, where it is known.
+        length: Bytes of a FIXED_LEN_BYTE_ARRAY.
+
+    Returns:
+        None where that is not certain: booleans; decimals and timestamps whose physical type is not known, as readers
+        change scales and units; dates and timestamps that a legacy calendar moves.
+
+    Example:
+        >>> from skipstone.ir.types import FLOAT, INT16
+        >>> encodings(5, INT16), encodings(0.0, FLOAT)
+        ([b'\\x05\\x00\\x00\\x00'], [b'\\x00\\x00\\x00\\x00', b'\\x00\\x00\\x00\\x80'])
+    """
+    match dtype.kind:
+        case Kind.STRING | Kind.BINARY:
+            return [value] if physical in (None, "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") else None
+        case Kind.INT | Kind.UINT | Kind.DATE:
+            if dtype.kind is Kind.DATE and value < GREGORIAN:
+                return None
+            # BIGINT after INT was widened, and INT64 for UINT32 in files of format 1.0.
+            both = [_whole(value, width) for width in _widths(dtype, physical)]
+            return [b for b in both if b is not None] or None
+        case Kind.FLOAT:
+            return _float(value, dtype, physical)
+        case Kind.TIMESTAMP if physical == "INT64" and value >= SETTLED * PER_SECOND[dtype.unit]:
+            return [struct.pack("<q", value)]
+        case Kind.DECIMAL if physical in ("INT32", "INT64"):
+            return (
+                [b] if (b := _whole(value, 4 if physical == "INT32" else 8)) is not None else None
+            )
+        case Kind.DECIMAL if (
+            physical == "FIXED_LEN_BYTE_ARRAY"
+            and length
+            and -(1 << (8 * length - 1)) <= value < 1 << (8 * length - 1)
+        ):
+            return [value.to_bytes(length, "big", signed=True)]
+    return None
+
+
+def _widths(dtype: DType, physical: str | None) -> tuple[int, ...]:
+    if physical is not None:
+        return {"INT32": (4,), "INT64": (8,)}.get(physical, ())
+    if dtype.kind is Kind.INT and dtype.bits == 64:
+        return 8, 4
+    return (
+        (4, 8)
+        if dtype.kind is Kind.UINT and dtype.bits == 32
+        else (8,)
+        if dtype.bits == 64
+        else (4,)
+    )
+
+
+def _whole(value: int, width: int) -> bytes | None:
+    """Two's complement, little endian; unsigned numbers are stored by their bits. None: it does not fit."""
+    bits = 8 * width
+    return (
+        (value % (1 << bits)).to_bytes(width, "little")
+        if -(1 << (bits - 1)) <= value < 1 << bits
+        else None
+    )
+
+
+def _float(value: float, dtype: DType, physical: str | None) -> list[bytes] | None:
+    forms = {"FLOAT": "<f", "DOUBLE": "<d"}
+    chosen = (
+        [forms[physical]]
+        if physical in forms
+        else []
+        if physical
+        else ["<f"]
+        if dtype.bits == 32
+        else ["<d", "<f"]
+    )
+    out = []
+    for form in chosen:
+        try:
+            packed = struct.pack(form, value)
+        except OverflowError:
+            continue
+        if struct.unpack(form, packed)[0] == value:
+            # 0.0 and -0.0 are one value, and two in bytes.
+            out += [packed, struct.pack(form, -value)] if value == 0 else [packed]
+    return out or None
+
+
+def agree(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.BooleanArray | None:
+    """Two answers as one: either may settle it, and where they contradict each other nothing is known."""
+    if first is None or second is None:
+        return second if first is None else first
+    joined = pc.coalesce(first, second)
+    return pc.if_else(
+        pc.fill_null(pc.not_equal(first, second), False), pa.scalar(None, pa.bool_()), joined
+    )
+
+
+class Members:
+    """What the value lists and bloom filters that came with statistics say of sets.
+
+    Args:
+        extras: Per column "values" and "bloom", Arrow arrays of length n.
+        dtypes: The columns' types as the statistics' schema has them.
+    """
+
+    def __init__(
+        self, extras: Mapping[Path, Mapping[str, pa.Array]], dtypes: Mapping[Path, DType]
+    ) -> None:
+        self._extras, self._dtypes = extras, dtypes
+        self._blooms: dict[Path, Blooms] = {}
+
+    def contained(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
+        """The answer for axis values of `dtype`; None: nothing is known."""
+        extras = self._extras.get(path, {})
+        lists = in_lists(extras["values"], values, dtype) if "values" in extras else None
+        own = self._dtypes.get(path)
+        if own is None or "bloom" not in extras or not same_axis(own, dtype):
+            return lists
+        if path not in self._blooms:
+            self._blooms[path] = Blooms(extras["bloom"], own)
+        return agree(lists, none_of(self._blooms[path].absent(values)))
+
+
+def same_axis(a: DType, b: DType) -> bool:
+    """Whether one axis value means the same in both types."""
+    return a == b or (a.kind is b.kind and a.kind in (Kind.INT, Kind.UINT, Kind.FLOAT))
+
+
+def none_of(absent: Mask | None) -> pa.BooleanArray | None:
+    """Where none of a set's values occurs, as an answer: false there, else null."""
+    return (
+        None
+        if absent is None
+        else pa.array(np.zeros(len(absent), np.bool_), pa.bool_(), mask=~absent)
+    )

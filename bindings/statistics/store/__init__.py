@@ -1,0 +1,1 @@
+"""The file format of saved statistics: layout, atomic writes, verified reads."""

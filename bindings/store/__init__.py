@@ -1,1 +1,0 @@
-"""Statistics in a file of their own, ready to be asked."""

@@ -1,0 +1,1 @@
+"""Tables to scan, and what their formats share: files, partitions, deletes, readers."""

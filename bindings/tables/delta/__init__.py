@@ -1,0 +1,1 @@
+"""Delta tables: the log, its statistics, deletion vectors and generated columns."""

@@ -1,0 +1,317 @@
+"""The file actions of a Delta checkpoint as Arrow tables: from Parquet, JSON and sidecars.
+
+Source: Delta's PROTOCOL.md, "Checkpoints", "Sidecar Files".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.tables.delta.actions import (
+    COLUMNS,
+    VECTOR,
+    first_line,
+    read_bytes,
+    read_commits,
+    settings,
+)
+from skipstone.bindings.tables.parquet.footer import Tail, read_tail
+from skipstone.bindings.tables.parquet.thrift import BYTES
+from skipstone.ir.errors import SourceError, clip
+from skipstone.kernels.run.pool import threads
+
+
+def read_checkpoint(
+    fs: pafs.FileSystem, log: str, parts: Sequence[str], partitions: Sequence[str], meter: Meter
+) -> Iterator[pa.Table]:
+    """The adds of a checkpoint, a table for each of its files and sidecars.
+
+    Args:
+        fs: Where the log is.
+        log: Its folder.
+        parts: The checkpoint's files.
+        partitions: Physical names of the partition columns.
+        meter: Counts the files, and the bytes of them that are asked for.
+
+    Returns:
+        Tables with COLUMNS, and `stats_parsed` if the file has it.
+
+    Raises:
+        SourceError: a file cannot be read, or is no checkpoint; it is named.
+    """
+    for part in parts:
+        path = f"{log}/{part}"
+        sidecars: list[str] = []
+        if part.endswith(".json"):
+            text = read_bytes(fs, path)
+            meter.count("checkpoint files", 1, len(text))
+            sidecars += _json_sidecars(text, path)
+            adds, _ = read_commits([text], [path], partitions)
+            yield adds.drop_columns(["order", "spark"])
+        else:
+            adds, found = _read_part(fs, path, partitions, meter)
+            sidecars += found
+            yield adds
+        for sidecar in dict.fromkeys(sidecar_path(s, log, path) for s in sidecars):
+            yield _read_part(fs, sidecar, partitions, meter)[0]
+
+
+def sidecar_path(told: str | None, log: str, path: str) -> str:
+    """Return where a sidecar lies: always in the table's own `_delta_log/_sidecars`.
+
+    Args:
+        told: What the checkpoint says: a file's name, or a URI, with percent signs.
+        log: The log's folder.
+        path: The checkpoint, for errors.
+
+    Raises:
+        SourceError: it names another place.
+    """
+    folder, _, name = unquote(told or "").rpartition("/")
+    own = not folder or f"/{folder}".endswith("/_delta_log/_sidecars")
+    if not own or not SIDECAR.fullmatch(name):
+        raise SourceError(
+            f"{path}: the checkpoint names the sidecar {clip(str(told))!r}; expected the name of a "
+            "Parquet file in _delta_log/_sidecars"
+        )
+    return f"{log}/_sidecars/{name}"
+
+
+def checkpoint_settings(
+    fs: pafs.FileSystem, log: str, parts: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The `metaData` and `protocol` of a checkpoint.
+
+    Raises:
+        SourceError: a file cannot be read; it is named.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        path = f"{log}/{part}"
+        if part.endswith(".json"):
+            found |= settings([read_bytes(fs, path)], [path])
+            continue
+        try:
+            with fs.open_input_file(path) as source:
+                file = pq.ParquetFile(source)
+                names = [n for n in ("metaData", "protocol") if n in file.schema_arrow.names]
+                for column, name in zip(file.read(columns=names).columns, names, strict=True):
+                    for one in column.drop_null().to_pylist():
+                        found[name] = one
+        except (OSError, ValueError, pa.ArrowException) as e:
+            raise SourceError(f"{path}: the checkpoint cannot be read ({first_line(e)})") from e
+    return found
+
+
+def _json_sidecars(data: bytes, path: str) -> list[str]:
+    try:
+        actions: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
+        found = [a["sidecar"]["path"] for a in actions if a.get("sidecar") is not None]
+        if not all(isinstance(name, str) for name in found):
+            raise ValueError("the path of a sidecar is no text")
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise SourceError(
+            f"{path}: the checkpoint is no JSON of the Delta protocol ({type(e).__name__}: {e})"
+        ) from e
+
+
+def _read_part(
+    fs: pafs.FileSystem, path: str, partitions: Sequence[str], meter: Meter
+) -> tuple[pa.Table, list[str]]:
+    try:
+        with fs.open_input_file(path) as source:
+            tail, _ = read_tail(source)
+            file = pq.ParquetFile(source, metadata=tail.metadata)
+            top = _columns(file.schema_arrow, path)
+            add = {f.name for f in top["add"]} if "add" in top else set()
+            columns = [
+                f"add.{name}"
+                for name in (
+                    "path",
+                    "size",
+                    "modificationTime",
+                    "deletionVector",
+                    "partitionValues",
+                    "stats_parsed",
+                )
+                if name in add
+            ]
+            if "stats" in add and "stats_parsed" not in add:
+                columns.append("add.stats")
+            sidecar = ["sidecar.path"] if "sidecar" in top else []
+            whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
+            meter.count("checkpoint files", 1, _asked(tail, (*columns, *sidecar)))
+            adds = _adds(whole, partitions, path) if columns else _empty(partitions)
+            if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
+                # Texts stand in where the checkpoint's writer had none parsed.
+                texts = _adds(file.read(columns=["add.path", "add.stats"]), (), path).column(
+                    "stats"
+                )
+                adds = adds.set_column(
+                    adds.schema.get_field_index("stats"),
+                    "stats",
+                    pc.if_else(pc.is_null(adds.column("stats_parsed")), texts, None),
+                )
+    except SourceError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(f"{path}: the checkpoint cannot be read ({first_line(e)})") from e
+    names = (
+        pc.struct_field(whole.column("sidecar"), "path").drop_null().to_pylist() if sidecar else []
+    )
+    return adds, names
+
+
+def _columns(schema: pa.Schema, path: str) -> dict[str, pa.DataType]:
+    """The types of a checkpoint's columns.
+
+    Raises:
+        SourceError: it has none of a checkpoint's, or they are of other types.
+    """
+    top = {f.name: f.type for f in schema}
+    if "add" not in top and "sidecar" not in top:
+        raise SourceError(
+            f"{path}: the file has neither `add` nor `sidecar`; expected a Delta checkpoint"
+        )
+    for name, shapes in SHAPES.items():
+        if name not in top:
+            continue
+        own = list(top[name]) if pa.types.is_struct(top[name]) else []
+        kinds = {f.name: f.type for f in own}
+        wrong = [n for n, fits in shapes.items() if n in kinds and not fits(kinds[n])]
+        twice = len(kinds) < len(own) or schema.names.count(name) > 1
+        if "path" not in kinds or wrong or twice:
+            what = "a column twice" if twice else ", ".join(wrong) or "no path"
+            raise SourceError(
+                f"{path}: `{name}` has {what}, or it as another type; expected a Delta checkpoint"
+            )
+    return top
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_texts(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type)
+
+
+SIDECAR: Final = re.compile(r"[^/\\\0]+\.parquet")
+SHAPES: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] = MappingProxyType(
+    {
+        "add": {
+            "path": _is_text,
+            "size": pa.types.is_integer,
+            "modificationTime": pa.types.is_integer,
+            "stats": _is_text,
+            "stats_parsed": pa.types.is_struct,
+            "deletionVector": pa.types.is_struct,
+            "partitionValues": _is_texts,
+        },
+        "sidecar": {"path": _is_text},
+    }
+)
+
+
+def _asked(tail: Tail, columns: Sequence[str]) -> int:
+    """Bytes of some columns in a file, and of its footer. Damaged chunks end the process in pyarrow."""
+    wanted, schema = tuple(f"{name}." for name in columns), tail.head.metadata.schema
+    at = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
+    sizes = (tail.chunk(g, i).get(BYTES, 0) for g in range(len(tail.chunks)) for i in at)
+    return len(tail.data) + sum(size for size in sizes if isinstance(size, int))
+
+
+def _empty(partitions: Sequence[str]) -> pa.Table:
+    kinds = (
+        pa.string(),
+        pa.int64(),
+        pa.int64(),
+        pa.string(),
+        VECTOR,
+        pa.struct([(p, pa.string()) for p in partitions]),
+    )
+    return pa.table({name: pa.array([], kind) for name, kind in zip(COLUMNS, kinds, strict=True)})
+
+
+def _adds(whole: pa.Table, partitions: Sequence[str], path: str) -> pa.Table:
+    """The adds among a checkpoint's rows, column by column."""
+    parts = [
+        _add_columns(rows, partitions)
+        for chunk in whole.column("add").chunks
+        for rows in _there(chunk, path)
+    ]
+    return pa.concat_tables(parts) if parts else _empty(partitions)
+
+
+def _there(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
+    """The rows of a chunk that are adds. Most checkpoints have them all in one piece, which is not copied."""
+    # The path of a row without `add` may be a text nevertheless: one that stands below a null.
+    named = pc.is_valid(pc.struct_field(chunk, "path"))
+    live = np.flatnonzero(np.asarray(named))
+    sized = chunk.type.get_field_index("size") >= 0
+    if sized and pc.any(pc.and_not(pc.is_valid(pc.struct_field(chunk, "size")), named)).as_py():
+        raise SourceError(f"{path}: the checkpoint has an add without a path")
+    if not len(live):
+        return
+    first, stop = int(live[0]), int(live[-1]) + 1
+    yield (
+        chunk.slice(first, stop - first)
+        if stop - first == len(live)
+        else chunk.take(pa.array(live))
+    )
+
+
+def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
+    n = len(rows)
+    have = {f.name for f in rows.type}
+    out: dict[str, pa.Array] = {"path": rows.field("path").cast(pa.string())}
+    for name, kind in (
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("stats", pa.string()),
+    ):
+        out[name] = rows.field(name).cast(kind) if name in have else pa.nulls(n, kind)
+    out["deletionVector"] = (
+        _vector(rows.field("deletionVector")) if "deletionVector" in have else pa.nulls(n, VECTOR)
+    )
+    texts: list[pa.Array] = []
+    if partitions:
+        if "partitionValues" not in have or rows.field("partitionValues").null_count:
+            raise SourceError(
+                "a checkpoint has files without partitionValues, in a partitioned table; an older version may be read by version="
+            )
+        values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
+        texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
+    out["partition"] = (
+        pa.StructArray.from_arrays(texts, list(partitions))
+        if partitions
+        else pa.array([{}] * n, pa.struct([]))
+    )
+    if "stats_parsed" in have:
+        out["stats_parsed"] = rows.field("stats_parsed")
+    return pa.table(out)
+
+
+def _vector(found: pa.StructArray) -> pa.StructArray:
+    """A deletion vector's struct with the protocol's fields in their order."""
+    have = {f.name for f in found.type}
+    arrays = [
+        pc.struct_field(found, f.name).cast(f.type)
+        if f.name in have
+        else pa.nulls(len(found), f.type)
+        for f in VECTOR
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(VECTOR), mask=pc.is_null(found))

@@ -1,0 +1,236 @@
+"""Reading the files that a plan of a Delta table kept: live rows, by logical names, in the table's types."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.delta.columns import partition_values
+from skipstone.bindings.tables.delta.fields import TableFields
+from skipstone.bindings.tables.delta.vectors import deleted_rows
+from skipstone.bindings.tables.read import Tasks, Wanted, batches_of, offsets_of
+from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir.errors import SourceError, clip
+from skipstone.ir.outcome import Verdict
+
+if TYPE_CHECKING:
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.tables.delta.table import DeltaTable
+
+FIELD_ID: Final = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """One file: its action, and whether its rows are to be judged."""
+
+    action: Mapping[str, Any]
+    filtered: bool
+
+
+def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
+    """How to read a plan of a Delta table."""
+    kept, snapshot = plan.kept.tolist(), table.snapshot
+    actions = (
+        snapshot.files.select(["path", "size", "deletionVector", "partition"])
+        .take(pa.array(kept, pa.int64()))
+        .to_pylist()
+    )
+    each = [
+        FileTask(action, bool(plan.verdicts[i] == Verdict.MAYBE))
+        for i, action in zip(kept, actions, strict=True)
+    ]
+    reader = FileReader(
+        Wanted.of(plan, lenient),
+        snapshot.fs,
+        snapshot.root,
+        snapshot.fields,
+        plan.timezone,
+        table.column_mapping_mode == "id",
+    )
+    return Tasks(reader, each, [[i] for i in kept], [int(a["size"] or 0) for a in actions])
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """Reads files of a Delta table.
+
+    Attributes:
+        wanted: What of them.
+        fs, root: Where the table is.
+        fields: Its columns.
+        timezone: What partition values without a zone are read in.
+        by_id: Whether columns are found by their ids.
+    """
+
+    wanted: Wanted
+    fs: pafs.FileSystem
+    root: str
+    fields: TableFields
+    timezone: str
+    by_id: bool
+
+    def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
+        """The rows that are wanted of one file.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        needed, action = self.wanted.needed(task.filtered), task.action
+        path = action["path"]
+        try:
+            fs, path = self._where(path)
+            with fs.open_input_file(path) as source:
+                file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+                dead = (
+                    None
+                    if action["deletionVector"] is None
+                    else deleted_rows(
+                        action["deletionVector"], self.fs, self.root, file.metadata.num_rows
+                    )
+                )
+                fields = [f for f in self.fields.described if f["name"] in needed]
+                own = {
+                    f["name"]: name
+                    for f in fields
+                    if f["name"] not in self.fields.partitions
+                    and (name := self._named(f, file.schema_arrow)) is not None
+                }
+                start = 0
+                for batch in batches_of(file, path, list(own.values())):
+                    whole = self._complete(batch, fields, own, action["partition"])
+                    if dead is not None:
+                        whole = _living(whole, dead, start)
+                    start += batch.num_rows
+                    rows = self.wanted.select(whole, task.filtered)
+                    if rows.num_rows:
+                        yield rows
+        except (OSError, pa.ArrowException) as e:
+            if isinstance(e, SourceError):
+                raise
+            raise SourceError(
+                f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
+            ) from e
+
+    def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
+        if path.startswith("file:/"):  # percent signs are decoded already
+            return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
+        if "://" in path:
+            fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
+            return fs, found
+        if path.startswith("/"):
+            return self.fs, path
+        if os.path.normpath(path).split("/")[0] == "..":
+            raise SourceError(
+                f"{clip(path)}: the file lies outside of its table; expected one in it"
+            )
+        return self.fs, f"{self.root}/{path}" if self.root else path
+
+    def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
+        """What the file calls a column; None: it lacks it."""
+        at = position(list(file), field, self.fields.mapped, self.by_id)
+        return None if at is None else str(file.names[at])
+
+    def _complete(
+        self,
+        batch: pa.RecordBatch,
+        fields: Sequence[Mapping[str, Any]],
+        own: Mapping[str, str],
+        partition: Mapping[str, str],
+    ) -> pa.RecordBatch:
+        n, schema, physical = batch.num_rows, self.fields.schema, self.fields.partitions
+        columns = []
+        for f in fields:
+            kind = schema.field(f["name"]).type
+            if f["name"] in physical:
+                text = pa.array([(partition or {}).get(physical[f["name"]])], pa.string())
+                value, empty = partition_values(text, kind, self.timezone)
+                if not value[0].is_valid and not empty[0].as_py():
+                    raise SourceError(
+                        f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}"
+                    )
+                columns.append(pa.repeat(value[0], n))
+            elif f["name"] in own:
+                columns.append(
+                    conform(
+                        batch.column(own[f["name"]]),
+                        f["type"],
+                        kind,
+                        self.fields.mapped,
+                        self.by_id,
+                    )
+                )
+            else:
+                columns.append(pa.nulls(n, kind))
+        return pa.RecordBatch.from_arrays(
+            columns, schema=pa.schema([schema.field(f["name"]) for f in fields])
+        )
+
+
+def _living(batch: pa.RecordBatch, dead: RowRanges, start: int) -> pa.RecordBatch:
+    gone = dead.mask(start, batch.num_rows)
+    return batch.filter(pa.array(~gone)) if gone.any() else batch
+
+
+def position(
+    own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool
+) -> int | None:
+    """Where a column stands among those of a file, or of a struct in it; None: it is not there.
+
+    By its id, if files go by these and this one has any; else by its physical name, as it is spelled or in another case.
+    """
+    notes = field.get("metadata") or {}
+    ids = [(f.metadata or {}).get(FIELD_ID) for f in own]
+    if by_id and any(ids):
+        wanted = str(notes.get("delta.columnMapping.id")).encode()
+        return ids.index(wanted) if wanted in ids else None
+    name = notes.get("delta.columnMapping.physicalName", field["name"]) if mapped else field["name"]
+    exact = [i for i, f in enumerate(own) if f.name == name]
+    near = exact or [i for i, f in enumerate(own) if f.name.lower() == name.lower()]
+    return near[0] if len(near) == 1 else None
+
+
+def conform(
+    values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False
+) -> pa.Array:
+    """Values of a file as the table's type: fields by their logical names, those that the file lacks NULL, types widened.
+
+    Args:
+        values: As the file has them.
+        described: The type in the words of Delta's schema, which hold physical names.
+        kind: The same as an Arrow type.
+        mapped: Whether column mapping is on.
+        by_id: Whether it goes by ids.
+    """
+    if values.type == kind and not (mapped and pa.types.is_nested(kind)):
+        return values
+    if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
+        own, children = list(values.type), []
+        for f, field in zip(described["fields"], kind, strict=True):
+            at = position(own, f, mapped, by_id)
+            part = pa.nulls(len(values), field.type) if at is None else values.field(at)
+            children.append(conform(part, f["type"], field.type, mapped, by_id))
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(values.type):
+        items = conform(values.flatten(), described["elementType"], kind.value_type, mapped, by_id)
+        return pa.ListArray.from_arrays(offsets_of(values), items, type=kind, mask=values.is_null())
+    if pa.types.is_map(kind) and pa.types.is_map(values.type):
+        whole = values if not values.offset else pa.concat_arrays([values])
+        keys = conform(whole.keys, described["keyType"], kind.key_type, mapped, by_id)
+        items = conform(whole.items, described["valueType"], kind.item_type, mapped, by_id)
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=kind, mask=whole.is_null())
+    if (
+        pa.types.is_timestamp(kind)
+        and pa.types.is_timestamp(values.type)
+        and values.type.tz != kind.tz
+    ):
+        return values.cast(pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()).cast(kind)
+    return values.cast(kind, safe=not pa.types.is_floating(kind))

@@ -1,0 +1,109 @@
+"""Deletion vectors: which rows of a file no longer live.
+
+Source: Delta's PROTOCOL.md, "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from skipstone.bindings.tables.bitmaps import framed, rows_of
+from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir.errors import SourceError, clip
+
+Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+UUID: Final = 20  # characters of one in Z85
+
+
+def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows: int) -> RowRanges:
+    """Read which rows of a file are deleted.
+
+    Args:
+        vector: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality.
+        fs: Where the table is.
+        root: Its folder.
+        rows: Of the file.
+
+    Raises:
+        SourceError: the vector is missing or damaged, or names rows that the file does not have.
+    """
+    try:
+        found = _deleted(vector, fs, root)
+    except (ValueError, IndexError, TypeError, KeyError, AttributeError, struct.error) as e:
+        raise SourceError(
+            f"the deletion vector {clip(str(vector))} cannot be read ({type(e).__name__}: {e})"
+        ) from e
+    if found.stop > rows:  # the vector's cardinality would be taken off the file's rows
+        raise SourceError(
+            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names row "
+            f"{found.stop - 1}; the file has {rows} rows. It belongs to another file."
+        )
+    return found
+
+
+def _deleted(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str) -> RowRanges:
+    kind, where = vector["storageType"], vector["pathOrInlineDv"]
+    name = f"the deletion vector {kind}:{clip(where)}"
+    data = (
+        _inline(where, vector["sizeInBytes"], name)
+        if kind == "i"
+        else _stored(vector, fs, root, name)
+    )
+    return rows_of(data, vector["cardinality"], name)
+
+
+def _inline(text: str, size: int, name: str) -> bytes:
+    return z85(text, name)[:size]
+
+
+def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str) -> bytes:
+    where, size = vector["pathOrInlineDv"], vector["sizeInBytes"]
+    if vector["storageType"] == "u":
+        prefix, last = where[:-UUID], where[-UUID:]
+        if ".." in prefix.split("/") or prefix.startswith("/"):
+            raise SourceError(f"{name} lies outside of its table; expected a folder in it")
+        file = f"deletion_vector_{uuid.UUID(bytes=z85(last, name))}.bin"
+        path = "/".join(p for p in (root, prefix, file) if p)
+    elif vector["storageType"] == "p":
+        fs, path = (
+            pafs.FileSystem.from_uri(where)
+            if "://" in where or where.startswith("file:")
+            else (fs, where)
+        )
+    else:
+        raise SourceError(
+            f"{name} is stored as {vector['storageType']!r}; expected 'u', 'i' or 'p'"
+        )
+    try:
+        with fs.open_input_file(path) as f:
+            return framed(f, vector["offset"] or 0, size, f"{clip(path)}: {name}")
+    except SourceError:
+        raise
+    except (OSError, pa.ArrowException) as e:
+        raise SourceError(f"{clip(path)}: {name} cannot be read ({clip(str(e))})") from e
+
+
+def z85(text: str, name: str) -> bytes:
+    """Bytes of a text in ZeroMQ's base 85.
+
+    Example:
+        >>> z85("HelloWorld", "an example").hex()
+        '864fd26fb559f75b'
+    """
+    if len(text) % 5 or not set(text) <= set(Z85):
+        raise SourceError(f"{name} is no text in Z85")
+    out = bytearray()
+    for i in range(0, len(text), 5):
+        value = 0
+        for ch in text[i : i + 5]:
+            value = value * 85 + Z85.index(ch)
+        if value >= 1 << 32:
+            raise SourceError(f"{name} is no text in Z85")
+        out += value.to_bytes(4, "big")
+    return bytes(out)

@@ -1,0 +1,1 @@
+"""Hive tables: folders `key=value` of Parquet files."""

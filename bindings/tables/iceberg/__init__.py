@@ -1,0 +1,1 @@
+"""Iceberg tables: metadata, manifests, partitions and deletes."""

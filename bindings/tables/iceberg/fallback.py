@@ -1,0 +1,188 @@
+"""What our own decoder does not know, read by pyiceberg's: in Python, since its compiled one trusts every length of a file.
+
+pyiceberg is imported when this module is.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from pyiceberg.avro.decoder import StreamingBinaryDecoder
+from pyiceberg.avro.file import SYNC_SIZE, AvroFile, AvroOutputFile, Block
+from pyiceberg.avro.resolver import resolve_reader
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    DataFile,
+    ManifestEntry,
+    ManifestFile,
+    PartitionFieldSummary,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+
+from skipstone.ir.errors import SourceError, told
+from skipstone.kernels.decode.avro import room
+from skipstone.kernels.decode.unpack import CODECS, unpacked
+
+READ = 2  # the version of the format that pyiceberg reads all others as
+PARTITION = 102
+
+
+def rewritten(data: bytes, why: Exception) -> bytes:
+    """A manifest as plain Avro, by what pyiceberg reads of it.
+
+    Raises:
+        SourceError: pyiceberg cannot read it either.
+    """
+    try:
+        with _File(
+            _Memory(data), MANIFEST_ENTRY_SCHEMAS[READ], {-1: ManifestEntry, 2: DataFile}
+        ) as reader:
+            entries = list(reader)
+            partition = reader.schema.find_type(PARTITION)
+        out = _Memory()
+        schema = manifest_entry_schema_with_data_file(
+            READ, data_file_with_partition(partition, READ)
+        )
+        with AvroOutputFile(
+            out, schema, "manifest_entry", metadata={"avro.codec": "null"}
+        ) as writer:
+            if entries:
+                writer.write_block(entries)
+        return out.data
+    except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
+
+
+def manifest_list(data: bytes, why: Exception) -> list[Any]:
+    """A manifest list as pyiceberg reads it.
+
+    Raises:
+        SourceError: pyiceberg cannot read it either.
+    """
+    try:
+        with _File(
+            _Memory(data),
+            MANIFEST_LIST_FILE_SCHEMAS[READ],
+            {-1: ManifestFile, 508: PartitionFieldSummary},
+        ) as reader:
+            return list(reader)
+    except Exception as e:  # as above
+        raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
+
+
+class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
+    """pyiceberg's decoder, for files that may be damaged."""
+
+    def read_int(self) -> int:
+        n = 0
+        for shift in range(0, 70, 7):
+            byte = int(self.read(1)[0])
+            n |= (byte & 0x7F) << shift
+            if byte < 0x80 and n < 2**64:
+                return (n >> 1) ^ -(n & 1)
+        raise ValueError("a number has more than 64 bits")
+
+    def skip_int(self) -> None:
+        self.read_int()
+
+    def skip(self, n: int) -> None:
+        self.read(n)
+
+
+class _File(AvroFile):  # type: ignore[misc]
+    """pyiceberg's reader over that decoder."""
+
+    begun, size, left = False, 0, 0
+
+    def __enter__(self) -> Any:
+        with self.input_file.open() as f:
+            data = f.read()
+        self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
+        self.header = self._read_header()
+        _bounded(json.loads(self.header.meta["avro.schema"]))
+        self.schema = self.header.get_schema()
+        self.reader = resolve_reader(
+            self.schema, self.read_schema, self.read_types, self.read_enums
+        )
+        return self
+
+    def _read_block(self) -> int:
+        try:
+            return self._block()
+        except EOFError:  # which pyiceberg takes for the end of the file
+            raise ValueError("a block is cut off") from None
+
+    def __next__(self) -> Any:
+        if (
+            self.block is None or not self.block.has_next()
+        ) and self.decoder.tell() == self.size - (SYNC_SIZE if self.begun else 0):
+            raise StopIteration
+        return super().__next__()
+
+    def _block(self) -> int:
+        if self.begun and self.decoder.read(SYNC_SIZE) != self.header.sync:
+            raise ValueError("the marker after a block is missing")
+        self.begun = True
+        count = int(self.decoder.read_int())
+        if count < 1:
+            raise ValueError("a block has no records")
+        data = self.decoder.read_bytes()
+        if self.header.compression_codec() is not None:
+            codec = self.header.meta.get("avro.codec", "deflate")
+            if codec not in CODECS:
+                raise ValueError(f"its codec is {codec!r}")
+            data = unpacked(codec, data, self.left)
+            self.left -= len(data)
+        self.block = Block(self.reader, count, _Decoder(data))
+        return count
+
+
+def _bounded(described: Any) -> bool:
+    """Return True if a value takes a byte at least.
+
+    Raises:
+        ValueError: an array has items that take none, so that a count alone would be any work.
+    """
+    if isinstance(described, list):
+        for one in described:
+            _bounded(one)
+        return True
+    if not isinstance(described, dict):
+        return bool(described != "null")
+    kind = described.get("type")
+    if kind == "record":
+        return sum(_bounded(f["type"]) for f in described["fields"]) > 0  # all are looked at
+    if kind in ("array", "map"):
+        if not _bounded(described.get("items", described.get("values"))) and kind == "array":
+            raise ValueError("the schema has an array of items that take no bytes")
+        return True
+    return bool(described.get("size")) if kind == "fixed" else _bounded(kind)
+
+
+class _Memory:
+    """Bytes in memory as pyiceberg's InputFile and OutputFile."""
+
+    location = "memory"
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = data
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        return io.BytesIO(self.data)
+
+    def create(self, overwrite: bool = False) -> _Stream:
+        return _Stream(self)
+
+
+class _Stream(io.BytesIO):
+    def __init__(self, memory: _Memory) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def close(self) -> None:
+        self.memory.data = self.getvalue()
+        super().close()

@@ -1,0 +1,149 @@
+"""Manifest lists: the manifests of a snapshot, and what is known of the partitions in each.
+
+Source: Iceberg's specification, "Manifest Lists".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from skipstone.bindings.tables.iceberg.values import strings
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.kernels.decode.avro import Container
+from skipstone.kernels.decode.avro_program import Unsupported
+from skipstone.kernels.decode.avro_records import Records
+
+# Ids of the fields.
+PATH, LENGTH, SPEC, CONTENT, SEQUENCE, PARTITIONS = 500, 501, 502, 517, 515, 507
+ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS = 504, 505, 512, 513
+HAS_NULL, HAS_NAN, LOWER, UPPER = 509, 518, 510, 511
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of the values of a partition field in a manifest; None is unknown. Named as pyiceberg's."""
+
+    contains_null: bool | None
+    contains_nan: bool | None
+    lower_bound: bytes | None
+    upper_bound: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A manifest of a list, named as pyiceberg's `ManifestFile`; counts are None where they are unknown."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: int
+    sequence_number: int
+    added_files_count: int | None
+    existing_files_count: int | None
+    added_rows_count: int | None
+    existing_rows_count: int | None
+    partitions: Sequence[Summary] | None
+
+
+def read_list(path: str, storage: Any) -> Sequence[Any]:
+    """The manifests of a manifest list, in its order.
+
+    Args:
+        path: Where it is.
+        storage: pyiceberg's FileIO.
+
+    Returns:
+        `Listed`, or what is named alike.
+
+    Raises:
+        SourceError: it is missing or damaged.
+    """
+    try:
+        with storage.new_input(path).open() as f:
+            data = f.read()
+        return decode(data)
+    except SourceError as e:
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest list cannot be read: {e}") from e
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(
+            f"{clip(path, MAX_PATH)}: the manifest list cannot be read ({told(e)})"
+        ) from e
+
+
+def decode(data: bytes) -> Sequence[Any]:
+    """The manifests of a manifest list, from its bytes.
+
+    Raises:
+        SourceError: it is damaged, or neither our decoder nor pyiceberg's reads it.
+    """
+    from skipstone.bindings.tables.iceberg import fallback
+
+    try:
+        return _listed(Container(data).records())
+    except Unsupported as e:
+        return fallback.manifest_list(data, e)
+
+
+def _listed(found: Records) -> list[Listed]:
+    n = len(found)
+
+    def numbers(number: int, missing: int | None) -> list[Any]:
+        slot = found.field(number, "int", "long")
+        return (
+            [missing] * n
+            if slot is None
+            else [missing if v is None else v for v in found.numbers(slot).to_pylist()]
+        )
+
+    slot = found.field(PATH, "string")
+    if (
+        slot is None
+        or slot.present is not None
+        or any(found.field(k, "int", "long") is None for k in (LENGTH, SPEC))
+    ):
+        raise Unsupported("the manifest list lacks the path, length or spec of manifests")
+    paths = strings(found.texts(slot))
+    if paths.null_count:
+        raise SourceError("a path is no UTF-8")
+    content = numbers(CONTENT, 0)
+    if not set(content) <= {0, 1}:
+        raise SourceError("a manifest has a content that is none of 0 and 1")
+    columns = (
+        [numbers(k, m) for k, m in ((LENGTH, None), (SPEC, None))],
+        [numbers(k, None) for k in (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)],
+    )
+    rows = zip(
+        paths.to_pylist(),
+        *columns[0],
+        content,
+        numbers(SEQUENCE, 0),
+        *columns[1],
+        _summaries(found),
+        strict=True,
+    )
+    return [Listed(*row) for row in rows]
+
+
+def _summaries(found: Records) -> list[Sequence[Summary] | None]:
+    slot = found.field(PARTITIONS, "array")
+    known = None if slot is None else found.known(slot)
+    if slot is None:
+        return [None] * len(found)
+    return [
+        None if known is not None and not known[i] else [_summary(s) for s in found.items(slot, i)]
+        for i in range(len(found))
+    ]
+
+
+def _summary(fields: Any) -> Summary:
+    if not isinstance(fields, dict) or fields.get(HAS_NULL) is None:
+        raise Unsupported("the partitions of a manifest are no summaries")
+    flags = [fields.get(k) for k in (HAS_NULL, HAS_NAN)]
+    if not set(flags) <= {None, b"\0", b"\1"}:
+        raise SourceError("a flag of a manifest's partitions is neither true nor false")
+    bounds = (v if isinstance(v := fields.get(k), bytes) else None for k in (LOWER, UPPER))
+    return Summary(*(None if v is None else v == b"\1" for v in flags), *bounds)

@@ -1,0 +1,337 @@
+"""Manifests: which files a snapshot has and what is known of each, in columns.
+
+They are read by our own decoder (kernels/decode/avro.py), and where that does not know a schema or codec, by
+pyiceberg's (fallback.py). A manifest never changes, so it is read once while some table that has it is in use.
+
+Source: Iceberg's specification, "Manifests".
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.statistics.coerce_inputs import MOST_ROWS
+from skipstone.bindings.tables.iceberg.values import strings
+from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+from skipstone.kernels.decode.avro import Container
+from skipstone.kernels.decode.avro_program import Slot, Unsupported
+from skipstone.kernels.decode.avro_records import Entry, Records
+from skipstone.kernels.run import forks
+
+READERS: Final = 16  # manifests fetched at a time: much of that is waiting for storage
+EXISTING, ADDED, DELETED = range(3)
+DATA, POSITIONS, EQUALITY = range(3)
+# Ids of the fields of manifest entries.
+STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
+VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
+EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
+UNUSED: Final = frozenset(
+    {1, 4, 108, 131, 132}
+)  # snapshot, file sequence number, column sizes, key metadata, split offsets
+MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
+# Avro's types of them, which those of pyiceberg's and Java's writers are among.
+KINDS: Final = (
+    (("int", "long"), (STATUS, SEQUENCE, CONTENT, ROWS, SIZE, SORT_ORDER, OFFSET, LENGTH)),
+    (("string",), (PATH, FORMAT, REFERENCED)),
+    (("array",), (*MAPS, EQUALITY_IDS)),
+)
+Longs = npt.NDArray[np.int64]
+
+
+class Manifest:
+    """The entries of one manifest that live.
+
+    Attributes:
+        path: Where it is.
+        spec: The id of the partition spec that its files were written by.
+        nbytes: Of the file.
+    """
+
+    def __init__(self, path: str, spec: int, sequence: int, records: Records, size: int) -> None:
+        self.path, self.spec, self.nbytes = path, spec, size
+        self._records = records
+        for kinds, numbers in KINDS:
+            for number in numbers:
+                slot = records.field(number, *kinds)
+                if slot is not None and number in MAPS and slot.texts != (number in (LOWER, UPPER)):
+                    raise Unsupported(f"the field {number} is no map of a column's statistics")
+        status = self._required(STATUS)
+        if ((status < EXISTING) | (status > DELETED)).any():
+            raise SourceError("an entry has a status that is none of 0, 1 and 2")
+        self._live = None if (status != DELETED).all() else np.flatnonzero(status != DELETED)
+        self._status, self._sequence = self._chosen(status), sequence
+        self.rows = self._believed(self._chosen(self._required(ROWS)))
+        self.sizes: Longs = self._chosen(self._required(SIZE))
+        self.contents: Longs = self._longs(CONTENT, DATA)
+        if ((self.contents < DATA) | (self.contents > EQUALITY)).any():
+            raise SourceError("a file has a content that is none of 0, 1 and 2")
+        self.paths = self._text(PATH)
+        self.formats = self._text(FORMAT)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _believed(self, rows: Longs) -> Longs:
+        """Rows of the files; -1, unknown, for more than a file can have, and for none beside bounds."""
+        wrong = rows > MOST_ROWS
+        for i in np.flatnonzero(rows == 0).tolist():
+            wrong[i] = any(self._items(number, i) for number in (LOWER, UPPER))
+        return np.where(wrong, -1, rows)
+
+    def _items(self, number: int, i: int) -> list[Any]:
+        """What an array or a map of a file holds."""
+        slot = self._records.field(number, "array")
+        row = i if self._live is None else int(self._live[i])
+        known = None if slot is None else self._records.known(slot)
+        return (
+            []
+            if slot is None or (known is not None and not known[row])
+            else self._records.items(slot, row)
+        )
+
+    def _chosen(self, values: Longs) -> Longs:
+        return values if self._live is None else values[self._live]
+
+    def _required(self, number: int) -> Longs:
+        slot = self._records.field(number, "int", "long")
+        if slot is None or slot.present is not None:
+            raise Unsupported(f"the field {number} may be missing")
+        values: Longs = self._records.slots[slot.at]
+        return values
+
+    def _longs(self, number: int, missing: int) -> Longs:
+        """Numbers of a field, and another one where there is none."""
+        slot = self._records.field(number, "int", "long")
+        if slot is None:
+            return np.full(len(self), missing, np.int64)
+        known = self._records.known(slot)
+        values = self._records.slots[slot.at]
+        return self._chosen(values if known is None else np.where(known, values, missing))
+
+    def _text(self, number: int) -> pa.StringArray:
+        slot = self._records.field(number, "string")
+        if slot is None or slot.present is not None:
+            raise Unsupported(f"the field {number} may be missing")
+        found = strings(self._records.texts(slot, self._live))
+        if found.null_count:
+            raise SourceError("a path or a format is no UTF-8")
+        return found
+
+    @cached_property
+    def sequences(self) -> Longs:
+        """Sequence numbers of the files' data, inherited where they are missing; -1 where that is not so.
+
+        Source: Iceberg's specification, "Sequence Number Inheritance".
+        """
+        own = self._longs(SEQUENCE, -1)
+        return np.where(
+            (own < 0) & ((self._status == ADDED) | (self._sequence == 0)), self._sequence, own
+        )
+
+    @cached_property
+    def sort_orders(self) -> Longs:
+        """Ids of the files' sort orders; -1 where that is not known."""
+        return self._longs(SORT_ORDER, -1)
+
+    @cached_property
+    def references(self) -> list[str | None]:
+        """The data file that all deletes of a file are of, where that is told."""
+        slot = self._records.field(REFERENCED, "string")
+        return (
+            [None] * len(self)
+            if slot is None
+            else strings(self._records.texts(slot, self._live)).to_pylist()
+        )
+
+    @cached_property
+    def places(self) -> tuple[Longs, Longs]:
+        """Where a deletion vector starts in its file, and its bytes; -1: it is none."""
+        return self._longs(OFFSET, -1), self._longs(LENGTH, -1)
+
+    def equality_ids(self, i: int) -> list[int]:
+        """The ids of the columns that an equality delete compares."""
+        return self._items(EQUALITY_IDS, i)
+
+    # What is known of columns.
+
+    def counts(self, number: int, column: int) -> pa.Array | None:
+        """Counts of a column, int64, null where there is none; None: there are none at all."""
+        found = self._entry(number, column)
+        return None if found is None or not found.second.any() else found.numbers()
+
+    def bounds(self, number: int, column: int) -> Entry | None:
+        """Bounds of a column as they are stored; None: there are none at all."""
+        return self._entry(number, column)
+
+    def _entry(self, number: int, column: int) -> Entry | None:
+        slot = self._records.field(number, "array")
+        if slot is None:
+            return None
+        found = self._records.entry(slot, column)
+        return (
+            found
+            if self._live is None
+            else Entry(found.data, found.first[self._live], found.second[self._live])
+        )
+
+    @property
+    def partition_ids(self) -> Sequence[int]:
+        """Ids of the partition fields."""
+        return self._records.program.records.get(PARTITION, ())
+
+    def partition(
+        self, number: int
+    ) -> tuple[Slot, pa.Array | Entry, npt.NDArray[np.bool_] | None] | None:
+        """Values of a partition field: its type, numbers or stored bytes, and which are not NULL (None: all). None: it has none."""
+        slot = self._records.program.fields.get(number)
+        if slot is None or slot.kind == "array":
+            return None
+        values, known = self._chosen(self._records.slots[slot.at]), self._records.known(slot)
+        known = known if known is None or self._live is None else known[self._live]
+        if slot.kind in ("int", "long"):
+            return slot, pa.array(values), known
+        sizes = (
+            self._chosen(self._records.slots[slot.at + 1])
+            if slot.kind in ("string", "bytes")
+            else np.full(len(self), slot.width)
+        )
+        return (
+            slot,
+            Entry(
+                self._records.data, values, sizes if known is None else np.where(known, sizes, -1)
+            ),
+            known,
+        )
+
+    @cached_property
+    def keys(self) -> list[Hashable]:
+        """The partition of each file, so that two are equal where all values are, though a column was promoted between them."""
+        columns: list[list[Hashable]] = []
+        for number in self.partition_ids:
+            found = self.partition(number)
+            if found is not None:
+                columns.append(_comparable(*found))
+        return list(zip(*columns, strict=True)) if columns else [()] * len(self)
+
+
+def _comparable(
+    slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool_] | None
+) -> list[Hashable]:
+    """Values that are equal where those of a partition field are: numbers, the bits of floats, unscaled digits, bytes."""
+    if isinstance(stored, Entry) and slot.kind in ("float", "double"):
+        values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
+        stored = pa.array(values.astype(np.float64).view(np.int64))
+    if isinstance(stored, Entry):
+        found = stored.texts().to_pylist()
+        digits = isinstance(slot.described, dict) and slot.described.get("logicalType") == "decimal"
+        return (
+            [None if v is None else int.from_bytes(v, "big", signed=True) for v in found]
+            if digits
+            else found
+        )
+    return list(
+        (stored if known is None else pa.array(np.asarray(stored), mask=~known)).to_pylist()
+    )
+
+
+# Reading them.
+
+_held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
+    weakref.WeakValueDictionary()
+)
+_lock = forks.lock()
+
+
+def forget() -> None:
+    """Let tables that are made from now on read their manifests again."""
+    with _lock:
+        _held.clear()
+
+
+def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Manifest]:
+    """The manifests of a manifest list's entries, in their order.
+
+    Args:
+        listed: `Listed` (listing.py).
+        storage: pyiceberg's FileIO.
+        meter: Counts those that have to be read.
+
+    Raises:
+        SourceError: one is missing or damaged.
+    """
+    keys = [
+        (m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed
+    ]
+    with _lock:
+        found = {key: manifest for key in keys if (manifest := _held.get(key)) is not None}
+    missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
+    if missing:
+        with ThreadPoolExecutor(min(READERS, len(missing)), "skipstone-manifests") as readers:
+            tasks = [readers.submit(_read, m, storage, meter) for _, m in missing]
+            try:
+                found.update(
+                    (key, task.result()) for (key, _), task in zip(missing, tasks, strict=True)
+                )
+            finally:  # after an error no more are read
+                for task in tasks:
+                    task.cancel()
+        with _lock:
+            _held.update(found)
+    return [found[key] for key in keys]
+
+
+def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
+    path = listed.manifest_path
+    try:
+        with storage.new_input(path).open() as f:
+            data = f.read()
+        meter.count("manifests", 1, len(data))
+        if len(data) < listed.manifest_length:
+            raise SourceError(
+                f"it has {len(data)} bytes; the manifest list says {listed.manifest_length}"
+            )
+        manifest = decode(data, path, listed.partition_spec_id, listed.sequence_number or 0)
+    except SourceError as e:
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read: {e}") from e
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(f"{clip(path, MAX_PATH)}: the manifest cannot be read ({told(e)})") from e
+    counts = (listed.added_files_count, listed.existing_files_count)
+    if all(n is not None and n >= 0 for n in counts) and sum(counts) > len(manifest):
+        raise SourceError(
+            f"{clip(path, MAX_PATH)}: the manifest has {len(manifest)} files; the manifest list says {sum(counts)}. It is cut off, or was replaced."
+        )
+    return manifest
+
+
+def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
+    """A manifest from its bytes.
+
+    Args:
+        data: The file.
+        path: Where it is.
+        spec: The id of its partition spec.
+        sequence: The sequence number that entries without one inherit.
+
+    Raises:
+        SourceError: it is damaged, or neither decoder reads it.
+    """
+    from skipstone.bindings.tables.iceberg import fallback
+
+    try:
+        found = Container(data, UNUSED)
+        return Manifest(path, spec, sequence, found.records(), len(data))
+    except Unsupported as e:
+        again = fallback.rewritten(data, e)
+        try:
+            return Manifest(path, spec, sequence, Container(again, UNUSED).records(), len(data))
+        except Unsupported:
+            raise SourceError(str(e)) from e

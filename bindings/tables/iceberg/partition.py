@@ -1,0 +1,261 @@
+"""Partition specs: what partition values tell of manifests and files, each by the spec that it was written by.
+
+Source: Iceberg's specification, "Partitioning" and "Scan Planning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
+from skipstone.bindings.tables.iceberg.manifest import Manifest
+from skipstone.bindings.tables.iceberg.values import DAY, array, typed
+from skipstone.ir.node import Node, Path
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.partitioning.projection import Mode, PartitionField, project
+from skipstone.ir.partitioning.transforms import Transform
+from skipstone.ir.simplify import FALSE, TRUE
+from skipstone.ir.types import from_arrow
+from skipstone.kernels.decode.avro_records import Entry
+from skipstone.kernels.pack.columns import Raw
+
+Mask = npt.NDArray[np.bool_]
+Verdicts = npt.NDArray[np.uint8]
+PARTS: Final = ("min", "max", "null_count", "row_count", "nan_count")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecField:
+    """One field of a partition spec.
+
+    Attributes:
+        id: By which manifests know its values.
+        at: Its place among all fields of the spec.
+        leaf: The column it is made from.
+        transform: How.
+        name: Of its values.
+        kind: The name of pyiceberg's class of its values' type.
+        type: The same as Arrow has it.
+    """
+
+    id: int
+    at: int
+    leaf: Leaf
+    transform: Transform
+    name: str
+    kind: str
+    type: pa.DataType
+
+    @property
+    def exact(self) -> bool:
+        """Whether a partition's value is the value of each of its rows."""
+        return self.transform.name == "identity"
+
+
+class Spec:
+    """A partition spec, as far as it tells something of the columns of a schema.
+
+    Args:
+        spec: As pyiceberg has it.
+        fields: The columns.
+    """
+
+    def __init__(self, spec: Any, fields: TableFields) -> None:
+        found = (_field(f, i, fields) for i, f in enumerate(spec.fields))
+        self.fields: tuple[SpecField, ...] = tuple(f for f in found if f is not None)
+        self.partitioned = any(str(f.transform) != "void" for f in spec.fields)
+        self.schema: pa.Schema = pa.schema([(f.name, f.type) for f in self.fields])
+        self._projected = tuple(
+            PartitionField(f.leaf.path, f.transform, f.name) for f in self.fields
+        )
+
+    def exact(self, path: Path) -> SpecField | None:
+        """The field that has the values of a column; None: there is none."""
+        return next((f for f in self.fields if f.exact and f.leaf.path == path), None)
+
+    def project(self, predicate: PruningPredicate, mode: Mode) -> Node:
+        """A condition of rows as one of this spec's partition values (ir/partitioning/projection.py)."""
+        return project(predicate.node, self._projected, mode)
+
+    def keeps(self, predicate: PruningPredicate, manifests: Sequence[Any]) -> Mask:
+        """Which manifests may have a file with a matching row, by the summaries of their partitions in the manifest list."""
+        condition = self.project(predicate, "inclusive")
+        if condition == TRUE:
+            return np.ones(len(manifests), np.bool_)
+        known: dict[Path, Raw] = {(f.name,): _summary(f, manifests) for f in self.fields}
+        return predicate.over(condition, self.schema).prune(
+            Statistics(self.schema, len(manifests), known)
+        )
+
+    def statistics(self, manifests: Sequence[Manifest]) -> Statistics:
+        """The partition values of the files of some manifests, as statistics of columns that have one value in each file."""
+        known: dict[Path, Raw] = {
+            (f.name,): joined(
+                [partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type
+            )
+            for f in self.fields
+        }
+        return Statistics(self.schema, sum(map(len, manifests)), known)
+
+    def judge(self, predicate: PruningPredicate, statistics: Statistics) -> Verdicts:
+        """NEVER where no row of a file's partition can match, ALWAYS where every row does."""
+        conditions = self.project(predicate, "inclusive"), self.project(predicate, "strict")
+        if conditions == (TRUE, FALSE):
+            return np.full(len(statistics), Verdict.MAYBE, np.uint8)
+        may, must = (predicate.over(c, self.schema) for c in conditions)
+        always = must.evaluate(statistics) == Verdict.ALWAYS
+        return np.where(
+            may.prune(statistics), np.where(always, Verdict.ALWAYS, Verdict.MAYBE), Verdict.NEVER
+        ).astype(np.uint8)
+
+
+def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
+    """A field that tells something; None: its column is gone, or its transform is not known."""
+    leaf, transform = fields.by_id.get(field.source_id), Transform.parse(str(field.transform))
+    if leaf is None or transform.name == "void":
+        return None
+    source = from_arrow(leaf.type)
+    # Of a column that was promoted, the transform saw another type: hashes stay, and what is cut or wrapped at its ends does not.
+    changed = fields.changed(leaf.id)
+    kept = transform.name == "identity" or (
+        transform.name == "bucket" and not pa.types.is_timestamp(leaf.type)
+    )
+    if not transform.supports(source) or (changed and not kept):
+        return None
+    if transform.name in ("identity", "truncate"):
+        return SpecField(field.field_id, at, leaf, transform, field.name, leaf.kind, leaf.type)
+    days = transform.name == "day"
+    return SpecField(
+        field.field_id,
+        at,
+        leaf,
+        transform,
+        field.name,
+        "DateType" if days else "IntegerType",
+        pa.date32() if days else pa.int32(),
+    )
+
+
+def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
+    """What the manifest list says of the values of a field in each manifest."""
+    found = [
+        m.partitions[f.at] if m.partitions and f.at < len(m.partitions) else None for m in manifests
+    ]
+    low, high = (
+        typed(_stored([s and getattr(s, side) for s in found]), f.kind, f.type)
+        for side in ("lower_bound", "upper_bound")
+    )
+    # Counts stand for the flags: of one file, with a NULL or NaN or without.
+    nulls, nans = (
+        [None if s is None or getattr(s, flag) is not False else 0 for s in found]
+        for flag in ("contains_null", "contains_nan")
+    )
+    return Raw(low, high, pa.array(nulls, pa.int64()), None, pa.array(nans, pa.int64()))
+
+
+def _stored(values: Sequence[bytes | None]) -> Entry:
+    sizes = np.array([-1 if v is None else len(v) for v in values], np.int64)
+    ends = np.cumsum(np.maximum(sizes, 0))
+    return Entry(
+        np.frombuffer(b"".join(v or b"" for v in values), np.uint8),
+        ends - np.maximum(sizes, 0),
+        sizes,
+    )
+
+
+def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
+    """The statistics of one column from those of several lists of containers.
+
+    Args:
+        parts: Of each list.
+        lengths: How many containers each has.
+        kind: The column's type.
+    """
+
+    def whole(name: str) -> pa.ChunkedArray | None:
+        found, to = (
+            [getattr(p, name) for p in parts],
+            kind if name in ("min", "max") else pa.int64(),
+        )
+        if all(a is None for a in found):
+            return None
+        return pa.chunked_array(
+            [pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to
+        )
+
+    return Raw(*map(whole, PARTS))
+
+
+def partition_raw(f: SpecField, files: Manifest) -> Raw:
+    """The values of a partition field, as statistics of a column that has one value in each file; unknown where they cannot be read."""
+    values, known = partition_values(f, files)
+    if values is None:
+        return Raw()
+    valid = pc.is_valid(values)
+    null = pa.array(np.zeros(len(files), np.bool_) if known is None else ~known)
+    told = pc.or_(valid, null)
+    zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
+    nulls = pc.if_else(told, pc.if_else(null, one, zero), None)
+    nans = (
+        pc.if_else(told, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
+        if pa.types.is_floating(f.type)
+        else None
+    )
+    return Raw(values, values, nulls, pa.repeat(one, len(files)), nans)
+
+
+def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Mask | None]:
+    """Values of a partition field, null where they are NULL or cannot be read; and where they are not NULL (None: everywhere).
+
+    The values are None where nothing is known of the field.
+    """
+    found = files.partition(f.id)
+    if found is None:
+        return None, None
+    slot, stored, known = found
+    if isinstance(stored, Entry):
+        return typed(stored, f.kind, f.type), known
+    logical = slot.described.get("logicalType") if isinstance(slot.described, dict) else None
+    return _integers(np.asarray(stored), known, logical, f.type), known
+
+
+def _integers(
+    numbers: npt.NDArray[np.int64], known: Mask | None, logical: str | None, to: pa.DataType
+) -> pa.Array | None:
+    t = pa.types
+    if not (t.is_integer(to) or t.is_date32(to) or t.is_timestamp(to)):
+        return None
+    fits = np.ones(len(numbers), np.bool_) if known is None else known.copy()
+    if t.is_timestamp(to):
+        if logical == "date":
+            fits &= np.abs(numbers) <= np.iinfo(np.int64).max // DAY[to.unit]
+            numbers = np.where(fits, numbers, 0) * DAY[to.unit]
+        elif logical is not None and not logical.endswith(
+            {"us": "timestamp-micros", "ns": "timestamp-nanos"}[to.unit]
+        ):
+            return None
+        return array(numbers, fits, to)
+    if to.bit_width == 32:
+        fits &= (numbers >= -(2**31)) & (numbers < 2**31)
+        numbers = numbers.astype(np.int32)
+    return array(numbers, fits, to)
+
+
+def keeps(predicate: PruningPredicate, listed: Sequence[Any], specs: Mapping[int, Spec]) -> Mask:
+    """Which manifests of a list may have a file with a matching row, or deletes of one."""
+    out = np.ones(len(listed), np.bool_)
+    of = np.array([m.partition_spec_id for m in listed])
+    for number in np.unique(of):
+        if (spec := specs.get(int(number))) is not None and spec.fields:
+            here = np.flatnonzero(of == number)
+            out[here] = spec.keeps(predicate, [listed[i] for i in here.tolist()])
+    return out

@@ -1,0 +1,83 @@
+"""Which rows of a file delete files take.
+
+Source: Iceberg's specification, "Delete Formats"; of deletion vectors, Puffin's, "deletion-vector-v1".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.bindings.tables.bitmaps import FRAME, framed, rows_of
+from skipstone.bindings.tables.iceberg.deletes import Delete
+from skipstone.bindings.tables.row_ranges import RowRanges
+from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
+
+Mask = npt.NDArray[np.bool_]
+MAX_ROW: Final = (1 << 63) - 2
+
+
+def deleted_positions(paths: pa.Array, places: pa.Array, path: str, name: str) -> RowRanges:
+    """The rows of one file that a position delete file, called `name` in errors, names.
+
+    Raises:
+        SourceError: a row number is missing or negative.
+    """
+    found = places.filter(pc.equal(paths, path))
+    least, most = pc.min_max(found).values()
+    if found.null_count or (len(found) and not 0 <= least.as_py() <= most.as_py() <= MAX_ROW):
+        raise SourceError(f"{name}: it deletes a row of {path} whose number is missing or negative")
+    return RowRanges.at(np.asarray(found, np.int64))
+
+
+def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
+    """The rows that a deletion vector names.
+
+    Args:
+        storage: pyiceberg's FileIO.
+        d: Which vector.
+        rows: Of its data file; -1 is unknown.
+
+    Raises:
+        SourceError: it is missing or damaged.
+    """
+    name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
+    try:
+        with storage.new_input(d.path).open() as f:
+            data = framed(f, d.offset, d.length - FRAME, name)
+    except SourceError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as e:
+        raise SourceError(f"{name} cannot be read ({told(e)})") from e
+    found = rows_of(data, d.rows, name)
+    if 0 <= rows < found.stop:  # the vector's cardinality would be taken off the file's rows
+        raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")
+    return found
+
+
+def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
+    """Which rows have the values of some row of an equality delete; NULL equals NULL, and NaN NaN.
+
+    Args:
+        own: The compared columns of a file, of one length.
+        deleted: The same columns of the delete file.
+    """
+    n, m = len(own[0]), len(deleted[0])
+    codes = np.zeros(n + m, np.int64)
+    for mine, theirs in zip(own, deleted, strict=True):
+        both = (
+            pa.chunked_array([mine, theirs])
+            .combine_chunks()
+            .dictionary_encode(null_encoding="encode")
+        )
+        # Columns are joined one after the other, so that numbers of pairs stay below the number of rows.
+        pairs = codes * (len(both.dictionary) + 1) + np.asarray(
+            both.indices.to_numpy(zero_copy_only=False), np.int64
+        )
+        codes = np.unique(pairs, return_inverse=True)[1]
+    return np.isin(codes[:n], codes[n:])

@@ -1,0 +1,117 @@
+"""Single values as Iceberg stores them, many at a time: bounds of columns and of partitions.
+
+Source: Iceberg's specification, appendix D, "Binary single-value serialization".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.kernels.decode.avro_records import Entry
+
+# Types whose bounds are read, and what they may be stored as: a column that was promoted has the width of its earlier type.
+WIDTHS: Final = {
+    "BooleanType": ("|u1",),
+    "IntegerType": ("<i4",),
+    "LongType": ("<i8", "<i4"),
+    "FloatType": ("<f4",),
+    "DoubleType": ("<f8", "<f4"),
+    "DateType": ("<i4",),
+    "TimestampType": ("<i8", "<i4"),
+    "TimestamptzType": ("<i8",),
+    "TimestampNanoType": ("<i8", "<i4"),
+    "TimestamptzNanoType": ("<i8",),
+}
+DAY: Final = {"us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+Mask = npt.NDArray[np.bool_]
+
+
+def typed(found: Entry, kind: str, to: pa.DataType) -> pa.Array | None:
+    """Values of a column's type: null where there is none, or what is there is no value of the type. None: none can be read.
+
+    Args:
+        found: Their bytes.
+        kind: The name of pyiceberg's class of the type.
+        to: The type as Arrow has it.
+    """
+    if kind in WIDTHS:
+        return _numbers(found, WIDTHS[kind], to)
+    if kind == "DecimalType":
+        return decimals(found, to)
+    if kind == "StringType":
+        return strings(found.texts())
+    return found.texts() if kind == "BinaryType" else None
+
+
+def _numbers(found: Entry, widths: tuple[str, ...], to: pa.DataType) -> pa.Array:
+    values, known = found.of_width(widths[0])
+    for narrow in widths[1:]:
+        small, here = found.of_width(narrow)
+        if here.any():
+            wide, fits = (
+                _days(small, to.unit)
+                if pa.types.is_timestamp(to)
+                else (small.astype(values.dtype), here)
+            )
+            values, known = np.where(here, wide, values), known | (here & fits)
+    return array(values, known, to)
+
+
+def _days(days: npt.NDArray[Any], unit: str) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Days as ticks, and where they fit: dates that became timestamps."""
+    limit = np.iinfo(np.int64).max // DAY[unit]
+    fits = np.abs(days.astype(np.int64)) <= limit
+    return np.where(fits, days, 0).astype(np.int64) * DAY[unit], fits
+
+
+def array(values: npt.NDArray[Any], known: Mask, to: pa.DataType) -> pa.Array:
+    """Values as an Arrow array of a type that has their width; null where they are not known."""
+    if pa.types.is_boolean(to):
+        return pa.array(values != 0, mask=~known)
+    return pa.array(values, mask=~known).view(to)
+
+
+def strings(texts: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as strings; null where they are no UTF-8, and so bound nothing."""
+    out = texts.view(pa.string())
+    try:
+        out.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(v) for v in texts.to_pylist()], pa.string())
+    return out
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
+    """Unscaled digits, big-endian in the fewest bytes; null where these are none or more than 16."""
+    sizes = found.second
+    known = (sizes > 0) & (sizes <= 16)
+    if not len(found.data) or not known.any():
+        return pa.nulls(len(sizes), to)
+    column = np.arange(16)
+    inside = (column >= 16 - sizes[:, None]) & known[:, None]
+    places = np.where(inside, found.first[:, None] + sizes[:, None] - 16 + column, 0)
+    digits = np.where(inside, found.data[places], 0).astype(np.uint8)
+    negative = known & (found.data[np.where(known, found.first, 0)] >= 128)
+    digits = np.where(~inside & negative[:, None], 255, digits).astype(np.uint8)
+    words = np.ascontiguousarray(digits[:, ::-1])
+    # A number of more digits than the type has is none of its values.
+    high, low = words.view("<i8")[:, 1], words.view("<u8")[:, 0]
+    limit = 10**to.precision
+    top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))
+    above = (high > top) | ((high == top) & (low >= rest))
+    least = -limit
+    bottom, under = np.int64(least >> 64), np.uint64(least & (2**64 - 1))
+    below = (high < bottom) | ((high == bottom) & (low <= under))
+    valid = pa.array(known & ~above & ~below).buffers()[1]
+    return pa.Array.from_buffers(to, len(sizes), [valid, pa.py_buffer(words)])

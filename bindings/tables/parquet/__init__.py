@@ -1,0 +1,1 @@
+"""Parquet tables: listing, footers, column chunks, bloom filters, saved footers."""

@@ -1,0 +1,273 @@
+"""Cells: the rows that one partition value stands for, and what a test of the column can be for some of them.
+
+A condition made here tests a partition value alone. It is NULL where that value is NULL, and else TRUE
+where some row may give the test the outcome asked for; so its negation says that no row can. It never
+counts on which rows are there.
+
+Two kinds of rows lie elsewhere than the transform says, and are looked for there too:
+
+- Periods below zero. Iceberg's writers up to 0.10.0, and others since, cut towards zero, so that the last
+  second of 1969 may stand under day 0 instead of day -1. Java widens in the same way; pyiceberg does not.
+- Values near the end of a type. Where the partition value does not fit its type, Java wraps it around
+  (`truncate[10]` of -2147483648 is 2147483646), others cut it to the type's range or keep a digit more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.like import pattern_of
+from skipstone.ir.node import Node, Op, literal
+from skipstone.ir.partitioning.transforms import TEXT, TIME, Transform
+from skipstone.ir.pullback import Span
+from skipstone.ir.simplify import is_in
+from skipstone.ir.thresholds import against_span, never
+from skipstone.ir.types import STRING, DType, Kind
+
+OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
+MIRROR: Final = {Op.AND: Op.OR, Op.OR: Op.AND}
+
+
+def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
+    """Which partitions may hold a row that gives a leaf an outcome.
+
+    Args:
+        leaf: A test of one column, other than IS NULL.
+        outcome: TRUE or FALSE; a leaf is NULL exactly where its column is.
+        transform: One that supports the column's type, other than `void`.
+        column: The partition column, of the transform's result type.
+
+    Returns:
+        A condition on `column`, as the module says.
+    """
+    source, op = leaf.args[0].dtype, leaf.op
+    assert source
+    if transform.exact(source):
+        same = Node(
+            op,
+            (column, *(Node(a.op, value=a.value, dtype=column.dtype) for a in leaf.args[1:])),
+            leaf.value,
+            leaf.dtype and column.dtype,
+        )
+        return same if outcome else negated(same)
+    if op is Op.DEFINED:
+        return every(column) if outcome else never(column)
+    if not outcome and op in OPPOSITE:
+        op, outcome = OPPOSITE[op], True
+    if transform.name == "bucket":
+        return (
+            is_in(column, _buckets(_members(leaf), source, transform))
+            if outcome and op in (Op.EQ, Op.IN)
+            else every(column)
+        )
+    if source.kind in TEXT:
+        return _some_text(leaf, op, outcome, transform.width, column)
+    return _some_number(leaf, op, transform, source, column) if outcome else every(column)
+
+
+def every(column: Node) -> Node:
+    """TRUE, or NULL where the column is NULL."""
+    return Node(Op.DEFINED, (column,))
+
+
+def negated(n: Node) -> Node:
+    """NOT of a condition, pushed down to its leaves. Spark's order is total, so `x < v` and `x >= v` are opposites, NaN included."""
+    match n:
+        case Node(Op.NOT, (p,)):
+            return p
+        case Node(Op.AND | Op.OR):
+            return Node(MIRROR[n.op], tuple(map(negated, n.args)))
+        case Node(op, args) if op in OPPOSITE:
+            return Node(OPPOSITE[op], args)
+    return Node(Op.NOT, (n,))
+
+
+def _either(column: Node, *conditions: Node) -> Node:
+    """OR of conditions on one column; the trivial ones vanish."""
+    kept = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
+    if every(column) in kept:
+        return every(column)
+    return Node(Op.OR, kept) if len(kept) > 1 else kept[0] if kept else never(column)
+
+
+def _members(leaf: Node) -> tuple[object, ...]:
+    if leaf.op is Op.EQ:
+        return (leaf.args[1].value,)
+    return leaf.value if isinstance(leaf.value, tuple) else ()
+
+
+def _buckets(values: tuple[object, ...], source: DType, transform: Transform) -> list[object]:
+    if source.kind in TEXT:
+        return list(transform.apply(pa.array(values, pa.large_binary()), source).to_pylist())
+    wide = source.kind is Kind.DECIMAL and source.coded
+    return list(transform.apply(np.array(values, object if wide else np.int64), source).tolist())
+
+
+# Truncated numbers, and time. T is the transform's `floor`, which is monotone.
+
+
+def _some_number(leaf: Node, op: Op, transform: Transform, source: DType, column: Node) -> Node:
+    """`x < v` is `x <= v - 1`, and x <= v has rows up to T(v); x >= v has rows from T(v) on."""
+    if transform.name == "truncate" and source.kind is Kind.INT and transform.width > 2**30:
+        # Java's v - ((v % w) + w) % w overflows inside then.
+        return every(column)
+    places = _Places(transform, source, column)
+    if op in (Op.EQ, Op.IN):
+        return places.among([v for v in _members(leaf) if isinstance(v, int)])
+    v = leaf.args[1].value
+    assert isinstance(v, int)
+    return {
+        Op.LT: lambda: places.up_to(v - 1),
+        Op.LE: lambda: places.up_to(v),
+        Op.GT: lambda: places.since(v + 1),
+        Op.GE: lambda: places.since(v),
+    }[op]()
+
+
+class _Places:
+    """Where rows with values in a range may stand, on the axis of partition values."""
+
+    def __init__(self, transform: Transform, source: DType, column: Node) -> None:
+        self.transform, self.source, self.column = transform, source, column
+        assert column.dtype is not None
+        low, high = column.dtype.lowest, column.dtype.highest
+        first, last = source.lowest, source.highest
+        assert isinstance(low, int) and isinstance(high, int)
+        assert isinstance(first, int) and isinstance(last, int)
+        self.low, self.high, self.first, self.last = low, high, first, last
+        self.wraps_low = self.wraps_high = never(column)
+        if (
+            source.kind is not Kind.DECIMAL
+        ):  # digits are not lost: a place below the type is one digit longer
+            turn = high - low + 1
+            least, most = (
+                transform.floor(first, source) + turn,
+                transform.floor(last, source) - turn,
+            )
+            if least <= high:
+                self.wraps_low = self.at_least(max(least, low))
+            if most >= low:
+                self.wraps_high = self.at_most(min(most, high))
+
+    def late(self, place: int) -> int:
+        """Where a row of that place stands at the latest."""
+        return place + 1 if place < 0 and self.transform.name in TIME else place
+
+    def at_most(self, place: int) -> Node:
+        return (
+            against_span(Op.LE, self.column, Span(place, min(place, self.high)))
+            if place >= self.low
+            else never(self.column)
+        )
+
+    def at_least(self, place: int) -> Node:
+        return (
+            against_span(Op.GE, self.column, Span(max(place, self.low), place))
+            if place <= self.high
+            else never(self.column)
+        )
+
+    def up_to(self, v: int) -> Node:
+        """Rows with values <= v. Places below the type may have been cut to its lowest."""
+        if v < self.first:
+            return never(self.column)
+        place = self.transform.floor(v, self.source)
+        return _either(self.column, self.at_most(max(self.late(place), self.low)), self.wraps_low)
+
+    def since(self, v: int) -> Node:
+        """Rows with values >= v. Places above the type may have been cut to its highest."""
+        if v > self.last:
+            return never(self.column)
+        place = self.transform.floor(v, self.source)
+        return _either(self.column, self.at_least(min(place, self.high)), self.wraps_high)
+
+    def among(self, values: list[int]) -> Node:
+        """Rows with one of the values."""
+        places = {self.transform.floor(v, self.source) for v in values}
+        inside: list[object] = [
+            p for place in places for p in {place, self.late(place)} if self.low <= p <= self.high
+        ]
+        below, above = min(places) < self.low, max(places) > self.high
+        return _either(
+            self.column,
+            is_in(self.column, inside) if inside else never(self.column),
+            _either(self.column, self.wraps_low, self.at_most(self.low))
+            if below
+            else never(self.column),
+            _either(self.column, self.wraps_high, self.at_least(self.high))
+            if above
+            else never(self.column),
+        )
+
+
+# Truncated strings and binary. A partition value shorter than the width is the value of all its rows;
+# one as long as the width is the start of them, and they have no greatest.
+
+
+def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> Node:
+    dtype = column.dtype
+    assert dtype
+    if op is Op.LIKE:
+        return _some_like(leaf, outcome, width, column)
+    values = [v for v in _members(leaf) if isinstance(v, bytes)]
+    if op in (Op.EQ, Op.IN):
+        if outcome:
+            return is_in(column, [_cut(v, width, dtype) for v in values])
+        short: list[object] = [v for v in values if _length(v, dtype) < width]
+        return negated(is_in(column, short)) if short else every(column)
+    v = leaf.args[1].value
+    assert isinstance(v, bytes)
+    start, length = _cut(v, width, dtype), _length(v, dtype)
+    # x < v: the least row of a cell is the cell's value p. Is p < v? Beyond the width that is p <= start.
+    # x > v: of the rows that start with p some are greater if p >= start; a shorter v is p's only row.
+    closed = {Op.LT: length > width, Op.LE: True, Op.GT: length >= width, Op.GE: True}[op]
+    low = op in (Op.LT, Op.LE)
+    return against_span(
+        (Op.LE if closed else Op.LT) if low else (Op.GE if closed else Op.GT),
+        column,
+        Span(start, start),
+    )
+
+
+def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
+    """LIKE, by the characters before the first `%`: None stands for `_`."""
+    head: list[str | None] = []
+    rest: list[tuple[bool, str]] = []
+    for wild, text in pattern_of(leaf).tokens:
+        if rest or (wild and text == "%"):
+            rest.append((wild, text))
+        else:
+            head += [None] if wild else list(text)
+    reaches = len(head) >= width
+    if outcome:
+        # Shorter heads end before the cut, so that what follows them is not known; longer ones are cut.
+        return _like(column, head[:width], bool(rest) and not reaches)
+    if not rest:
+        # Rows of a fixed length: below the width the partition value is the row.
+        return every(column) if reaches else negated(_like(column, head, False))
+    if any(token != (True, "%") for token in rest) or len(head) > width:
+        return every(column)
+    return negated(_like(column, head, not reaches))
+
+
+def _like(column: Node, head: list[str | None], more: bool) -> Node:
+    if None not in head and not more:
+        text = "".join(c or "" for c in head).encode()
+        return Node(Op.EQ, (column, literal(text, STRING)))
+    if not head:
+        return every(column)
+    pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + (
+        "%" if more else ""
+    )
+    return Node(Op.LIKE, (column, literal(pattern.encode(), STRING)), "\\")
+
+
+def _length(v: bytes, dtype: DType) -> int:
+    return len(v.decode()) if dtype.kind is Kind.STRING else len(v)
+
+
+def _cut(v: bytes, width: int, dtype: DType) -> bytes:
+    return v.decode()[:width].encode() if dtype.kind is Kind.STRING else v[:width]

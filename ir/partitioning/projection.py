@@ -1,0 +1,217 @@
+"""Projection: a predicate over rows becomes one over the partitions that they lie in.
+
+Under a partition's values a predicate can have some of its three outcomes. Inclusive asks which
+partitions may hold a row that makes it TRUE, strict in which ones every row does; a NULL row is not
+TRUE. Both walk the tree with a set of outcomes. Each rule holds for "may be in the set" and for
+"always is", so that only leaves know which of the two is asked:
+
+    AND is TRUE:      all inputs are               AND is FALSE:     one input is
+    AND is not TRUE:  one input is not TRUE        AND is not FALSE: no input is FALSE
+    AND is NULL:      no input is FALSE, and one is NULL
+    AND is not NULL:  no input is NULL, or one is FALSE
+
+OR is the mirror image. What is made of them holds no NOT above a leaf, so a NULL within never turns.
+
+Source: Iceberg, Projections; there in two-valued logic. Spark SQL decides here, and it has three.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skipstone.ir.errors import PredicateTooDeep
+from skipstone.ir.node import TERMS, Node, Op, Path
+from skipstone.ir.outcome import Outcome
+from skipstone.ir.partitioning.cells import negated, some
+from skipstone.ir.partitioning.transforms import Transform
+from skipstone.ir.simplify import FALSE, TRUE, simplify
+from skipstone.ir.spec import check_bound
+
+Wanted = frozenset[Outcome]
+Mode = Literal["inclusive", "strict"]
+
+IS_TRUE: Final[Wanted] = frozenset({True})
+IS_FALSE: Final[Wanted] = frozenset({False})
+IS_NULL: Final[Wanted] = frozenset({None})
+NOT_TRUE: Final[Wanted] = frozenset({False, None})
+NOT_FALSE: Final[Wanted] = frozenset({True, None})
+NOT_NULL: Final[Wanted] = frozenset({True, False})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One field of a partition spec: the column it is made from, how, and the name of its values."""
+
+    source: Path
+    transform: Transform
+    name: str
+
+
+def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusive") -> Node:
+    """The predicate that a bound predicate is over partition values.
+
+    Args:
+        bound: A bound predicate over rows.
+        fields: The partition spec under which the partitions were written, over columns of the types they had
+            then. A column may have several fields.
+        mode: "inclusive": TRUE wherever a row of the partition may make `bound` TRUE. "strict": TRUE only
+            where every row of the partition does.
+
+    Returns:
+        A bound predicate. Its columns have paths of one name, that of a field, and the result types of the
+        transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
+
+    Raises:
+        PredicateTooDeep: the nesting exceeds what Python can follow.
+
+    Example:
+        >>> from skipstone.ir.node import literal
+        >>> from skipstone.ir.text import show
+        >>> from skipstone.ir.types import DATE
+        >>> d = Node(Op.COLUMN, value=("d",), dtype=DATE)
+        >>> months = [PartitionField(("d",), Transform("month"), "d_month")]
+        >>> p = Node(Op.LT, (d, literal(19358, DATE)))  # 2023-01-01
+        >>> show(project(p, months)), show(project(p, months, "strict"))
+        ('d_month <= 635', 'd_month < 636')
+    """
+    leaf = functools.partial(told, fields=tuple(fields), strict=mode == "strict")
+    try:
+        return check_bound(simplify(_walk(bound, IS_TRUE, leaf)))
+    except RecursionError:
+        raise PredicateTooDeep(
+            "predicate is nested too deeply; expected at most a few hundred levels"
+        ) from None
+
+
+Leaf = Callable[[Node, Wanted], Node]
+
+
+def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
+    """A condition for the outcome of a predicate to be among the wanted ones."""
+    if not wanted or len(wanted) == 3:
+        return TRUE if wanted else FALSE
+    match n.op:
+        case Op.LITERAL:
+            return TRUE if (None if n.value is None else bool(n.value)) in wanted else FALSE
+        case Op.NOT:
+            return _walk(n.args[0], _swapped(wanted), leaf)
+        case Op.IS_TRUE:
+            return _walk(n.args[0], _chosen(wanted, IS_TRUE, NOT_TRUE), leaf)
+        case Op.IS_NULL if n.args[0].op not in TERMS:
+            return _walk(n.args[0], _chosen(wanted, IS_NULL, NOT_NULL), leaf)
+        case Op.AND:
+            return _conjunction(wanted, lambda of: [_walk(a, of, leaf) for a in n.args])
+        case Op.OR:
+            return _conjunction(
+                _swapped(wanted), lambda of: [_walk(a, _swapped(of), leaf) for a in n.args]
+            )
+    return leaf(n, wanted)
+
+
+def _conjunction(wanted: Wanted, inputs: Callable[[Wanted], list[Node]]) -> Node:
+    if wanted in (IS_TRUE, NOT_FALSE):
+        return Node(Op.AND, tuple(inputs(wanted)))
+    if wanted in (IS_FALSE, NOT_TRUE):
+        return Node(Op.OR, tuple(inputs(wanted)))
+    if wanted == IS_NULL:
+        return Node(Op.AND, (*inputs(NOT_FALSE), Node(Op.OR, tuple(inputs(IS_NULL)))))
+    return Node(Op.OR, (Node(Op.AND, tuple(inputs(NOT_NULL))), *inputs(IS_FALSE)))
+
+
+def _swapped(wanted: Wanted) -> Wanted:
+    return frozenset(o if o is None else not o for o in wanted)
+
+
+def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
+    """What an input must be for a test of it, which is never NULL, to be among the wanted outcomes."""
+    return (if_true if True in wanted else frozenset()) | (
+        if_false if False in wanted else frozenset()
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def told(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
+    """What partition values tell of a leaf: that a row may have a wanted outcome, or (strict) that every row has one.
+
+    Each field on the column is right for itself: a row must be possible under all, and one suffices to prove.
+    """
+    if n.args and n.args[0].op is Op.CALL:
+        return _call(n, wanted, fields, strict)
+    path = n.args[0].value if n.args else None
+    told_by = [_field(n, wanted, f, strict) for f in fields if f.source == path and _speaks(f, n)]
+    return Node(Op.OR if strict else Op.AND, tuple(told_by))  # of none: FALSE, TRUE
+
+
+def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
+    """A test of a function, where partitions have the values of all its columns: the same test of these."""
+    sources = {f.source: f for f in fields}
+
+    def moved(a: Node) -> Node:
+        if a.op is Op.COLUMN and isinstance(a.value, tuple) and a.dtype is not None:
+            f = sources.get(a.value)
+            return (
+                Node(a.op, value=(f.name,), dtype=a.dtype)
+                if f is not None and f.transform.exact(a.dtype)
+                else missing
+            )
+        return Node(a.op, tuple(map(moved, a.args)), a.value, a.dtype)
+
+    missing = Node(Op.UNKNOWN)
+    same = moved(n)
+    if any(a is missing for a in same.walk()):
+        return FALSE if strict else TRUE
+    tests = {
+        True: Node(Op.IS_TRUE, (same,)),
+        False: Node(Op.IS_TRUE, (Node(Op.NOT, (same,)),)),
+        None: Node(Op.IS_NULL, (same,)),
+    }
+    return Node(Op.OR, tuple(tests[o] for o in (True, False, None) if o in wanted))
+
+
+def _speaks(field: PartitionField, n: Node) -> bool:
+    dtype = n.args[0].dtype
+    return dtype is not None and field.transform.name != "void" and field.transform.supports(dtype)
+
+
+def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node:
+    source = n.args[0].dtype
+    assert source
+    column = Node(Op.COLUMN, value=(field.name,), dtype=field.transform.result_type(source))
+    null = Node(Op.IS_NULL, (column,))
+    real = Node(Op.NOT, (null,))
+    if n.op is Op.IS_NULL:  # never NULL itself
+        return (
+            TRUE
+            if wanted >= NOT_NULL
+            else null
+            if True in wanted
+            else real
+            if False in wanted
+            else FALSE
+        )
+    parts = [null] if None in wanted else []
+    if wanted >= NOT_NULL:
+        parts.append(real)
+    elif True in wanted or False in wanted:
+        outcome = True in wanted
+        # Every row with a value has the outcome where none can have the other.
+        found = (
+            negated(some(n, not outcome, field.transform, column))
+            if strict
+            else some(n, outcome, field.transform, column)
+        )
+        parts.append(_plain(found, real))
+    return Node(Op.OR, tuple(parts))
+
+
+def _plain(condition: Node, real: Node) -> Node:
+    """Conditions that all or no values meet, in words that are easier to read; what is TRUE stays TRUE."""
+    match condition:
+        case Node(Op.DEFINED):
+            return real
+        case Node(Op.NOT, (Node(Op.DEFINED),)):
+            return FALSE
+    return condition

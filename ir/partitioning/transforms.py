@@ -1,0 +1,195 @@
+"""Iceberg's partition transforms: from a column's values to the values that partitions are named by.
+
+Source: Iceberg's specification, "Partition Transforms" and appendix B. Whatever it does not define is a
+transform all the same, one that says nothing of its column.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.partitioning.murmur import hash_bytes, hash_longs
+from skipstone.ir.types import DATE, INT32, PER_SECOND, DType, Kind
+
+TEXT: Final = (Kind.STRING, Kind.BINARY)
+TIME: Final = ("year", "month", "day", "hour")
+SOURCES: Final = {
+    "bucket": (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, *TEXT),
+    "truncate": (Kind.INT, Kind.DECIMAL, *TEXT),
+    **dict.fromkeys(("year", "month", "day"), (Kind.DATE, Kind.TIMESTAMP)),
+    "hour": (Kind.TIMESTAMP,),
+}
+WIDEST: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A partition transform: its name and, for buckets and truncation, a width.
+
+    Null goes to null under all of them; `void` makes every value null.
+
+    Example:
+        >>> Transform.parse("bucket[16]")
+        Transform(name='bucket', width=16)
+        >>> Transform.parse("bucket[16]").apply(np.array([34, -1]), INT32).tolist()
+        [3, 8]
+    """
+
+    name: str
+    width: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Transform:
+        """The transform that Iceberg's metadata names; any other text is a transform that is not known."""
+        match re.fullmatch(r"(bucket|truncate)\[([0-9]{1,10})\]", text, re.ASCII | re.IGNORECASE):
+            case re.Match() as found if 0 < int(found[2]) <= WIDEST:
+                return cls(found[1].lower(), int(found[2]))
+        lowered = text.lower()
+        return cls(lowered if lowered in (*TIME, "identity", "void") else text)
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.width}]" if self.width else self.name
+
+    def supports(self, source: DType) -> bool:
+        """Whether the specification defines the transform for a column's type. `void` is defined for all, and says nothing."""
+        if self.name in ("identity", "void"):
+            return not self.width
+        return source.kind in SOURCES.get(self.name, ()) and (self.width > 0) == (
+            self.name in ("bucket", "truncate")
+        )
+
+    def exact(self, source: DType) -> bool:
+        """Whether a partition's value is the value of each of its rows."""
+        days = self.name == "day" and source.kind is Kind.DATE
+        return self.supports(source) and (
+            self.name == "identity"
+            or days
+            or (self.name == "truncate" and self.width == 1 and source.kind not in TEXT)
+        )
+
+    def result_type(self, source: DType) -> DType:
+        """The type of partition values.
+
+        Days are dates, as in Java and pyiceberg. Iceberg has no integers below 32 bits, so truncation
+        widens them. A transform that is not known, or not for this type, allows no comparison.
+        """
+        if not self.supports(source):
+            return DType(Kind.OTHER, name=f"partition by {self}")
+        if self.name == "day":
+            return DATE
+        if self.name in ("identity", "truncate", "void"):
+            return (
+                INT32
+                if self.name == "truncate" and source.kind is Kind.INT and source.bits < 32
+                else source
+            )
+        return INT32
+
+    def apply(self, values: Any, source: DType) -> Any:
+        """The partition values that writers give to column values.
+
+        Args:
+            values: n values on the axis of `source`: a NumPy array without nulls, of objects for decimals
+                beyond 18 digits; for strings and binary an Arrow `large_binary` array.
+            source: The column's type.
+
+        Returns:
+            n partition values on the axis of `result_type(source)`, host memory. An Arrow array, nulls kept,
+            if `values` was one, and for `void`; otherwise a NumPy array. Integers that the result type does
+            not hold wrap around, as Java's casts do; decimals may pass their precision by a digit.
+
+        Raises:
+            UnsupportedForm: the transform is not known, or not defined for `source`.
+            pyarrow.ArrowInvalid: strings to truncate are not UTF-8.
+
+        Example:
+            >>> from skipstone.ir.types import DATE
+            >>> Transform("month").apply(np.array([0, -1, 19358]), DATE).tolist()
+            [0, -1, 636]
+        """
+        if not self.supports(source):
+            raise UnsupportedForm(
+                f"the partition transform {str(self)!r} of {source} is not known; expected one that Iceberg's specification defines"
+            )
+        if self.name == "identity":
+            return values
+        if self.name == "void":
+            return pa.nulls(len(values))
+        if self.name == "bucket":
+            return self._bucket(values, source)
+        if source.kind in TEXT:
+            if source.kind is Kind.BINARY:
+                return pc.binary_slice(values, 0, self.width)
+            return pc.utf8_slice_codeunits(values.cast(pa.large_string()), 0, self.width).cast(
+                pa.large_binary()
+            )
+        result = self.result_type(source)
+        numbers = np.asarray(values)
+        with np.errstate(over="ignore"):
+            steps = self.floor(
+                numbers if numbers.dtype == object else numbers.astype(np.int64), source
+            )
+        return steps if steps.dtype == object else steps.astype(result.lane)
+
+    def floor(self, v: Any, source: DType) -> Any:
+        """The partition value before it is fitted into a type, of a Python integer or an int64 array.
+
+        Monotone on Python integers, which never overflow. Not for `bucket`, nor for strings and binary.
+        """
+        if self.name == "truncate":
+            return v - v % self.width
+        if source.kind is Kind.TIMESTAMP:
+            per_hour = 3600 * PER_SECOND[source.unit]
+            if self.name == "hour":
+                return v // per_hour
+            v = v // (24 * per_hour)
+        if self.name == "day":
+            return v
+        months = _months(v)
+        return months if self.name == "month" else months // 12
+
+    def _bucket(self, values: Any, source: DType) -> Any:
+        if isinstance(values, pa.Array):
+            buckets = self._modulo(hash_bytes(values.cast(pa.large_binary())))
+            return pa.array(buckets, mask=np.asarray(values.is_null()))
+        numbers = np.asarray(values)
+        if source.kind is Kind.DECIMAL:
+            return self._modulo(
+                hash_bytes(pa.array(map(_twos_complement, numbers.tolist()), pa.large_binary()))
+            )
+        longs = numbers.astype(np.int64)
+        if source.kind is Kind.TIMESTAMP:
+            # Nanoseconds hash as the microseconds they lie in.
+            per = PER_SECOND[source.unit]
+            longs = longs * (10**6 // per) if per <= 10**6 else longs // (per // 10**6)
+        return self._modulo(hash_longs(longs))
+
+    def _modulo(self, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
+        return ((hashes & np.uint32(WIDEST)) % np.uint32(self.width)).astype(np.int32)
+
+
+def _months(days: Any) -> Any:
+    """Months since January 1970 of days since then, in the proleptic Gregorian calendar; of an int or an int64 array.
+
+    Source: Howard Hinnant, "chrono-compatible low-level date algorithms", civil_from_days. Years there
+    begin in March, so a leap day ends one and months begin at fixed places.
+    """
+    z = days + 719468
+    era = z // 146097
+    day = z - era * 146097
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    in_year = day - (365 * year + year // 4 - year // 100)
+    return (400 * era + year - 1970) * 12 + (5 * in_year + 2) // 153 + 2
+
+
+def _twos_complement(v: int) -> bytes:
+    """The fewest big-endian bytes that hold a signed integer."""
+    return v.to_bytes((v if v >= 0 else ~v).bit_length() // 8 + 1, "big", signed=True)

@@ -1,0 +1,1 @@
+"""Compiled loops that read formats: Avro, Thrift (Parquet footers), JSON and spans of bytes."""

@@ -1,0 +1,179 @@
+"""Avro files: blocks are unpacked, and their records read by a compiled loop (kernels/decode/avro_loops.py).
+
+Source: Avro's specification, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import SourceError
+from skipstone.kernels.decode import avro_loops
+from skipstone.kernels.decode.avro_loops import (
+    BRANCH,
+    COUNT,
+    DEPTH,
+    LENGTH,
+    NUMBER,
+    REST,
+    SYNC,
+    items,
+    varint,
+)
+from skipstone.kernels.decode.avro_program import Program, Unsupported, program_of
+from skipstone.kernels.decode.avro_records import Records
+from skipstone.kernels.decode.spans import Bytes, Longs
+from skipstone.kernels.decode.unpack import CODECS, unpacked
+from skipstone.kernels.run.loops import Loop, compiled
+
+MAGIC: Final = b"Obj\x01"
+MARKER: Final = 16  # bytes of the marker after each block
+MOST: Final = 1 << 30  # bytes of unpacked blocks: positions in Arrow's arrays have 31 bits
+# Bytes that are unpacked, and bytes of slots that are made of them: at least, and for each byte of
+# the file. Real manifests take some 10; a byte of a zstandard block could stand for 30,000.
+ROOM, RATIO = 1 << 26, 200
+WRONG: Final = {
+    NUMBER: "a number is cut off or has more than 64 bits",
+    LENGTH: "a length is negative or passes the end of its block",
+    BRANCH: "a value is of a branch that its type lacks",
+    COUNT: "a count is not possible",
+    REST: "a block is longer than its records",
+    SYNC: "the marker after a block is missing",
+}
+INNER: Final = ("varint", "items")
+BLOCKS: Final = Loop(avro_loops, "blocks", "i8(readonly, i8, i8, matrix, array)", INNER)
+RECORDS: Final = Loop(
+    avro_loops, "records", "i8(readonly, matrix, matrix, array, matrix, array)", INNER
+)
+
+
+class Container:
+    """An Avro file whose header has been read.
+
+    Args:
+        data: The file.
+        unused: Ids of fields whose values are not kept.
+
+    Raises:
+        SourceError: it is not one, or cut off.
+    """
+
+    def __init__(self, data: bytes, unused: Set[int] = frozenset()) -> None:
+        self.unused = unused
+        self.data: Bytes = np.frombuffer(data, np.uint8)
+        if data[:4] != MAGIC:
+            raise SourceError(f"no Avro file: it begins with {data[:4]!r}; expected {MAGIC!r}")
+        self.header, self.sync = _header(data)
+        if self.sync + MARKER > len(data):
+            raise SourceError("its header is cut off")
+
+    @property
+    def codec(self) -> str:
+        """How its blocks are packed."""
+        return self.header.get("avro.codec", "null")
+
+    @cached_property
+    def program(self) -> Program:
+        """How its records are read.
+
+        Raises:
+            Unsupported: its schema has a shape that is not read here.
+            SourceError: it has none.
+        """
+        try:
+            schema = json.loads(self.header.get("avro.schema", ""))
+        except (ValueError, RecursionError) as e:
+            raise SourceError(f"its schema is no JSON ({e})") from None
+        return program_of(schema, self.unused)
+
+    def records(self) -> Records:
+        """Its records.
+
+        Raises:
+            SourceError: it is damaged.
+            Unsupported: it has a schema, a codec or a size that is not read here.
+        """
+        program, error = self.program, np.zeros(2, np.int64)
+        start = self.sync + MARKER
+        places = np.empty((max((len(self.data) - start) // 64, 16), 3), np.int64)
+        number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
+        if number > len(places):
+            places = np.empty((number, 3), np.int64)
+            number = compiled(BLOCKS)(self.data, start, self.sync, places, error)
+        if number < 0:
+            raise damaged(error)
+        data, places = self._unpacked(places[:number])
+        if (places[:, 0] > (places[:, 2] - places[:, 1]) // program.width).any():
+            raise SourceError("a block is too short for its records")
+        n = int(places[:, 0].sum())
+        if n * program.slots * 8 > room(len(self.data)):
+            raise SourceError(
+                f"it says that it has {n} records, too many for its {len(self.data)} bytes"
+            )
+        slots = np.zeros((program.slots, n), np.int64)
+        if (
+            compiled(RECORDS)(
+                data, places, program.rows, np.zeros(DEPTH + 1, np.int64), slots, error
+            )
+            < 0
+        ):
+            raise damaged(error)
+        return Records(data, program, slots, self.header)
+
+    def _unpacked(self, places: Longs) -> tuple[Bytes, Longs]:
+        """The blocks' bytes, and where each block is in them."""
+        if self.codec == "null":
+            return self.data, places
+        if self.codec not in CODECS:
+            raise Unsupported(f"its codec is {self.codec!r}")
+        parts, left, total = [], min(MOST, room(len(self.data))), 0
+        out = places.copy()
+        for i, (_, first, stop) in enumerate(places.tolist()):
+            part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
+            out[i, 1:] = total, total + len(part)
+            total += len(part)
+            parts.append(part)
+        return np.frombuffer(b"".join(parts), np.uint8), out
+
+
+def room(size: int) -> int:
+    """Bytes that a file of `size` bytes may become."""
+    return ROOM + RATIO * size
+
+
+def _header(data: bytes) -> tuple[dict[str, str], int]:
+    """What the header says, by key, and where the marker is."""
+    pos, end = 4, len(data)
+    found: dict[str, str] = {}
+
+    def text() -> bytes:
+        nonlocal pos
+        size, pos = (int(v) for v in varint(data, pos, end))
+        if pos < 0 or not 0 <= size <= end - pos:
+            raise SourceError("its header is damaged")
+        pos += size
+        return data[pos - size : pos]
+
+    while True:
+        with np.errstate(over="ignore"):
+            count, pos = (int(v) for v in items(data, pos, end))
+        if pos < 0:
+            raise SourceError("its header is damaged")
+        if not count:
+            return found, pos
+        for _ in range(count):
+            key, value = text(), text()
+            try:
+                found[key.decode()] = value.decode()
+            except UnicodeDecodeError:
+                raise SourceError("its header is damaged: a text in it is no UTF-8") from None
+
+
+def damaged(error: Longs) -> SourceError:
+    """The error of what a loop found."""
+    return SourceError(f"{WRONG[int(error[0])]} (at byte {int(error[1])})")

@@ -1,0 +1,146 @@
+"""Where a Parquet footer says what of its column chunks: parquet.thrift as a table, and the loop that reads by it.
+
+Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compact-protocol.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from skipstone.kernels.decode import footer_loops
+from skipstone.kernels.decode import footer_loops as at
+from skipstone.kernels.decode.spans import GATHER, Bytes, Longs
+from skipstone.kernels.run import compile_cache, loops
+from skipstone.kernels.run.loops import Loop, compiled
+
+WALK: Final = Loop(
+    footer_loops,
+    "walk",
+    "i8(readonly, matrix, matrix, array, matrix, matrix, matrix, array)",
+    ("number", "signed", "items", "ended"),
+)
+TYPICAL: Final = 64  # bytes of a footer for each column chunk; where it has fewer, it is read twice
+NUM_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
+# Structure -> field -> type, and what is kept; for a list also the type of its items, and for structures which they are. A field
+# that a structure must have is in `REQUIRED`: one without it is no footer for Arrow's reader either, but for the metadata of a
+# chunk, which may be encrypted.
+GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
+    at.FILE: {4: (at.LIST, at.STRUCT, at.GROUP, -1), 7: (at.LIST, at.STRUCT, at.ORDER, -1)},
+    at.ORDER: {1: (at.STRUCT, 0, at.ANY, -1)},
+    at.GROUP: {
+        1: (at.LIST, at.STRUCT, at.CHUNK, -1), 2: (at.I64, 0, 0, -1), 3: (at.I64, 0, 0, at.ROWS), 4: (at.LIST, at.STRUCT, at.SORTING, -1),
+        5: (at.I64, 0, 0, -1), 6: (at.I64, 0, 0, -1), 7: (at.I16, 0, 0, -1),
+    },
+    at.SORTING: {1: (at.I32, 0, 0, -1), 2: (at.TRUE, 0, 0, -1), 3: (at.TRUE, 0, 0, -1)},
+    at.CHUNK: {
+        1: (at.BINARY, 0, 0, -1), 2: (at.I64, 0, 0, -1), 3: (at.STRUCT, 0, at.COLUMN, -1), 4: (at.I64, 0, 0, -1), 5: (at.I32, 0, 0, -1),
+        6: (at.I64, 0, 0, -1), 7: (at.I32, 0, 0, -1), 8: (at.MAP, 0, 0, -1), 9: (at.MAP, 0, 0, -1),  # encrypted: no such type is read
+    },
+    at.COLUMN: {
+        1: (at.I32, 0, 0, at.TYPE), 2: (at.LIST, at.I32, 0, -1), 3: (at.LIST, at.BINARY, 0, -1), 4: (at.I32, 0, 0, -1), 5: (at.I64, 0, 0, -1),
+        6: (at.I64, 0, 0, -1), 7: (at.I64, 0, 0, at.BYTES), 8: (at.LIST, at.STRUCT, at.PAIR, -1), 9: (at.I64, 0, 0, -1), 10: (at.I64, 0, 0, -1),
+        11: (at.I64, 0, 0, -1), 12: (at.STRUCT, 0, at.STATISTICS, at.SAID), 13: (at.LIST, at.STRUCT, at.ENCODING, -1), 14: (at.I64, 0, 0, at.BLOOM),
+        15: (at.I32, 0, 0, at.BLOOM_SIZE), 16: (at.STRUCT, 0, at.LEVELS, -1), 17: (at.MAP, 0, 0, -1),  # of maps: left to Arrow's reader
+    },
+    at.STATISTICS: {
+        1: (at.BINARY, 0, 0, -1), 2: (at.BINARY, 0, 0, -1), 3: (at.I64, 0, 0, at.NULLS), 4: (at.I64, 0, 0, -1), 5: (at.BINARY, 0, 0, at.MAX),
+        6: (at.BINARY, 0, 0, at.MIN), 7: (at.TRUE, 0, 0, at.MAX_EXACT), 8: (at.TRUE, 0, 0, at.MIN_EXACT),
+    },
+    at.PAIR: {1: (at.BINARY, 0, 0, -1), 2: (at.BINARY, 0, 0, -1)},
+    at.ENCODING: {1: (at.I32, 0, 0, -1), 2: (at.I32, 0, 0, -1), 3: (at.I32, 0, 0, -1)},
+    at.LEVELS: {1: (at.I64, 0, 0, at.UNENCODED), 2: (at.LIST, at.I64, 0, at.REPEATED), 3: (at.LIST, at.I64, 0, at.DEFINED)},
+}  # fmt: skip
+REQUIRED: Final = {
+    at.FILE: (1, 2, 3, 4), at.GROUP: (1, 2, 3), at.SORTING: (1, 2, 3), at.CHUNK: (2, 3), at.COLUMN: (1, 2, 3, 4, 5, 6, 7, 9), at.PAIR: (1,),
+    at.ENCODING: (1, 2, 3),
+}  # fmt: skip
+
+
+def _table() -> Longs:
+    out = np.zeros((at.FIELDS * (at.ORDER + 1), 4), np.int64)
+    out[:, at.SLOT] = -1
+    for structure, fields in GRAMMAR.items():
+        for field, told in fields.items():
+            out[structure * at.FIELDS + field] = told
+    for structure, needed in REQUIRED.items():
+        out[structure * at.FIELDS, at.KIND] = sum(1 << field for field in needed)
+    return out
+
+
+TABLE: Final = _table()
+
+
+class Layout(NamedTuple):
+    """Where a footer says what, of g row groups of c columns.
+
+    Attributes:
+        rows, nbytes: Of each row group, shape (g,).
+        chunks: Of each column chunk, shape (g, c, WIDTH): the slots of kernels/decode/footer_loops.py, `TOLD` to `DEFINED`.
+        orders: Of how many columns the footer says that bounds have the order of their type.
+        rest: The footer without its row groups and its number of rows; files of one writer often have it in common.
+    """
+
+    rows: Longs
+    nbytes: Longs
+    chunks: Longs
+    orders: int
+    rest: bytes
+
+    def fits(self, columns: int) -> bool:
+        """Whether each row group has as many columns as the schema."""
+        return not len(self.rows) or self.chunks.shape[1] == columns
+
+
+def is_there() -> bool:
+    """Whether the loops are there."""
+    return all(compile_cache.ready(loop) is not None for loop in (WALK, GATHER))
+
+
+def at_hand() -> bool:
+    """Whether the loops are there without waiting for them; if they are not, they will be."""
+    return all([loops.at_hand(WALK), loops.at_hand(GATHER)])
+
+
+def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | None:
+    """How a footer is laid out; None: that is not known, and only Arrow's reader can say what it is.
+
+    Args:
+        data: FileMetaData in Thrift's compact protocol.
+        walk: The loop; None: the compiled one.
+    """
+    walk = walk or compiled(WALK)
+    stack, now, room = (
+        np.empty((at.DEPTH, 4), np.int64),
+        np.empty(at.SLOTS, np.int64),
+        len(data) // TYPICAL + 16,
+    )
+    while True:
+        groups, chunks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64)
+        marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
+        if walk(data, TABLE, stack, now, groups, chunks, marks, totals) < 0:
+            return None
+        number, total, orders = totals.tolist()
+        if max(number, total) <= room:
+            break
+        room = max(number, total)
+    columns = total // number if number else 0
+    if (groups[:number, 2] != columns * np.arange(1, number + 1)).any():
+        return None
+    (first, after), (start, stop) = marks[NUM_ROWS].tolist(), marks[ROW_GROUPS].tolist()
+    if not first < after <= start < stop:
+        return None
+    rest = (
+        b"\0".join((data[:first].tobytes(), data[after:start].tobytes()))
+        + bytes([at.STRUCT])
+        + data[stop:].tobytes()
+    )
+    return Layout(
+        groups[:number, 0],
+        groups[:number, 1],
+        chunks[:total].reshape(number, columns, at.WIDTH),
+        orders,
+        rest,
+    )

@@ -1,0 +1,212 @@
+"""The loop that reads Parquet footers, as a plain function: Numba compiles this very text (kernels/run/loops.py).
+
+A footer is structures of Thrift's compact protocol, one within the other; `grammar` says what is known of them
+(kernels/decode/footer_layout.py). Every position and length is compared with the end first, and a field that is known
+must be of its type; what is not known is passed over. A turn takes a byte of input at least, or ends what took one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)  # Thrift's
+ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(
+    11
+)  # structures
+KIND, ITEM, INNER, SLOT = range(
+    4
+)  # of a field: its type, that of its items, the structure of either, and what is kept
+FIELDS = (
+    20  # rows of the grammar for each structure; the one of field 0 holds which fields it must have
+)
+DEPTH = 16
+# What is kept of a column chunk: bits, of the slots that were told, and of truths; where bounds start and how many
+# bytes they are; numbers.
+TOLD, TYPE, MIN, MIN_SIZE, MAX, MAX_SIZE, NULLS, BYTES, BLOOM, BLOOM_SIZE = range(10)
+REPEATED, DEFINED, WIDTH = range(10, 13)  # how many counts of levels there are
+# Of a row group; and slots that have bits alone.
+ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
+TRUTHS = 16  # the first bit of truths
+MOST, LARGEST = (
+    1_000_000,
+    1 << 47,
+)  # items of a list, which Arrow's reader has as its limit, too; bytes of a column chunk
+
+
+def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
+    """A number without a sign and where it ends; -1 where none of 64 bits is."""
+    value, shift = np.uint64(0), np.uint64(0)
+    while pos < end:
+        byte = np.uint64(data[pos])
+        pos += 1
+        if shift == np.uint64(63) and byte > np.uint64(1):
+            return np.uint64(0), -1
+        value |= (byte & np.uint64(127)) << shift
+        if byte < np.uint64(128):
+            return value, pos
+        shift += np.uint64(7)
+    return np.uint64(0), -1
+
+
+def signed(value: Any) -> Any:
+    """A number with a sign, from one in zigzag."""
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
+
+
+def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
+    """Of a list: what its items are, how many, and where the first one starts; -1 where that is damaged."""
+    if pos >= end:
+        return np.int64(0), np.int64(0), -1
+    item, size = np.int64(data[pos]) & 15, np.uint64(data[pos]) >> np.uint64(4)
+    pos += 1
+    if size == np.uint64(15):
+        size, pos = number(data, pos, end)
+    if pos < 0 or size > np.uint64(end - pos) or size > np.uint64(MOST) or item > STRUCT:
+        return np.int64(0), np.int64(0), -1
+    if size == np.uint64(0) or item in (TRUE, FALSE):  # each truth has a byte here
+        item = np.int64(BYTE)
+    return item, np.int64(size), pos
+
+
+def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, totals: Any) -> bool:
+    """Keep what was read of a structure, which had these fields; False: it cannot be true."""
+    if structure == CHUNK:
+        if now[BYTES] < 0 or now[BYTES] > LARGEST or now[TOTAL] > LARGEST * 1024:
+            return False
+        now[TOTAL] += now[BYTES]
+        if totals[1] < len(chunks):
+            for i in range(WIDTH):
+                chunks[totals[1], i] = now[i]
+        totals[1] += 1
+    elif structure == GROUP:
+        if totals[0] < len(groups):
+            groups[totals[0], 0], groups[totals[0], 1], groups[totals[0], 2] = (
+                now[ROWS],
+                now[TOTAL],
+                totals[1],
+            )
+        totals[0] += 1
+        now[TOTAL] = 0
+    elif structure == ORDER:
+        totals[2] += fields == 2  # the one that says TYPE_ORDER
+    return True
+
+
+def walk(
+    data: Any, grammar: Any, stack: Any, now: Any, groups: Any, chunks: Any, marks: Any, totals: Any
+) -> int:
+    """Read a footer.
+
+    Args:
+        data: Its bytes.
+        grammar: Shape (structures * FIELDS, 4).
+        stack: Room, shape (DEPTH, 4). Of a list: the type of its items, which structure they are, how many are left. Of a
+            structure: 0, which it is, the last field, and the fields that it had.
+        now: Room for what is read of one column chunk, shape (SLOTS,).
+        groups: Of each row group its rows, its bytes, and how many column chunks there are up to its end.
+        chunks: What is kept of each column chunk, shape (any, WIDTH).
+        marks: Where each field of the file starts, after its head, and ends, shape (FIELDS, 2); untouched where it is not there.
+        totals: Zeros: how many row groups and column chunks there are, of which as many are kept as there is room for; and of
+            how many columns the bounds have the order of their type.
+
+    Returns:
+        0, or -1: the bytes are no footer, or one that is not understood.
+    """
+    end, pos, depth = len(data), 0, 0
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, FILE, 0, 0
+    now[TOTAL] = 0
+    while depth >= 0:
+        row, value, inside = 0, np.int64(0), stack[depth, 1]
+        if stack[depth, 0]:  # the next item
+            if stack[depth, 2] == 0:
+                depth -= 1
+                continue
+            stack[depth, 2] -= 1
+            kind, inner = stack[depth, 0], inside
+        else:  # the next field
+            if pos >= end:
+                return -1
+            head, field = np.int64(data[pos]), stack[depth, 2]
+            if inside == FILE and 0 < field < FIELDS:
+                marks[field, 1] = pos
+            pos += 1
+            if head == 0:
+                needed = grammar[inside * FIELDS, KIND]
+                if stack[depth, 3] & needed != needed or not ended(
+                    inside, stack[depth, 3], now, groups, chunks, totals
+                ):
+                    return -1
+                depth -= 1
+                continue
+            kind = head & 15
+            if head >> 4:
+                field += head >> 4
+            else:
+                told, pos = number(data, pos, end)
+                field = signed(told)
+            if pos < 0 or field < 1 or field > 32767:
+                return -1
+            stack[depth, 2] = field
+            if kind in (TRUE, FALSE):
+                value, kind = np.int64(kind == TRUE), np.int64(TRUE)
+            if field < FIELDS:
+                row = inside * FIELDS + field
+                if stack[depth, 3] >> field & 1 or (
+                    grammar[row, KIND] and grammar[row, KIND] != kind
+                ):
+                    return -1
+                stack[depth, 3] |= np.int64(1) << field
+                if inside == FILE:
+                    marks[field, 0] = pos
+            inner = grammar[row, INNER]
+        slot = grammar[row, SLOT]
+        if kind == BYTE:
+            pos += 1
+        elif kind == DOUBLE:
+            pos += 8
+        elif I16 <= kind <= I64:
+            told, pos = number(data, pos, end)
+            value = signed(told)
+            if kind < I64 and not -(1 << (31 if kind == I32 else 15)) <= value < 1 << (
+                31 if kind == I32 else 15
+            ):
+                return -1
+        elif kind == BINARY:
+            told, pos = number(data, pos, end)
+            if pos < 0 or told > np.uint64(end - pos):
+                return -1
+            value, length = np.int64(pos), np.int64(told)
+            if slot >= 0:
+                now[slot + 1] = length
+            pos += int(length)
+        elif kind in (LIST, SET, STRUCT):
+            item, size = np.int64(0), np.int64(0)
+            if kind != STRUCT:
+                item, size, pos = items(data, pos, end)
+                value = size
+                if size and grammar[row, ITEM] and grammar[row, ITEM] != item:
+                    return -1
+            elif inner == CHUNK:
+                for i in range(WIDTH):
+                    now[i] = 0
+            depth += 1
+            if depth == DEPTH:
+                return -1
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
+                item,
+                inner,
+                size,
+                0,
+            )
+        elif kind != TRUE:
+            return -1
+        if pos < 0 or pos > end:
+            return -1
+        if slot >= 0:
+            now[slot] = value
+            now[TOLD] |= np.int64(1) << slot
+            if kind == TRUE:
+                now[TOLD] |= value << (slot + TRUTHS)
+    return 0 if pos == end else -1

@@ -1,0 +1,182 @@
+"""The loop that reads JSON texts of one form, as a plain function: Numba compiles this very text (kernels/run/loops.py).
+
+A form is what a text is without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
+text that is not just of the form is passed over. Every position is compared with the end of the text first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+WHOLE, NUMBER, EXACT, TEXT, TRUTH, ANY = range(6)  # what values are; of ANY nothing is kept
+DIGITS = 38  # of numbers that are EXACT, the point and the sign included: Arrow reads longer ones, and those with exponents, wrongly
+
+
+def constant(data: Any, pos: int, end: int, form: Any, first: int, stop: int) -> int:
+    """Where constant bytes end that should be here; -1: they are not."""
+    if stop - first > end - pos:
+        return -1
+    for i in range(stop - first):
+        if data[pos + i] != form[first + i]:
+            return -1
+    return pos + stop - first
+
+
+def digits(data: Any, pos: int, end: int) -> int:
+    """Where digits end."""
+    while pos < end and 48 <= data[pos] <= 57:
+        pos += 1
+    return pos
+
+
+def number(data: Any, pos: int, end: int) -> int:
+    """Where a number of JSON ends; -1: none is here."""
+    if pos < end and data[pos] == 45:
+        pos += 1
+    first, pos = pos, digits(data, pos, end)
+    if pos == first or (data[first] == 48 and pos - first > 1):
+        return -1
+    if pos < end and data[pos] == 46:
+        first, pos = pos + 1, digits(data, pos + 1, end)
+        if pos == first:
+            return -1
+    if pos < end and (data[pos] == 69 or data[pos] == 101):
+        pos += 1
+        if pos < end and (data[pos] == 43 or data[pos] == 45):
+            pos += 1
+        first, pos = pos, digits(data, pos, end)
+        if pos == first:
+            return -1
+    return pos
+
+
+def plain(data: Any, pos: int, end: int) -> bool:
+    """Whether a number has no exponent."""
+    marks = 0
+    for i in range(pos, end):
+        marks += data[i] == 69 or data[i] == 101
+    return bool(marks == 0)
+
+
+def text(data: Any, pos: int, end: int) -> int:
+    """Where a quoted text without escapes ends, after its quote; -1: none is here."""
+    if pos >= end or data[pos] != 34:
+        return -1
+    pos += 1
+    while pos < end and data[pos] != 34:
+        if data[pos] == 92 or data[pos] < 32:
+            return -1
+        pos += 1
+    return pos + 1 if pos < end else -1
+
+
+def word(data: Any, pos: int, end: int) -> int:
+    """Where null, true or false ends; -1: none is here."""
+    if (
+        end - pos >= 4
+        and data[pos] == 110
+        and data[pos + 1] == 117
+        and data[pos + 2] == 108
+        and data[pos + 3] == 108
+    ):
+        return pos + 4
+    if (
+        end - pos >= 4
+        and data[pos] == 116
+        and data[pos + 1] == 114
+        and data[pos + 2] == 117
+        and data[pos + 3] == 101
+    ):
+        return pos + 4
+    if (
+        end - pos >= 5
+        and data[pos] == 102
+        and data[pos + 1] == 97
+        and data[pos + 2] == 108
+        and data[pos + 3] == 115
+        and data[pos + 4] == 101
+    ):
+        return pos + 5
+    return -1
+
+
+def named(data: Any, pos: int, end: int) -> bool:
+    """Whether a text is NaN or an infinity."""
+    if end - pos == 3:
+        return bool(data[pos] == 78 and data[pos + 1] == 97 and data[pos + 2] == 78)
+    signed = end - pos == 9 and (data[pos] == 43 or data[pos] == 45)
+    return bool(
+        (signed or end - pos == 8)
+        and data[end - 8] == 73
+        and data[end - 7] == 110
+        and data[end - 6] == 102
+        and data[end - 1] == 121
+    )
+
+
+def texts(data: Any, places: Any, rows: Any, form: Any, program: Any, out: Any, odd: Any) -> int:
+    """Read texts of one form.
+
+    Args:
+        data: Bytes.
+        places: Where texts start, and where the last one ends.
+        rows: Which of them.
+        form: Constant bytes.
+        program: A row for each value: what it is, and where the constant bytes before it start and end; last, those at the end.
+        out: Shape (2 * values, rows): a number and 1; or where bytes start and how many they are, -1: there is no value.
+        odd: Which rows are of another form; out is arbitrary there.
+
+    Returns:
+        How many are odd.
+    """
+    values, other = len(program) - 1, 0
+    for r in range(len(rows)):
+        pos, end = places[rows[r]], places[rows[r] + 1]
+        for v in range(values):
+            pos = constant(data, pos, end, form, program[v, 1], program[v, 2])
+            if pos < 0:
+                break
+            kind, start = program[v, 0], pos
+            out[2 * v, r], out[2 * v + 1, r] = 0, -1
+            if pos < end and (data[pos] == 110 or data[pos] == 116 or data[pos] == 102):
+                pos = word(data, pos, end)
+                if data[start] != 110 and kind != ANY:
+                    if kind != TRUTH:
+                        pos = -1
+                    out[2 * v, r], out[2 * v + 1, r] = np.int64(data[start] == 116), 1
+            elif kind == WHOLE:
+                sign = pos < end and data[pos] == 45
+                if sign:
+                    pos += 1
+                first, value = pos, np.int64(0)
+                while pos < end and pos - first < 19 and 48 <= data[pos] <= 57:
+                    value = value * 10 + np.int64(data[pos] - 48)
+                    pos += 1
+                if pos == first or pos - first > 18 or (data[first] == 48 and pos - first > 1):
+                    pos = -1
+                out[2 * v, r], out[2 * v + 1, r] = -value if sign else value, 1
+            elif (
+                kind in (NUMBER, EXACT) and pos < end and data[pos] == 34
+            ):  # what JSON has no number for
+                pos = text(data, pos, end)
+                if pos >= 0 and not named(data, start + 1, pos - 1):
+                    pos = -1
+            elif kind in (NUMBER, EXACT) or (kind == ANY and pos < end and data[pos] != 34):
+                pos = number(data, pos, end)
+                if kind == EXACT and (pos - start > DIGITS or not plain(data, start, pos)):
+                    pos = -1
+                out[2 * v, r], out[2 * v + 1, r] = start, pos - start
+            elif kind in (TEXT, ANY):
+                pos = text(data, pos, end)
+                out[2 * v, r], out[2 * v + 1, r] = start + 1, pos - start - 2
+            else:
+                pos = -1
+            if pos < 0:
+                break
+        if pos >= 0:
+            pos = constant(data, pos, end, form, program[values, 1], program[values, 2])
+        odd[r] = pos != end
+        other += pos != end
+    return other

@@ -1,0 +1,247 @@
+"""JSON texts of few forms as columns: one text tells the form of thousands, which a compiled loop reads.
+
+What the loop does not take, an escape, a number beyond 18 digits, a form that is rare, is left to a parser
+that takes everything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.kernels.decode import json_loops
+from skipstone.kernels.decode.json_loops import ANY, EXACT, NUMBER, TEXT, TRUTH, WHOLE
+from skipstone.kernels.decode.spans import GATHER, Bytes, Longs, gathered
+from skipstone.kernels.run import loops
+from skipstone.kernels.run.loops import Loop, compiled
+
+INNER: Final = ("constant", "digits", "number", "plain", "text", "word", "named")
+TEXTS: Final = Loop(
+    json_loops,
+    "texts",
+    "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))",
+    INNER,
+)
+FORMS: Final = 16  # that are looked for among the texts of one part
+FEW: Final = 64  # texts that a form of their own is not looked for
+PAD: Final = 72
+TOKEN: Final = re.compile(
+    rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
+)
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """Texts without their values.
+
+    Attributes:
+        constants: The bytes between values, one after the other.
+        program: As `json_loops.texts` takes it.
+        paths: Where the values are; None: nothing is kept of one.
+        objects: Where objects are.
+    """
+
+    constants: Bytes
+    program: Longs
+    paths: tuple[Path | None, ...]
+    objects: frozenset[Path]
+
+
+def form_of(text: bytes, kind: pa.StructType) -> Form | None:
+    """The form of a text, an object of objects; None: it is none, or has values that are not of a kind with `kind`."""
+    leaves, values, keys, last = (
+        dict(_leaves(kind, ())),
+        list[tuple[int, int, int, Path | None]](),
+        list[str | None](),
+        0,
+    )
+    seen, objects = set[Path](), set[Path]()
+    key: str | None = None
+    pos, expects = 0, "value"
+    while pos < len(text):
+        if (m := TOKEN.match(text, pos)) is None:
+            break
+        token, pos = m[1], m.end()
+        path = tuple(k for k in keys[1:] if k is not None) + ((key,) if key is not None else ())
+        match token, expects:
+            case b"{", "value" if not keys or _struct(kind, path):
+                keys.append(key)
+                objects.add(path)
+                key, expects = None, "key or end"
+            case b"}", "key or end" | "more":
+                key, expects = keys.pop(), "more" if keys else "nothing"
+            case b",", "more":
+                expects = "key"
+            case b":", "colon":
+                expects = "value"
+            case _, "key" | "key or end" if token.startswith(b'"') and b"\\" not in token:
+                key, expects = _text(token), "colon"
+                path = (*(k for k in keys[1:] if k is not None), key or "")
+                if key is None or path in seen:  # of two values of a name one would be lost
+                    return None
+                seen.add(path)
+            case _, "value" if keys and token not in b"{}[],:" and not _struct(kind, path):
+                values.append(
+                    (leaves.get(path, ANY), last, m.start(1), path if path in leaves else None)
+                )
+                last, expects = pos, "more"
+            case _:
+                return None
+    if expects != "nothing" or text[pos:].strip(b" \t\n\r"):
+        return None
+    values.append((ANY, last, len(text), None))
+    constants, program = b"", []
+    for what, first, stop, _ in values:
+        program.append((what, len(constants), len(constants) + stop - first))
+        constants += text[first:stop]
+    return Form(
+        np.frombuffer(constants, np.uint8),
+        np.array(program, np.int64),
+        tuple(p for *_, p in values[:-1]),
+        frozenset(objects),
+    )
+
+
+def _text(token: bytes) -> str | None:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return None
+
+
+def _struct(kind: pa.DataType, path: Path) -> bool:
+    for name in path:
+        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            return False
+        kind = kind.field(name).type
+    return bool(pa.types.is_struct(kind))
+
+
+def _leaves(kind: pa.StructType, above: Path) -> Iterator[tuple[Path, int]]:
+    for f in kind:
+        if pa.types.is_struct(f.type):
+            yield from _leaves(f.type, (*above, f.name))
+        else:
+            t = pa.types
+            kinds = (
+                (t.is_integer, WHOLE),
+                (t.is_boolean, TRUTH),
+                (t.is_string, TEXT),
+                (t.is_decimal, EXACT),
+            )
+            yield (*above, f.name), next((what for is_it, what in kinds if is_it(f.type)), NUMBER)
+
+
+def at_hand() -> bool:
+    """Whether the loops are there without waiting for them; if they are not, they will be."""
+    return all([loops.at_hand(TEXTS), loops.at_hand(GATHER)])
+
+
+def read_texts(
+    texts: pa.StringArray, kind: pa.StructType
+) -> tuple[pa.StructArray, npt.NDArray[np.bool_]]:
+    """Texts as structs, and which of them are left to another parser; they are NULL here.
+
+    Args:
+        texts: Of JSON, none NULL, in one array.
+        kind: Structs of whole numbers (int64), numbers, texts and truths; whatever else an object holds is passed over.
+
+    Raises:
+        ArrowInvalid: a number is none of its type.
+    """
+    n = len(texts)
+    _, offsets, buffer = texts.buffers()
+    places = np.frombuffer(offsets, np.int32, n + 1, texts.offset * 4).astype(np.int64)
+    data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
+    left, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
+    for _ in range(FORMS):
+        if not len(left) or (len(left) < FEW and done):
+            break
+        first = data[places[left[0]] : places[left[0] + 1]].tobytes()
+        form = form_of(first, kind)
+        if form is None:
+            left = left[1:]
+            continue
+        # Rows of a power of two would all begin in one set of the cache.
+        out, odd = (
+            np.empty((2 * len(form.paths), len(left) + PAD), np.int64),
+            np.empty(len(left), np.bool_),
+        )
+        other = compiled(TEXTS)(data, places, left, form.constants, form.program, out, odd)
+        chosen = slice(len(left)) if not other else np.flatnonzero(~odd)
+        slots = {
+            path: (out[2 * i][chosen], out[2 * i + 1][chosen])
+            for i, path in enumerate(form.paths)
+            if path is not None
+        }
+        parts.append(_struct_array(kind, (), form.objects, slots, data, len(left) - other))
+        done.append(left[chosen])
+        left = left[odd][int(odd[0]) :]  # the loop does not take all that has a form
+    rest = np.zeros(n, np.bool_)
+    rest[
+        np.setdiff1d(np.arange(n), np.concatenate(done), assume_unique=True)
+        if done
+        else slice(None)
+    ] = True
+    if len(done) == 1 and not rest.any():
+        return parts[0], rest
+    order = np.concatenate([*done, np.flatnonzero(rest)])
+    back = np.empty(n, np.int64)
+    back[order] = np.arange(n)
+    whole = pa.concat_arrays([*parts, pa.nulls(int(rest.sum()), kind)])
+    return whole.take(pa.array(back)), rest
+
+
+def _struct_array(
+    kind: pa.StructType,
+    above: Path,
+    objects: frozenset[Path],
+    slots: Mapping[Path, tuple[Longs, Longs]],
+    data: Bytes,
+    n: int,
+) -> pa.StructArray:
+    columns: list[pa.Array] = []
+    for f in kind:
+        path = (*above, f.name)
+        if pa.types.is_struct(f.type):
+            columns.append(
+                _struct_array(f.type, path, objects, slots, data, n)
+                if path in objects
+                else pa.nulls(n, f.type)
+            )
+        elif path not in slots:
+            columns.append(pa.nulls(n, f.type))
+        else:
+            columns.append(_column(f.type, *slots[path], data))
+    return (
+        pa.StructArray.from_arrays(columns, fields=list(kind))
+        if columns
+        else pa.array([{}] * n, kind)
+    )
+
+
+def _column(kind: pa.DataType, first: Longs, second: Longs, data: Bytes) -> pa.Array:
+    missing = second < 0
+    mask = missing if missing.any() else None
+    if pa.types.is_integer(kind):
+        return pa.array(first, mask=mask)
+    if pa.types.is_boolean(kind):
+        return pa.array(first != 0, mask=mask)
+    found = (
+        gathered(data, first, second, None if mask is None else ~missing)
+        .view(pa.string())
+        .cast(kind)
+    )
+    if pa.types.is_floating(kind) and pc.any(pc.is_inf(found)).as_py():  # more than the type holds
+        found = pc.if_else(pc.is_inf(found), None, found)
+    return found

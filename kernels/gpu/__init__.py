@@ -1,0 +1,1 @@
+"""Run programs on a CUDA device: device arrays, CUDA text, NVRTC and CuPy."""

@@ -1,0 +1,336 @@
+"""Arrays that other libraries keep on a device: what they say of themselves, and how far they are statistics as they lie.
+
+Three protocols are known: `__cuda_array_interface__`, DLPack, and Arrow's C device data interface.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.errors import StatisticsError
+from skipstone.ir.types import DType, Kind, from_arrow
+from skipstone.kernels.gpu.device import Device, DeviceArray
+
+CUDA: Final = (2, 13)  # device types of DLPack and Arrow: CUDA memory, and its managed kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Foreign:
+    """An array of a device as it came.
+
+    Attributes:
+        type: Of its values.
+        n: Its length.
+        told: NumPy's name of what lies there, value by value, such as "int64", "bool" or "datetime64[us]"; None: buffers that
+            only Arrow can read.
+        data: Where the first value lies; of buffers, where they start.
+        mask: Where the mask lies that tells which values are known; None: all are.
+        bits: Whether it has a bit for each value, lowest first; else a byte.
+        first: The number of the first value in the mask, and in buffers.
+        owner: Who keeps the memory.
+    """
+
+    type: pa.DataType
+    n: int
+    told: str | None
+    data: tuple[int, ...]
+    mask: int | None
+    bits: bool
+    first: int
+    owner: object
+
+    def suits(self, dtype: DType) -> bool:
+        """Whether its values are bounds of a column as they lie: lanes of its type, in its unit."""
+        if self.told is None or not dtype.ordered or dtype.coded or dtype.kind is Kind.DECIMAL:
+            return False
+        return (
+            from_arrow(self.type) == dtype
+            and np.dtype(self.told).itemsize == np.dtype(dtype.lane).itemsize
+        )
+
+    def look(self, device: Device) -> None:
+        """Whether its memory is of the device at all.
+
+        Raises:
+            DeviceError: it is of another.
+        """
+        for place in (
+            *self.data[:1],
+            *([] if self.mask is None else [self.mask]),
+        ):  # the bytes of texts may be none
+            if self.n:
+                device.adopt(place, 1, "uint8", self.owner)
+
+    def values(self, device: Device) -> DeviceArray:
+        """The values as an array of the device, in place."""
+        assert self.told is not None
+        plain = {"M": "int64", "b": "uint8"}.get(np.dtype(self.told).kind, self.told)
+        return device.adopt(self.data[0], self.n, plain, self.owner)
+
+    def mask_bytes(self, device: Device) -> DeviceArray:
+        """The bytes of the mask, in place; the first value has number `first` among them."""
+        assert self.mask is not None
+        return device.adopt(
+            self.mask, (self.first + self.n + 7) // 8 if self.bits else self.n, "uint8", self.owner
+        )
+
+    def to_arrow(self, device: Device) -> pa.Array:
+        """A copy in host memory."""
+        if not self.n or pa.types.is_null(self.type):
+            return pa.nulls(self.n, self.type)
+        known = self._known(device)
+        if self.told is None:
+            return pa.Array.from_buffers(
+                self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]
+            ).slice(self.first)
+        values = device.download(self.values(device))
+        if self.told == "bool":
+            return pa.array(
+                values != 0, mask=_bad(known, values > 1)
+            )  # what is neither false nor true tells nothing
+        if self.told.startswith("datetime64"):
+            return pa.array(values.view(self.told), mask=_bad(known)).view(self.type)
+        return pa.Array.from_buffers(self.type, self.n, [_packed(known), pa.py_buffer(values)])
+
+    def _known(self, device: Device) -> npt.NDArray[np.bool_] | None:
+        if self.mask is None:
+            return None
+        found = device.download(self.mask_bytes(device))
+        return (
+            np.unpackbits(found, count=self.first + self.n, bitorder="little").view(np.bool_)[
+                self.first :
+            ]
+            if self.bits
+            else found != 0
+        )
+
+    def _buffers(self, device: Device) -> list[pa.Buffer]:
+        """Buffers that Arrow knows how to read: bits, 16 bytes each, or offsets and what they point into."""
+        count = self.first + self.n
+
+        def read(place: int, size: int) -> npt.NDArray[Any]:
+            return (
+                device.download(device.adopt(place, size, "uint8", self.owner))
+                if size and place
+                else np.empty(0, np.uint8)
+            )
+
+        if len(self.data) == 1:
+            return [pa.py_buffer(read(self.data[0], (count * self.type.bit_width + 7) // 8))]
+        wide = pa.types.is_large_string(self.type) or pa.types.is_large_binary(self.type)
+        offsets = read(self.data[0], (count + 1) * (8 if wide else 4))
+        return [
+            pa.py_buffer(offsets),
+            pa.py_buffer(read(self.data[1], int(offsets.view(np.int64 if wide else np.int32)[-1]))),
+        ]
+
+
+def _bad(
+    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False
+) -> npt.NDArray[np.bool_] | None:
+    return (
+        others
+        if known is None and not isinstance(others, bool)
+        else None
+        if known is None
+        else ~known | others
+    )
+
+
+def _packed(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
+    return (
+        None
+        if known is None
+        else pa.py_buffer(
+            np.packbits(np.append(np.zeros(before, np.bool_), known), bitorder="little")
+        )
+    )
+
+
+def lies_there(given: object) -> bool:
+    """Whether something is an array of a device, by any of the protocols that an array has."""
+    if isinstance(given, pa.Array):  # which has the same protocol, for host memory
+        return False
+    return (
+        _interface(given) is not None
+        or hasattr(given, "__arrow_c_device_array__")
+        or _by_dlpack(given)
+    )
+
+
+def foreign_of(given: Any, name: str, device: Device) -> Foreign:
+    """An array of a device.
+
+    Args:
+        given: What lies there.
+        name: What it is, as errors name it.
+        device: Where.
+
+    Raises:
+        StatisticsError: it has more than one dimension, lies apart, or is of a type that is not known.
+    """
+    if (told := _interface(given)) is not None:
+        return _of_interface(given, told, name)
+    if hasattr(given, "__arrow_c_device_array__"):
+        return one_of_arrow(given, name)
+    taken = device.from_dlpack(given)
+    return _of_interface(taken, taken.__cuda_array_interface__, name)
+
+
+def _interface(given: Any) -> Any:
+    # cuDF's columns of strings, decimals and categories have the attribute and refuse to tell it.
+    try:
+        return given.__cuda_array_interface__
+    except (AttributeError, NotImplementedError, TypeError):
+        return None
+
+
+def _by_dlpack(given: Any) -> bool:
+    try:
+        return int(given.__dlpack_device__()[0]) in CUDA
+    except (AttributeError, TypeError, NotImplementedError, BufferError):
+        return False
+
+
+def _of_interface(given: Any, told: Any, name: str) -> Foreign:
+    try:
+        lane = np.dtype(told["typestr"])
+        kind = pa.from_numpy_dtype(lane) if lane.isnative else None
+    except (TypeError, pa.ArrowException):
+        kind = None
+    if kind is None:
+        raise StatisticsError(
+            f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or datetime64, in this machine's order of bytes"
+        )
+    shape, strides = tuple(told["shape"]), told.get("strides")
+    if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
+        raise StatisticsError(
+            f"{name} is an array of shape {shape} and strides {strides}; expected one dimension, and values one after the other"
+        )
+    zone = getattr(
+        getattr(given, "dtype", None), "tz", None
+    )  # cuDF tells the zone by its type alone
+    if pa.types.is_timestamp(kind) and zone is not None:
+        kind = pa.timestamp(kind.unit, str(zone))
+    masked = told.get("mask")
+    mask = None if masked is None else masked.__cuda_array_interface__
+    bits = mask is not None and mask["typestr"][1] == "t"  # a bit field: cuDF's masks
+    return Foreign(
+        kind,
+        shape[0],
+        lane.name,
+        (told["data"][0],),
+        None if mask is None else mask["data"][0],
+        bits,
+        0,
+        (given, masked),
+    )
+
+
+# Arrow's C device data interface (https://arrow.apache.org/docs/format/CDeviceDataInterface.html).
+
+
+class _Array(ctypes.Structure):
+    pass
+
+
+_Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
+    ("dictionary", ctypes.POINTER(_Array)),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+
+class _DeviceArray(ctypes.Structure):
+    _fields_ = [
+        ("array", _Array),
+        ("device_id", ctypes.c_int64),
+        ("device_type", ctypes.c_int32),
+        ("sync_event", ctypes.c_void_p),
+        ("reserved", ctypes.c_int64 * 3),
+    ]
+
+
+def one_of_arrow(given: Any, name: str) -> Foreign:
+    """An Arrow array of a device."""
+    kind, held, owner = _capsules(given, name)
+    return _of_arrow(kind, held.array, 0, held.array.length, owner, name)
+
+
+def all_of_arrow(given: Any) -> dict[str, Foreign]:
+    """The columns of an Arrow record batch of a device, by name."""
+    kind, held, owner = _capsules(given, "the batch")
+    if not pa.types.is_struct(kind):
+        raise StatisticsError(
+            f"an Arrow array of type {kind} was given; expected a record batch with columns such as 'x.min'"
+        )
+    masked = held.array.n_buffers > 0 and bool(held.array.buffers[0])
+    if held.array.null_count > 0 or (held.array.null_count != 0 and masked):  # -1: nobody counted
+        raise StatisticsError(
+            "the batch has rows that are null, or may be; expected a record batch: no mask of rows, or a null count of 0"
+        )
+    fields: Sequence[pa.Field] = [kind.field(i) for i in range(kind.num_fields)]
+    first, n = held.array.offset, held.array.length
+    return {
+        f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name)
+        for i, f in enumerate(fields)
+    }
+
+
+def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]:
+    schema, array = given.__arrow_c_device_array__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    held = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
+    if held.device_type not in CUDA:
+        raise StatisticsError(
+            f"{name} lies on a device of Arrow's type {held.device_type}; expected CUDA memory, of type 2 or 13"
+        )
+    return pa.DataType._import_from_c_capsule(schema), held, (given, array)
+
+
+def _of_arrow(
+    kind: pa.DataType, array: _Array, above: int, n: int, owner: object, name: str
+) -> Foreign:
+    first = array.offset + above
+    buffers = [array.buffers[i] or 0 for i in range(array.n_buffers)]
+    mask = buffers[0] if buffers and array.null_count != 0 and buffers[0] else None
+    plain = (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+    if plain and len(buffers) == 2:
+        width = kind.bit_width // 8
+        lane = f"{'float' if pa.types.is_floating(kind) else 'uint' if pa.types.is_unsigned_integer(kind) else 'int'}{width * 8}"
+        return Foreign(kind, n, lane, (buffers[1] + first * width,), mask, True, first, owner)
+    texts = (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+    )
+    if pa.types.is_null(kind):
+        return Foreign(kind, n, None, (), None, True, 0, owner)
+    if (texts and len(buffers) == 3) or (
+        (pa.types.is_boolean(kind) or pa.types.is_decimal(kind)) and len(buffers) == 2
+    ):
+        return Foreign(kind, n, None, tuple(buffers[1:]), mask, True, first, owner)
+    raise StatisticsError(
+        f"{name} is an Arrow array of type {kind} on the device; expected numbers, dates, timestamps, decimals, booleans, strings or binary"
+    )

@@ -1,0 +1,83 @@
+"""Bounds that lie on a device already: judged as they lie, and mended there where some of them tell nothing.
+
+What is no bound is found by a kernel, by the rules of kernels/pack/columns.py: null, NaN, and both of a pair that is inverted.
+Where there is none the array stays where it is. Else a copy is made, in which the end of the type stands for these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skipstone.ir.types import DType
+from skipstone.kernels.gpu import cuda_tools, gpu
+from skipstone.kernels.gpu.cuda_text import THREADS
+from skipstone.kernels.gpu.device import Device, DeviceArray
+from skipstone.kernels.gpu.device_arrays import Foreign
+from skipstone.kernels.pack.narrow import end_of
+
+
+def lanes_there(
+    device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
+) -> list[DeviceArray | None]:
+    """The lower and the upper bounds of a column, lanes of its type, device memory; None where all are unknown.
+
+    Args:
+        device: Where they lie.
+        dtype: The column's type, which both suit.
+        low, high: As they came, of one length that is not 0; at least one of the two.
+    """
+    sides = [
+        None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
+        for f in (low, high)
+    ]
+    there = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
+    n = next(iter(there.values())).n
+    kinds = [str(f.told).partition("[")[0] for f in there.values()]
+    text = cuda_tools.check_text(
+        "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
+    )
+    values = {side: f.values(device) for side, f in there.items()}
+    lost = {side: device.empty((n + 31) // 32, "uint32") for side in there}
+    masks: list[Any] = [
+        part
+        for f in there.values()
+        if f.mask is not None
+        for part in (f.mask_bytes(device), np.int64(f.first))
+    ]
+    device.start(
+        device.function(text),
+        -(-n // THREADS),
+        [np.int64(n), *lost.values(), *values.values(), *masks],
+    )
+    found = [
+        _mended(device, dtype, values[side], lost[side], side) if side in there else None
+        for side in (False, True)
+    ]
+    if any(
+        lanes is not None and lanes is not values.get(side)
+        for side, lanes in zip((False, True), found, strict=True)
+    ):
+        device.settle()  # what was mended is read on other streams too
+    return found
+
+
+def _mended(
+    device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool
+) -> DeviceArray | None:
+    n, unknown = values.shape[0], int(gpu.count(device, lost).sum())
+    if unknown == n:
+        return None
+    if not unknown:
+        return values
+    out, end = (
+        device.empty(n, dtype.lane),
+        np.dtype(dtype.lane).type(end_of(dtype, dtype.lane, high=high)),
+    )
+    device.start(
+        device.function(cuda_tools.mend_text(dtype.lane)),
+        -(-n // THREADS),
+        [np.int64(n), out, values, lost, end],
+    )
+    return out

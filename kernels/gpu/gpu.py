@@ -1,0 +1,244 @@
+"""The GPU backend: launches over any `Device`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.ir.errors import DeviceError
+from skipstone.kernels.gpu import cuda_tools
+from skipstone.kernels.gpu.cuda_text import (
+    THREADS,
+    TYPES,
+    WARPS,
+    DeviceShape,
+    Form,
+    source_of,
+    tables,
+    tile,
+)
+from skipstone.kernels.gpu.device import Device, DeviceArray
+from skipstone.kernels.gpu.resident import Resident
+from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
+from skipstone.kernels.run.launch import Launch, alike
+
+# Containers from which "auto" asks the device where the CPU could answer too. By arithmetic, not measured: a launch and
+# its wait take some 25 us, in which one core judges 50,000.
+WORTH: Final = 1 << 16
+PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
+MANY: Final = (
+    1 << 28
+)  # bytes of verdicts that lie on the device while many predicates are judged for the host
+
+
+def fits(launch: Launch) -> bool:
+    """Whether the columns of a launch are few enough for a kernel."""
+    return 8 * _pointers(launch) <= PARAMETERS
+
+
+def literals_fit(launch: Launch) -> bool:
+    """Whether its literals are, too; more of them lie in a table."""
+    return 8 * (_pointers(launch) + len(launch.params)) <= PARAMETERS
+
+
+def _pointers(launch: Launch) -> int:
+    """Arguments beside the literals, but for no more tables of these than there are lane types."""
+    return (
+        len(launch.arrays)
+        + len(launch.planes)
+        + len(launch.sets)
+        + launch.answers.count(None)
+        + 3
+        + len(TYPES)
+    )
+
+
+def ready(launch: Launch, form: Form) -> bool:
+    """Whether the kernel of a launch is at hand, on the device that it lives on; else it is compiled behind the scenes."""
+    assert launch.on is not None
+    form = form if literals_fit(launch) else "many"
+    return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
+
+
+def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
+    """The answers for each root.
+
+    Args:
+        launch: What to compute.
+        resident: Where its inputs lie.
+        todo: The words of containers to judge; None: all.
+
+    Returns:
+        Words in host memory, or the one answer; bits past the last container are 0.
+    """
+    if todo is not None and not literals_fit(launch):
+        return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
+    return [
+        p if isinstance(p, bool) else _words(resident.device, p)
+        for p in packed(launch, resident, todo)
+    ]
+
+
+def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
+    """The verdicts.
+
+    Returns:
+        uint8 array, shape (n,), device memory.
+    """
+    out = resident.device.empty(word_count(launch.n) * 16, "uint32")
+    _spread(resident.device, packed(launch, resident), out)
+    return out.view(np.uint8)[: launch.n]
+
+
+def survivors(launch: Launch, resident: Resident) -> DeviceArray:
+    """The positions of the containers that can match, ascending.
+
+    Returns:
+        int64 array, shape (k,), device memory. How many there are is asked of the device first, which waits for it.
+    """
+    device, n = resident.device, launch.n
+    (match, *_) = packed(launch, resident)
+    if isinstance(match, bool):
+        return device.upload(np.arange(n if match else 0))
+    words = match.shape[0]
+    counts = count(device, match)
+    starts = np.cumsum(counts) - counts
+    out = device.empty(int(counts.sum()), "int64")
+    if out.shape[0]:
+        device.start(
+            device.function(cuda_tools.positions_text()),
+            _blocks(len(counts), WARPS),
+            [np.int64(words), out, match, device.upload(starts)],
+        )
+    return out
+
+
+def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
+    """How many bits are set in each `cuda_tools.TILE` of words of 32; host memory."""
+    size = words.shape[0]
+    counts = device.empty(-(-size // cuda_tools.TILE), "uint32")
+    device.start(
+        device.function(cuda_tools.count_text()),
+        _blocks(counts.shape[0], WARPS),
+        [np.int64(size), counts, words],
+    )
+    return device.download(counts).astype(np.int64)
+
+
+def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
+    """The verdicts of many launches over the same statistics; those that differ in literals alone read them once.
+
+    Returns:
+        uint8 array, shape (q * word_count(n) * 64,), device memory: a row for each, padded to words.
+    """
+    device, row = resident.device, word_count(launches[0].n) * 16
+    out = device.empty(len(launches) * row, "uint32")
+    for places in alike(launches):
+        for at, planes in zip(places, _many([launches[i] for i in places], resident), strict=True):
+            _spread(device, planes, out[at * row : (at + 1) * row])
+    return out.view(np.uint8)
+
+
+def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
+    """The same in host memory, shape (q, n)."""
+    n, row = launches[0].n, word_count(launches[0].n) * 64
+    out = np.empty((len(launches), n), np.uint8)
+    step = max(MANY // max(row, 1), 1)
+    for first in range(0, len(launches), step):
+        part = launches[first : first + step]
+        out[first : first + len(part)] = resident.device.download(many(part, resident)).reshape(
+            len(part), row
+        )[:, :n]
+    return out
+
+
+def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[DeviceArray | bool]]:
+    """The planes of launches that differ in literals alone."""
+    if len(launches) < 2 or not launches[0].params:
+        for launch in launches:
+            yield packed(launch, resident)
+        return
+    words, outs = 2 * word_count(launches[0].n), _judge(launches, resident)
+    for i in range(len(launches)):
+        yield [o if isinstance(o, bool) else o[i * words : (i + 1) * words] for o in outs]
+
+
+def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
+    """For each root its words of 32, device memory, or the one answer; nobody waits for them."""
+    if None not in launch.answers or not launch.n:
+        return [answer if answer is not None else True for answer in launch.answers]
+    return _judge([launch], resident, todo)
+
+
+def _judge(
+    launches: Sequence[Launch], resident: Resident, todo: Todo = None
+) -> list[DeviceArray | bool]:
+    """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
+
+    Args:
+        launches: They differ in literals alone; one, if only some words are to be judged.
+        resident: Where their inputs lie.
+        todo: These words of 64.
+    """
+    one, device, rows = launches[0], resident.device, len(launches)
+    if not fits(one):
+        raise DeviceError(
+            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'"
+        )
+    form: Form = (
+        "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
+    )
+    shape, words = (
+        DeviceShape(one.shape, form),
+        2 * (word_count(one.n) if todo is None else len(todo)),
+    )
+    which: list[Any] = (
+        [np.int64(rows)]
+        if form == "many"
+        else []
+        if todo is None
+        else [device.upload(todo), np.int64(len(todo))]
+    )
+    literals: list[Any] = (
+        list(one.params)
+        if form != "many"
+        else [device.upload(t) for t in tables([launch.params for launch in launches])]
+    )
+    arrays, planes, sets = resident.inputs(one)
+    outs = [device.empty(rows * words, "uint32") if a is None else a for a in one.answers]
+    written = [o for o in outs if not isinstance(o, bool)]
+    arguments = [np.int64(one.n), *which, *written, *arrays, *planes, *literals, *sets]
+    text, each = _text(shape)
+    device.start(device.function(text), _blocks(words, each), arguments)
+    return outs
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(shape: DeviceShape) -> tuple[str, int]:
+    """A kernel's text, which takes longer to write than a kernel to run, and the words that one of its blocks judges."""
+    return source_of(shape), tile(shape) * WARPS
+
+
+def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
+    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if that was asked for."""
+    size = out.shape[0] * 4
+    if not size:
+        return
+    match, miss = (*planes, True)[:2]
+    text = cuda_tools.verdicts_text(*(p if isinstance(p, bool) else None for p in (match, miss)))
+    given = [p for p in (match, miss) if not isinstance(p, bool)]
+    device.start(device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *given])
+
+
+def _words(device: Device, words: DeviceArray) -> Words:
+    found: Words = device.download(words).view(np.uint64)
+    return found
+
+
+def _blocks(work: int, each: int) -> int:
+    """Blocks for so much work, of which one does so much."""
+    return -(-work // each)

@@ -1,0 +1,306 @@
+"""Judging by levels: blocks first, and containers only where their block may go either way.
+
+What is found stays sparse: the words, of 64 containers each, in which something may match. So a
+predicate costs what it finds and not what there is. Where levels settle too little, the flat kernel
+takes over, and the index remembers that for this predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Op
+from skipstone.kernels.index.blocks import Positions, words_inside
+from skipstone.kernels.index.index import Index
+from skipstone.kernels.index.levels import Coarse, Level
+from skipstone.kernels.index.order import Order
+from skipstone.kernels.index.subset import Subset
+from skipstone.kernels.pack.packed import Packed
+from skipstone.kernels.pack.planes import (
+    Plane,
+    Todo,
+    Verdicts,
+    WordNumbers,
+    Words,
+    clear_tail,
+    held,
+    pack,
+    positions,
+    word_count,
+)
+from skipstone.kernels.run.guard import Guard
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.run import Backend, run, sift
+
+FLAT: Final = (
+    1 << 16
+)  # containers below which the flat kernel takes less time than a look at levels
+MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
+SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
+WORTH: Final = 0.8  # of the flat kernel: coarse codes must promise less
+EACH: Final = 0.9  # of what the flat kernel takes for a word: to handle one that is found
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What may match, of n containers: words that are not listed hold no such container.
+
+    Attributes:
+        n: Containers.
+        words: Their numbers, ascending, shape (k,).
+        match: Per word the containers that may match, shape (k,).
+        sure: Per word those in which every row does; None if that was not asked.
+        order: Where each container stands in the table; None: in the same place.
+        guard: Of the order, if it comes from a file.
+    """
+
+    n: int
+    words: WordNumbers
+    match: Words
+    sure: Words | None = None
+    order: Order | None = None
+    guard: Guard | None = None
+
+    def survivors(self) -> Positions:
+        """Positions of the containers that may match, ascending."""
+        found = positions(self.match, self.n, self.words)
+        self._touch()
+        return (
+            found if self.order is None else np.sort(self.order[found]).astype(np.int64, copy=False)
+        )
+
+    def verdicts(self) -> Verdicts:
+        """0, 1 or 2 for each of the n containers; 0 or 1 where nobody asked for more."""
+        out = np.zeros(word_count(self.n) * 64, np.uint8)
+        self._touch()
+        if self.order is not None:
+            for words, verdict in ((self.match, 1), (self.sure, 2)):
+                if words is not None:
+                    out[self.order[positions(words, self.n, self.words)]] = verdict
+            return out[: self.n]
+        bits = _bytes(self.match)
+        if self.sure is not None:
+            bits = bits + _bytes(self.sure)
+        out.reshape(-1, 64)[self.words] = bits
+        return out[: self.n]
+
+    def in_place(self) -> Found:
+        """The same in the order of the table."""
+        if self.order is None:
+            return self
+        self._touch()
+        nothing = np.zeros_like(self.match)
+        bits = np.zeros((2, word_count(self.n) * 64), np.bool_)
+        for mask, words in zip(
+            bits, (self.match, nothing if self.sure is None else self.sure), strict=True
+        ):
+            mask[self.order[positions(words, self.n, self.words)]] = True
+        return found_in((pack(bits[0]), pack(bits[0] & ~bits[1])), self.n)
+
+    def _touch(self) -> None:
+        if self.guard is not None:
+            self.guard.touch(self.words[self.match != 0])
+
+
+def found_in(planes: Sequence[Plane], n: int) -> Found:
+    """What planes of n containers say: "can match" and "can miss"; bits past the end are 0."""
+    match, miss = (_words(p, word_count(n)) for p in planes)
+    at = held(clear_tail(match, n))
+    return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
+
+
+def descend(
+    index: Index, both: Program, wanted: Program, *, dense: bool, backend: Backend
+) -> Found | None:
+    """What may match, by levels; None where the flat kernel is to be asked instead.
+
+    Args:
+        index: The levels.
+        both: What blocks are judged by: can match, can miss.
+        wanted: What containers are judged by: the same, or `can match` alone.
+        dense: Whether the answer will be spread over all containers, which pays only where little is found.
+        backend: As in `run`.
+    """
+    search = _Search(index, both, wanted, backend)
+    if search.n < FLAT:
+        return None
+    search.levels()
+    if not search.codes(dense):
+        return None
+    return search.containers(dense)
+
+
+class _Search:
+    def __init__(self, index: Index, both: Program, wanted: Program, backend: Backend) -> None:
+        self.index, self.both, self.wanted, self.backend = index, both, wanted, backend
+        self.n = index.leaf.num_containers
+        self.todo: Todo = None
+        self.edges: list[
+            WordNumbers
+        ] = []  # words of containers that settled blocks share with others
+        self.settled: list[
+            tuple[WordNumbers, Words]
+        ] = []  # words all of whose containers are settled; which match, every row
+        # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
+        self.certain = not (
+            index.leaf.has_members
+            and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk())
+        )
+
+    def levels(self) -> None:
+        """Ask the levels, but for those that are known to settle too little."""
+        levels = self.index.levels
+        first = self.index.starts.find(self.both) or 0
+        for i, level in enumerate(levels[first:], first):
+            match, sure = self._blocks(level, self.both)
+            n = level.num_containers
+            open_ = positions(match & ~sure, n, self.todo)
+            if len(open_) > MOST * n:
+                self.todo, self.edges, self.settled = None, [], []
+                self.index.starts.put(self.both, i + 1)
+                continue
+            if sure.any():
+                self._settle(positions(sure, n, self.todo), levels[i:])
+            self.todo = level.blocks.words(open_)
+
+    def _settle(self, blocks: Positions, levels: tuple[Level, ...]) -> None:
+        """Every row of these blocks matches."""
+        first, stop = blocks, blocks + 1
+        for level in levels:
+            first, stop = level.blocks.edges(first), level.blocks.edges(stop)
+        whole, shared = words_inside(first, stop, self.n)
+        self.edges.append(shared)
+        rows = self.index.leaf.rows_plane()
+        bits = (
+            np.full(len(whole), -bool(rows), np.int64).view(np.uint64)
+            if isinstance(rows, bool)
+            else rows[whole]
+        )
+        self.settled.append((whole, clear_tail(bits, self.n, whole)))
+
+    def codes(self, dense: bool) -> bool:
+        """Ask the coarse codes where they promise to pay; False: neither they nor the levels do."""
+        coarse = self.index.coarse
+        if (
+            coarse is not None
+            and not self.both.derived
+            and self.index.pays.get((self.wanted, dense), lambda: self._pays(coarse, dense))
+        ):
+            words, match, left = self._coarse(coarse, self.todo)
+            settled = left == 0
+            self.settled.append((words[settled], match[settled]))
+            self.todo = words[~settled]
+        return self.todo is not None
+
+    def _pays(self, coarse: Coarse, dense: bool) -> bool:
+        count = word_count(self.n) if self.todo is None else len(self.todo)
+        if count < 2 * SAMPLE:
+            return False
+        own, full = (
+            self.index.launch(source, self.wanted).nbytes for source in (coarse, self.index.leaf)
+        )
+        sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
+        _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
+        found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
+        return bool(
+            found * count <= word_count(self.n) * self._share(dense)
+            and own + full * (asked + EACH * found) < WORTH * full
+        )
+
+    def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
+        """Words where something can match; what, and what of it is left to ask by full bounds."""
+        result = sift(self.index.launch(coarse, self.wanted), self.backend, todo=todo)
+        assert result.words is not None
+        match, *others = (_words(p, len(result.words)) for p in result.planes)
+        clear_tail(match, self.n, result.words)
+        if not self.certain:
+            return result.words, match, match
+        # Without `miss` it is enough to know that a container can match; else, that its rows all do.
+        return (
+            result.words,
+            match,
+            match & (~others[0] if self.wanted.can_miss is None else others[0]),
+        )
+
+    def containers(self, dense: bool) -> Found | None:
+        """Judge the containers that are left; None where too many are found to be spread one by one."""
+        assert self.todo is not None
+        left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
+        done = [(w, b) if not len(left) else _without(w, b, left) for w, b in self.settled]
+        if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
+            return None
+        if not len(left):
+            match, miss = np.empty(0, np.uint64), None
+        elif self.wanted.derived:
+            subset = Subset(self.index.leaf, left)
+            # Statistics that are made for this call are worth no upload, unless somebody insists.
+            launch = (
+                self.index.launch(subset, self.wanted)
+                if self.backend == "cupy"
+                else subset.launch(self.wanted)
+            )
+            match, miss = self._ask(subset, launch, None)
+        else:
+            match, miss = self._ask(
+                self.index.leaf, self.index.launch(self.index.leaf, self.wanted), left
+            )
+        sure = np.zeros_like(match) if miss is None else match & ~miss
+        if done:
+            words = np.concatenate([left, *(w for w, _ in done)])
+            match, sure = (np.concatenate([own, *(b for _, b in done)]) for own in (match, sure))
+            order = np.argsort(words, kind="stable")
+            words, match, sure = words[order], match[order], sure[order]
+            once = np.ones(len(words), np.bool_)
+            once[1:] = words[1:] != words[:-1]
+            left, match, sure = words[once], match[once], sure[once]
+        clear_tail(match, self.n, left)
+        sure &= match
+        return Found(
+            self.n,
+            left,
+            match,
+            None if self.wanted.can_miss is None else sure,
+            self.index.order,
+            self.index.guard,
+        )
+
+    def _share(self, dense: bool) -> float:
+        """Of all words how many may be found for less than the flat kernel takes."""
+        if self.index.order is not None:
+            return 1 / 64  # each container found is written, or sorted, to its own place
+        return 1 / 4 if dense else 1
+
+    def _blocks(self, source: Packed, program: Program) -> tuple[Words, Words]:
+        """Words of the blocks that may match, and of those whose rows all do."""
+        match, miss = self._ask(source, self.index.launch(source, program), self.todo)
+        return match, match & ~miss if self.certain and miss is not None else np.zeros_like(match)
+
+    def _ask(self, source: Packed, launch: Launch, todo: Todo) -> tuple[Words, Words | None]:
+        """Words of what can match, and of what can miss, if that was asked."""
+        planes = run(launch, self.backend, todo=todo).planes
+        words = word_count(source.num_containers) if todo is None else len(todo)
+        found = [_words(p, words) for p in planes]
+        clear_tail(found[0], source.num_containers, todo)
+        return found[0], found[1] if len(found) > 1 else None
+
+
+def _words(plane: Plane, words: int) -> Words:
+    return (
+        np.full(words, -int(plane), np.int64).view(np.uint64) if isinstance(plane, bool) else plane
+    )
+
+
+def _without(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
+    """Words that are not among others, both ascending."""
+    at = np.minimum(np.searchsorted(others, words), len(others) - 1)
+    kept = others[at] != words
+    return words[kept], bits[kept]
+
+
+def _bytes(words: Words) -> Verdicts:
+    return np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, 64)

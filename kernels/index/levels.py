@@ -1,0 +1,187 @@
+"""Levels: a block of containers is itself a container, and its statistics follow from theirs.
+
+It may hold what any of them may, between the least and the greatest of their bounds. Containers
+without rows, and those that hold no value besides NULL and NaN, do not widen the bounds. Whatever a
+program finds impossible for a block is impossible in each of its containers, so NEVER and ALWAYS of
+a block settle them; a container without rows is NEVER all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Path
+from skipstone.ir.types import DType
+from skipstone.kernels.index.blocks import Blocks, Positions
+from skipstone.kernels.index.coarse import LANE, encoded, fitted
+from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.packed import Packed
+from skipstone.kernels.pack.planes import Mask, Plane, plane_of, unpack, word_count
+from skipstone.kernels.run import pool
+from skipstone.kernels.run.launch import Launch, prepare
+
+PART: Final = 1 << 18  # containers that one task of the pool summarises
+
+
+class Level(Packed):
+    """Statistics of blocks of another source's containers, host memory. Columns are summarised at first use."""
+
+    def __init__(self, finer: Packed, blocks: Blocks) -> None:
+        super().__init__(finer.files)
+        self.finer, self.blocks = finer, blocks
+
+    @property
+    def num_containers(self) -> int:
+        """How many blocks there are."""
+        return self.blocks.count
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Statistics of a column in each block."""
+        return summary(self.finer.column(path, dtype), self.finer.rows_plane(), self.blocks)
+
+    def pack_rows(self) -> Plane:
+        """Whether each block may hold rows."""
+        return any_of(self.finer.rows_plane(), self.blocks)
+
+
+class Coarse(Packed):
+    """Another source's containers, with two-byte bounds where these are narrower (kernels/index/coarse.py); host memory."""
+
+    def __init__(self, full: Packed) -> None:
+        super().__init__(full.files)
+        self.full = full
+
+    @property
+    def num_containers(self) -> int:
+        """As many as the source has."""
+        return self.full.num_containers
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """A column whose bounds are places on a grid."""
+        column = self.full.column(path, dtype)
+        grid = fitted(column)
+        if grid is None:
+            return column
+        low, high = (None if b is None else encoded(b, grid) for b in (column.low, column.high))
+        return replace(column, lane=LANE, low=low, high=high, codes=grid)
+
+    def pack_rows(self) -> Plane:
+        """The source's."""
+        return self.full.rows_plane()
+
+    def prepared(self, program: Program) -> Launch:
+        """The program's launch, with one root more: where `can_match` holds for certain."""
+        return prepare(program, self, self.peek, certain=True)
+
+
+def levels_over(leaf: Packed, grouped: list[Blocks], fan: int) -> tuple[Level, ...]:
+    """Levels over a source, the coarsest first: as grouped, and then in blocks of `fan` until few are left."""
+    levels: list[Level] = []
+    for blocks in grouped:
+        levels.insert(0, Level(levels[0] if levels else leaf, blocks))
+    while (below := levels[0] if levels else leaf).num_containers > 2 * fan:
+        levels.insert(0, Level(below, Blocks(below.num_containers, fan)))
+    return tuple(levels)
+
+
+def summary(c: Column, rows: Plane, blocks: Blocks) -> Column:
+    """A column's statistics in blocks of containers."""
+    alive = both(c.real, rows)
+    real = any_of(alive, blocks)
+    low = None if c.low is None else _ends(c.low, alive, blocks, np.minimum, _last(c.low.dtype, 1))
+    high = (
+        None
+        if c.high is None
+        else _ends(c.high, alive, blocks, np.maximum, _last(c.high.dtype, -1))
+    )
+    if (
+        not isinstance(real, bool) or not real
+    ):  # blocks without any value: their bounds are as good as unknown
+        none = ~_bits(real, 0, blocks.count)
+        for bounds, is_high in ((low, False), (high, True)):
+            if bounds is not None:
+                bounds[none] = c.end(is_high)
+    return replace(
+        c,
+        low=low,
+        high=high,
+        real=real,
+        nulls=any_of(both(c.nulls, rows), blocks),
+        nans=any_of(both(c.nans, rows), blocks),
+        lost=False,
+    )
+
+
+def both(a: Plane, b: Plane) -> Plane:
+    """Where two planes hold."""
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return a & b
+
+
+def any_of(plane: Plane, blocks: Blocks) -> Plane:
+    """Where a plane holds for any container of a block."""
+    if isinstance(plane, bool):
+        return plane
+    if blocks.whole_words:
+        starts = np.arange(0, len(plane), (blocks.size or 1) // 64)
+        return plane_of(np.bitwise_or.reduceat(plane, starts) != 0)
+    found = np.empty(blocks.count, np.bool_)
+
+    def work(b: int, e: int, start: int, stop: int, at: Positions) -> None:
+        found[b:e] = np.logical_or.reduceat(_bits(plane, start, stop), at)
+
+    _by_parts(blocks, work)
+    return plane_of(found)
+
+
+def _ends(
+    values: Lanes, alive: Plane, blocks: Blocks, reduce: np.ufunc, neutral: float | int
+) -> Lanes:
+    """The least or greatest bound in each block, of containers that hold values."""
+    out = np.empty(blocks.count, values.dtype)
+
+    def work(b: int, e: int, start: int, stop: int, at: Positions) -> None:
+        part: npt.NDArray[Any] = values[start:stop]
+        if not isinstance(alive, bool) or not alive:
+            part = np.where(_bits(alive, start, stop), part, values.dtype.type(neutral))
+        out[b:e] = reduce.reduceat(part, at)
+
+    _by_parts(blocks, work)
+    return out
+
+
+def _by_parts(blocks: Blocks, work: Callable[[int, int, int, int, Positions], None]) -> None:
+    """Call work(first block, last block, first container, last container, where blocks start among these)."""
+    parts = blocks.parts(PART)
+
+    def some(first: int, stop: int) -> None:
+        for p in range(first, stop):
+            b, e = int(parts[p]), int(parts[p + 1])
+            edges = blocks.edges(np.arange(b, e + 1))
+            work(b, e, int(edges[0]), int(edges[-1]), edges[:-1] - edges[0])
+
+    pool.run_chunks(some, len(parts) - 1, 1)
+
+
+def _bits(plane: Plane, start: int, stop: int) -> Mask:
+    if isinstance(plane, bool):
+        return np.full(stop - start, plane)
+    first = start // 64
+    return unpack(plane[first : word_count(stop)], stop - first * 64)[start - first * 64 :]
+
+
+def _last(lane: np.dtype[Any], sign: int) -> float | int:
+    """The greatest value of a lane, or the least."""
+    if lane.kind == "f":
+        return sign * np.inf
+    return int(np.iinfo(lane).max if sign > 0 else np.iinfo(lane).min)

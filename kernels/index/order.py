@@ -1,0 +1,157 @@
+"""Another order for containers: by one column, or along a curve that keeps near what is near in several.
+
+Blocks of a table in random order span everything and settle nothing. Sorted copies of the packed
+statistics, with the place of each container in the table beside them, can be searched by levels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.node import Path
+from skipstone.ir.types import DType
+from skipstone.kernels.pack.bounds import Lanes
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.packed import Packed
+from skipstone.kernels.pack.planes import Plane, pack, unpack
+from skipstone.kernels.run import pool
+from skipstone.kernels.run.guard import Guard
+
+BITS: Final = 12  # of each column's place on the curve
+SAMPLE: Final = 1 << 16  # bounds that places are cut by
+PART: Final = 1 << 16  # containers that one task of the pool places
+Order = npt.NDArray[np.signedinteger[Any]]  # 32 bits where they are enough
+
+
+class Reordered(Packed):
+    """Another source's containers in another order; host memory. Columns are copied at first use."""
+
+    def __init__(self, full: Packed, order: Order, guard: Guard | None = None) -> None:
+        super().__init__(full.files)
+        self.full, self._order, self._guard = full, order, guard
+
+    @property
+    def order(self) -> Order:
+        """Where each container stands in the source."""
+        if self._guard is not None:
+            self._guard.touch()
+        return self._order
+
+    @property
+    def num_containers(self) -> int:
+        """As many as the source has."""
+        return len(self._order)
+
+    @property
+    def has_members(self) -> bool:
+        """As the source."""
+        return self.full.has_members
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """The column's statistics in this order."""
+        c = self.full.column(path, dtype)
+        low, high = (None if b is None else self._lanes(b) for b in (c.low, c.high))
+        return replace(
+            c,
+            low=low,
+            high=high,
+            real=self._plane(c.real),
+            nulls=self._plane(c.nulls),
+            nans=self._plane(c.nans),
+        )
+
+    def pack_rows(self) -> Plane:
+        """Whether each may hold rows."""
+        return self._plane(self.full.rows_plane())
+
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
+        """The source's answer in this order."""
+        answer = self.full.contained_in(path, values, dtype)
+        return None if answer is None else answer.take(pa.array(self.order))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_order": self.order, "_guard": None}
+
+    def _lanes(self, values: Lanes) -> Lanes:
+        out, order = np.empty(len(values), values.dtype), self.order
+
+        def work(first: int, stop: int) -> None:
+            np.take(values, order[first:stop], out=out[first:stop], mode="clip")
+
+        pool.run_chunks(work, len(values), PART)
+        return out
+
+    def _plane(self, plane: Plane) -> Plane:
+        return (
+            plane if isinstance(plane, bool) else pack(unpack(plane, len(self.order))[self.order])
+        )
+
+
+def order_of(columns: Sequence[Column], n: int) -> Order:
+    """The places of n containers in the order of their lower bounds, or, of several columns, along a Hilbert curve."""
+    lanes = [c.low if c.low is not None else c.high for c in columns]
+    known = [b for b in lanes if b is not None]
+    narrow: type[np.signedinteger[Any]] = np.int32 if n < 2**31 else np.int64
+    if not known:
+        return np.arange(n, dtype=narrow)
+    if len(known) == 1:
+        return np.argsort(known[0], kind="stable").astype(narrow)
+    bits = min(BITS, 64 // len(known))
+    cuts = [_cuts(b, bits) for b in known]
+    key = np.empty(n, np.uint64)
+
+    def work(first: int, stop: int) -> None:
+        places = [
+            np.searchsorted(c, b[first:stop], "right").astype(np.uint64)
+            for c, b in zip(cuts, known, strict=True)
+        ]
+        key[first:stop] = hilbert(places, bits)
+
+    pool.run_chunks(work, n, PART)
+    return np.argsort(key, kind="stable").astype(narrow)
+
+
+def _cuts(values: Lanes, bits: int) -> Any:
+    """Values that cut a sample into 2 ** bits parts of one size."""
+    sampled = np.sort(values[:: max(len(values) // SAMPLE, 1)])
+    return sampled[np.arange(1, 1 << bits) * len(sampled) >> bits]
+
+
+def hilbert(places: list[npt.NDArray[np.uint64]], bits: int) -> npt.NDArray[np.uint64]:
+    """Distance along the Hilbert curve of points whose coordinates have so many bits.
+
+    Source: J. Skilling, Programming the Hilbert curve, 2004.
+    """
+    x = [p.copy() for p in places]
+    one = np.uint64(1)
+    for bit in range(bits - 1, 0, -1):
+        q = one << np.uint64(bit)
+        below = q - one
+        for axis in x:
+            # Where the bit is set the first coordinate is inverted below it, elsewhere exchanged with this one.
+            inverted = (axis & q) != 0
+            exchanged = np.where(inverted, 0, (x[0] ^ axis) & below)
+            x[0] ^= np.where(inverted, below, exchanged)
+            axis ^= exchanged
+    for before, axis in itertools.pairwise(x):
+        axis ^= before
+    flips = np.zeros_like(x[0])
+    for bit in range(bits - 1, 0, -1):
+        q = one << np.uint64(bit)
+        flips ^= np.where((x[-1] & q) != 0, q - one, 0).astype(np.uint64)
+    out = np.zeros_like(x[0])
+    for axis in x:
+        axis ^= flips
+    for bit in range(bits - 1, -1, -1):
+        for axis in x:
+            out = (out << one) | ((axis >> np.uint64(bit)) & one)
+    return out

@@ -1,0 +1,64 @@
+"""Some words of a source's containers, as a source: for programs over calls, which are then derived for these alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.node import Path
+from skipstone.ir.types import DType
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.packed import Packed
+from skipstone.kernels.pack.planes import Plane, WordNumbers
+from skipstone.kernels.run.numpy_cpu import gather
+
+
+class Subset(Packed):
+    """The containers of some words, 64 each; past the end of the last word any, which nobody asks about."""
+
+    def __init__(self, full: Packed, words: WordNumbers) -> None:
+        super().__init__(full.files)
+        self.full, self.words = full, words
+
+    @property
+    def num_containers(self) -> int:
+        """64 for each word."""
+        return len(self.words) * 64
+
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """The column's statistics in these containers."""
+        c = self.full.peek(path, dtype)
+        for guard in (c.guards or {}).values():
+            guard.touch(self.words)
+        low, high = (
+            None if b is None else np.ascontiguousarray(gather(b, self.words))
+            for b in (c.low, c.high)
+        )
+        return replace(
+            c,
+            low=low,
+            high=high,
+            real=self._plane(c.real),
+            nulls=self._plane(c.nulls),
+            nans=self._plane(c.nans),
+            guards=None,
+        )
+
+    def pack_rows(self) -> Plane:
+        """Whether they may hold rows."""
+        return self._plane(self.full.rows_plane())
+
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
+        """The full source's answer for these containers."""
+        answer = self.full.contained_in(path, values, dtype)
+        if answer is None:
+            return None
+        at = self.words.astype(np.int64)[:, None] * 64 + np.arange(64)
+        return answer.take(pa.array(np.minimum(at, len(answer) - 1).ravel()))
+
+    def _plane(self, plane: Plane) -> Plane:
+        return plane if isinstance(plane, bool) else plane[self.words]

@@ -1,0 +1,245 @@
+"""Arrow arrays of bounds as points of a column's axis, rounded outwards where types differ."""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.types import EXACT, PER_SECOND, DType, Kind, from_arrow, plain, whole
+from skipstone.kernels.pack.planes import Mask
+
+Side = Literal["min", "max"]
+Given: TypeAlias = pa.Array | pa.ChunkedArray
+Lanes = npt.NDArray[np.generic]
+NUMBERS: Final = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")
+DTYPES: Final = {pa.from_numpy_dtype(name): np.dtype(name) for name in NUMBERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One bound of n containers.
+
+    Attributes:
+        values: Axis values of the column's lane type, or bytes as a large_binary array for coded
+            columns; anything where `known` is false.
+        known: Mask of shape (n,), or None where all are known.
+    """
+
+    values: Any  # either of the two has its own operations; `DType.coded` says which it is
+    known: Mask | None
+
+
+def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
+    """Read bounds that arrive as an Arrow array of the column's type or of one that widens to it.
+
+    Where the types differ in precision, a bound is rounded. Any rounding that keeps order would do,
+    since the column's own values round to themselves.
+
+    Returns:
+        None when the array's type cannot bound the column: the statistic is unknown.
+    """
+    array = plain(whole(array))
+    source = from_arrow(array.type)
+    if array.null_count == len(array) or not dtype.ordered:
+        return None
+    if dtype.kind in (Kind.STRING, Kind.BINARY):
+        return _text(array, dtype) if source.kind is dtype.kind else None
+    if dtype.kind is Kind.DECIMAL:
+        return _decimals(array, source, dtype)
+    known = known_of(array)
+    if source.kind is Kind.BOOL and dtype.kind is Kind.BOOL:
+        return Bounds(values_of(array.cast(pa.uint8())), known)
+    if dtype.kind is Kind.FLOAT:
+        return _floats(array, source, dtype, known)
+    if source.kind is Kind.DATE and dtype.kind is Kind.DATE:
+        if pa.types.is_date64(array.type):
+            array = array.cast(pa.date32(), safe=False)
+        return Bounds(values_of(array.view(pa.int32())), known)
+    if (
+        source.kind is Kind.TIMESTAMP
+        and dtype.kind is Kind.TIMESTAMP
+        and source.zoned == dtype.zoned
+    ):
+        return _rescaled(
+            values_of(array.view(pa.int64())),
+            known,
+            PER_SECOND[source.unit],
+            PER_SECOND[dtype.unit],
+            side,
+        )
+    if source.kind in (Kind.INT, Kind.UINT) and dtype.kind in (Kind.INT, Kind.UINT):
+        return _integers(values_of(array), dtype, known)
+    return None
+
+
+def lying(array: Given, dtype: DType) -> Lanes | None:
+    """The bounds where they lie in memory, if they are lanes of the type there and all known; else None."""
+    kind, lane = array.type, np.dtype(dtype.lane)
+    if (
+        not pa.types.is_primitive(kind)
+        or kind.bit_width != lane.itemsize * 8
+        or from_arrow(kind) != dtype
+    ):
+        return None
+    if array.null_count or (isinstance(array, pa.ChunkedArray) and array.num_chunks != 1):
+        return None
+    return values_of(whole(array).view(pa.from_numpy_dtype(lane)))
+
+
+def known_of(array: pa.Array) -> Mask | None:
+    """Which values of an array with a bitmap of its own are not null; None: all."""
+    if array.null_count == 0:
+        return None
+    first, skipped = divmod(array.offset, 8)
+    bits = np.frombuffer(array.buffers()[0], np.uint8, (skipped + len(array) + 7) // 8, first)
+    return np.unpackbits(bits, count=skipped + len(array), bitorder="little").view(np.bool_)[
+        skipped:
+    ]
+
+
+def dtype_of(number: pa.DataType) -> np.dtype[Any]:
+    """Return the NumPy type whose values lie in memory as those of a number's Arrow type do.
+
+    `DataType.to_pandas_dtype` needs pandas before pyarrow 26.
+    """
+    return DTYPES[number]
+
+
+def values_of(array: pa.Array) -> Lanes:
+    """The values of a primitive array without a copy; what lies under a null is arbitrary."""
+    data = array.buffers()[1]
+    dtype = dtype_of(array.type)
+    if data is None:
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _integers(values: npt.NDArray[np.generic], dtype: DType, known: Mask | None) -> Bounds:
+    lane = np.dtype(dtype.lane)
+    if values.dtype == lane:
+        return Bounds(values, known)
+    info = np.iinfo(values.dtype)  # type: ignore[type-var]
+    fits: Mask | None = None
+    if info.min < dtype.lowest:  # type: ignore[operator]
+        fits = values >= dtype.lowest  # type: ignore[operator]
+    if info.max > dtype.highest:  # type: ignore[operator]
+        below = values <= dtype.highest  # type: ignore[operator]
+        fits = below if fits is None else fits & below
+    if fits is not None and fits.all():
+        fits = None
+    return Bounds(
+        values.astype(lane), fits if known is None else known if fits is None else known & fits
+    )
+
+
+def _floats(array: pa.Array, source: DType, dtype: DType, known: Mask | None) -> Bounds | None:
+    if source.kind not in (Kind.FLOAT, Kind.INT, Kind.UINT):
+        return None
+    with np.errstate(over="ignore", under="ignore"):
+        # To nearest: what JSON wrote as the double 0.1 is the FLOAT nearest to it again.
+        return Bounds(values_of(array).astype(dtype.lane, copy=False), known)
+
+
+def _rescaled(
+    values: npt.NDArray[np.generic], known: Mask | None, source: int, to: int, side: Side
+) -> Bounds:
+    ticks = values.astype(np.int64, copy=False)
+    if to == source:
+        return Bounds(ticks, known)
+    if to < source:
+        step = source // to
+        return Bounds(ticks // step + ((ticks % step > 0) & (side == "max")), known)
+    step = to // source
+    limit = np.iinfo(np.int64).max // step
+    fits = (ticks >= -limit) & (ticks <= limit)
+    return Bounds(np.where(fits, ticks, 0) * step, fits if known is None else known & fits)
+
+
+def _text(array: pa.Array, dtype: DType) -> Bounds:
+    raw = array.cast(pa.large_string() if dtype.kind is Kind.STRING else pa.large_binary())
+    if dtype.kind is Kind.STRING:
+        try:
+            raw.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = _decodable(raw)
+    data = raw.view(pa.large_binary()) if dtype.kind is Kind.STRING else raw
+    return Bounds(data, known_of(data))
+
+
+def _decodable(raw: pa.Array) -> pa.Array:
+    """Undecodable bytes bound nothing: those entries become null."""
+
+    def read(value: pa.Scalar) -> str | None:
+        try:
+            return value.as_py()  # type: ignore[no-any-return]
+        except UnicodeDecodeError:
+            return None
+
+    return pa.array([read(v) for v in raw], pa.large_string())
+
+
+def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
+    """Unscaled digits: int64 up to 18 of them, else 16 bytes whose order is that of the numbers."""
+    if source.kind in (Kind.INT, Kind.UINT):
+        array = array.cast(pa.decimal128(20, 0))
+    if not pa.types.is_decimal(array.type):
+        return None
+    wide = pa.decimal128(38, dtype.scale)
+    if array.type != wide:
+        try:
+            array = array.cast(wide)
+        except pa.ArrowInvalid:
+            array = _exact(array, wide)
+    words = np.zeros((len(array), 2), np.uint64)
+    data = array.buffers()[1]
+    if data is not None:
+        words = np.frombuffer(data, np.uint64, len(array) * 2, array.offset * 16).reshape(-1, 2)
+    known = known_of(array)
+    if not dtype.coded:
+        low, high = (
+            words[:, 0].view(np.int64)
+            if words.flags.c_contiguous
+            else words[:, 0].astype(np.int64),
+            words[:, 1].astype(np.int64),
+        )
+        values = np.ascontiguousarray(low)
+        limit = 10**dtype.precision
+        fits = (high == (values >> 63)) & (values > -limit) & (values < limit)
+        return Bounds(values, known if fits.all() else fits if known is None else known & fits)
+    if dtype.precision < 38:
+        fits = below(words, 10**dtype.precision) & ~below(words, 1 - 10**dtype.precision)
+        known = known if fits.all() else fits if known is None else known & fits
+    flipped = np.empty((len(array), 2), ">u8")
+    flipped[:, 0] = words[:, 1] ^ np.uint64(1 << 63)
+    flipped[:, 1] = words[:, 0]
+    keys = pa.Array.from_buffers(
+        pa.binary(16), len(array), [_validity(known), pa.py_buffer(flipped.tobytes())]
+    )
+    return Bounds(keys.cast(pa.large_binary()), known)
+
+
+def _exact(array: pa.Array, wide: pa.DataType) -> pa.Array:
+    """Decimals of another scale; those that would lose digits become null."""
+    limit = 10 ** (38 - wide.scale)
+    unit = decimal.Decimal(1).scaleb(-wide.scale)
+
+    def fits(v: decimal.Decimal) -> bool:
+        return abs(v) < limit and v == v.quantize(unit, context=EXACT)
+
+    return pa.array([None if (v := s.as_py()) is None or not fits(v) else v for s in array], wide)
+
+
+def below(words: npt.NDArray[np.uint64], limit: int) -> Mask:
+    """Which 128-bit numbers, low word first, are less than `limit`."""
+    high, low = words[:, 1].astype(np.int64), words[:, 0]
+    first, second = limit >> 64, np.uint64(limit & (2**64 - 1))
+    return np.asarray((high < first) | ((high == first) & (low < second)), np.bool_)
+
+
+def _validity(known: Mask | None) -> pa.Buffer | None:
+    return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little").tobytes())

@@ -1,0 +1,127 @@
+"""Order-preserving codes for values wider than a machine word: strings, binary, long decimals.
+
+The distinct bounds of a column, sorted, are its dictionary; a bound's code is its position there, so
+codes compare as the bounds do, ties included. A literal need not be in the dictionary: it falls
+between two codes, and its ranks say where.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skipstone.ir.node import Op
+from skipstone.ir.types import DType, Kind
+from skipstone.kernels.pack.bounds import Bounds
+
+
+def key_of(axis: object, dtype: DType) -> bytes:
+    """The bytes that stand for an axis value in a dictionary; their order is that of the values."""
+    if dtype.kind is Kind.DECIMAL:
+        assert isinstance(axis, int)
+        return (axis + 2**127).to_bytes(16, "big")
+    assert isinstance(axis, bytes)
+    return axis
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """The distinct bounds of one column, ascending, as a large_binary array in host memory.
+
+    Attributes:
+        given: The array, or what reads it from a file and keeps it.
+        dtype: The column's type.
+    """
+
+    given: pa.Array | Callable[[], pa.Array]
+    dtype: DType
+
+    @property
+    def keys(self) -> pa.Array:
+        """The bounds."""
+        return self.given() if callable(self.given) else self.given
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, i: int) -> bytes:
+        return self.keys[i].as_py()  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the bounds; of none that are still to be read."""
+        return 0 if callable(self.given) else int(self.given.nbytes)
+
+    def end(self, high: bool) -> int:
+        """The code of an unknown bound."""
+        return 0 if not high else len(self) - (self.dtype.highest is not None)
+
+    def rank(self, op: Op, axis: object) -> int:
+        """A comparison with a value, on codes: LT and LE are code < rank, GE and GT code >= rank."""
+        # How many bounds lie below the value; or how many do not lie above it.
+        find = bisect.bisect_right if op in (Op.LE, Op.GT) else bisect.bisect_left
+        return find(self, key_of(axis, self.dtype))
+
+    def runs(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
+        """Ascending values as runs of codes (kernels/pack/keys.py). A value between two codes is a run that ends before it starts."""
+        left, right = self._ranks(values)
+        return left, right - np.int32(1)
+
+    def _ranks(self, values: tuple[object, ...]) -> tuple[Codes, Codes]:
+        wanted = [key_of(v, self.dtype) for v in values]
+        if hasattr(pc, "search_sorted"):  # pyarrow 26
+            keys = pa.array(wanted, pa.large_binary())
+            left, right = (
+                pc.search_sorted(self.keys, keys, side=side).to_numpy()
+                for side in ("left", "right")
+            )
+            return left.astype(np.int32), right.astype(np.int32)
+        left, right = (
+            [find(self, w) for w in wanted] for find in (bisect.bisect_left, bisect.bisect_right)
+        )
+        return np.array(left, np.int32), np.array(right, np.int32)
+
+
+Codes = npt.NDArray[np.int32]
+
+
+def encode(
+    low: Bounds | None, high: Bounds | None, dtype: DType
+) -> tuple[Codes | None, Codes | None, Dictionary]:
+    """Codes of both bounds over one dictionary; None for a bound that is unknown everywhere.
+
+    An unknown lower bound has the code of the type's lowest value. An unknown upper bound has that
+    of the highest, or, for strings and binary, one past all codes.
+    """
+    ends = [key_of(dtype.lowest, dtype)] + (
+        [] if dtype.highest is None else [key_of(dtype.highest, dtype)]
+    )
+    parts = [pa.array(ends, pa.large_binary())]
+    parts += [
+        b.values if b.known is None else pc.if_else(pa.array(b.known), b.values, None)
+        for b in (low, high)
+        if b is not None
+    ]
+    encoded = pa.concat_arrays(parts).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    rank = np.empty(len(order), np.int32)
+    rank[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
+    dictionary = Dictionary(encoded.dictionary.take(order), dtype)
+    indices = encoded.indices.fill_null(0).to_numpy()
+    past = len(dictionary) if dtype.highest is None else len(dictionary) - 1
+    out: list[Codes | None] = []
+    start = len(ends)
+    for b, missing in ((low, 0), (high, past)):
+        if b is None:
+            out.append(None)
+            continue
+        codes = rank[indices[start : start + len(b.values)]]
+        out.append(codes if b.known is None else np.where(b.known, codes, np.int32(missing)))
+        start += len(b.values)
+    return out[0], out[1], dictionary

@@ -1,0 +1,263 @@
+"""Packed statistics of one column: what a kernel reads.
+
+Bounds are contiguous arrays, widened to the type's ends where they are unknown, so that no kernel
+asks whether one is known. Counts become three planes: may hold a value, may hold NULL, may hold NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.types import DType, Kind, plain, whole
+from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lying
+from skipstone.kernels.pack.codes import encode
+from skipstone.kernels.pack.counts import Positions, planes_of
+from skipstone.kernels.pack.lanes import Pair, lanes_of
+from skipstone.kernels.pack.narrow import end_of
+from skipstone.kernels.pack.planes import Mask, Plane
+
+if TYPE_CHECKING:
+    from skipstone.kernels.index.coarse import Grid
+    from skipstone.kernels.pack.codes import Dictionary
+    from skipstone.kernels.run.guard import Guard
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Statistics of one column for n containers, host memory.
+
+    Attributes:
+        dtype: The column's type.
+        lane: The type of the bounds' arrays: `dtype.lane`, a narrower one (kernels/pack/narrow.py), or that of codes.
+        low, high: Shape (n,); None where unknown everywhere.
+        real: May hold a value that is neither NULL nor NaN.
+        nulls: May hold NULL.
+        nans: May hold NaN.
+        codes: What codes stand for, when bounds are codes: a dictionary, exactly; or a grid, coarsely (kernels/index/coarse.py).
+        lost: Of calls: on some row Spark may raise an error, or give what is not known here.
+        guards: By attribute, of arrays that come from a file and are not verified: touch one before its array is read.
+    """
+
+    dtype: DType
+    lane: str
+    low: Lanes | None
+    high: Lanes | None
+    real: Plane
+    nulls: Plane
+    nans: Plane
+    codes: Dictionary | Grid | None = None
+    lost: Plane = False
+    guards: Mapping[str, Guard] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays and planes; the dictionary's included."""
+        arrays = (self.low, self.high, self.real, self.nulls, self.nans, self.lost)
+        own = sum(a.nbytes for a in arrays if isinstance(a, np.ndarray))
+        return own + (0 if self.codes is None else self.codes.nbytes)
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether lanes are narrower than the type's own, so that literals may have to be clamped."""
+        return self.codes is None and self.lane != self.dtype.lane
+
+    def known(self, high: bool) -> Mask | None:
+        """Which bounds of a side are known, shape (n,); one at the end of its type counts as unknown. None: none is."""
+        lanes = self.high if high else self.low
+        return None if lanes is None else np.asarray(lanes != self.end(high), np.bool_)
+
+    def end(self, high: bool) -> int | float:
+        """What stands for an unknown bound, on the lanes: a value or a code."""
+        if self.codes is not None:
+            return self.codes.end(high)
+        return end_of(self.dtype, self.lane, high=high)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Statistics of one column as they came: Arrow arrays of length n, in chunks or not; None or null is unknown."""
+
+    min: Given | None = None
+    max: Given | None = None
+    null_count: Given | None = None
+    row_count: Given | None = None
+    nan_count: Given | None = None
+
+
+def pack_column(
+    raw: Raw,
+    dtype: DType,
+    n: int,
+    *,
+    nullable: bool = True,
+    above: bool = False,
+    rows: Given | None = None,
+) -> Column:
+    """Pack the statistics of one column.
+
+    Host memory: the result. Bounds that are lanes of its type already, all known, stay where they lie.
+
+    Args:
+        raw: As they came. What cannot be true makes that statistic unknown, never an error; in a
+            container where counts
+            and bounds contradict each other all of them are.
+        dtype: The type to read bounds as.
+        n: Containers.
+        nullable: Whether the schema lets the column hold NULL; it decides where no count does.
+        above: Whether a struct around the column may be NULL without its null count telling.
+        rows: Row counts of the containers, which stand in for the column's own.
+    """
+    floating = dtype.kind is Kind.FLOAT
+    given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+
+    def bounded(at: Positions) -> Mask:
+        out = np.zeros(len(at), np.bool_)
+        for a, side in given:
+            if a is not None and len(at):
+                out |= _known(bounds_of(_taken(a, at), dtype, side), dtype, len(at))
+        return out
+
+    real, nulls, nans, wrong = planes_of(
+        raw.null_count,
+        raw.row_count,
+        raw.nan_count if floating else None,
+        rows,
+        n,
+        nullable=nullable,
+        floating=floating,
+        bounded=bounded,
+    )
+    if dtype.coded:
+        low, high = (
+            None if a is None else without(bounds_of(a, dtype, side), wrong, n) for a, side in given
+        )
+        return column_of(dtype, low, high, real, above or nulls, nans)
+
+    def read(first: int, stop: int) -> Pair:
+        low, high = (
+            None if a is None else bounds_of(a.slice(first, stop - first), dtype, side)
+            for a, side in given
+        )
+        if len(wrong):
+            at = wrong[slice(*np.searchsorted(wrong, (first, stop)).tolist())] - first
+            low, high = (without(b, at, stop - first) for b in (low, high))
+        return _in_order(low, high, dtype)
+
+    a, b = (None if a is None else lying(a, dtype) for a, _ in given)
+    bounds = (
+        lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
+        if dtype.ordered
+        else (dtype.lane, None, None)
+    )
+    return Column(dtype, *bounds, real, above or nulls, nans)
+
+
+def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
+    """Return True if the counts of some container leave no room for a value, so that a bound would
+    contradict them.
+    """
+    floating = dtype.kind is Kind.FLOAT
+    nans = raw.nan_count if floating else None
+    everywhere = lambda at: np.ones(len(at), np.bool_)  # noqa: E731
+    wrong = planes_of(
+        raw.null_count, raw.row_count, nans, rows, n,
+        nullable=True, floating=floating, bounded=everywhere,
+    )[3]  # fmt: skip
+    return len(wrong) > 0
+
+
+def column_of(
+    dtype: DType, low: Bounds | None, high: Bounds | None, real: Plane, nulls: Plane, nans: Plane
+) -> Column:
+    """A column from its bounds, in order, and planes."""
+    if dtype.coded:
+        a, b, codes = encode(low, high, dtype)
+        if a is not None and b is not None and (disorder := a > b).any():
+            a, b = (
+                np.where(disorder, 0, a).astype(np.int32),
+                np.where(disorder, codes.end(high=True), b).astype(np.int32),
+            )
+        return Column(dtype, "int32", a, b, real, nulls, nans, codes)
+    if not dtype.ordered or (low is None and high is None):
+        return Column(dtype, dtype.lane, None, None, real, nulls, nans)
+    whole = (low, high)
+
+    def read(first: int, stop: int) -> Pair:
+        low, high = (
+            None
+            if b is None
+            else Bounds(b.values[first:stop], None if b.known is None else b.known[first:stop])
+            for b in whole
+        )
+        return low, high
+
+    lying = (
+        None if low is None or low.known is not None else low.values,
+        None if high is None or high.known is not None else high.values,
+    )
+    n = max(0 if b is None else len(b.values) for b in whole)
+    return Column(
+        dtype,
+        *lanes_of(read, dtype, n, (low is not None, high is not None), lying),
+        real,
+        nulls,
+        nans,
+    )
+
+
+def _taken(array: Given, at: Positions) -> pa.Array:
+    """Return some values of an array; Arrow takes none of views."""
+    values = plain(whole(array))
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        values = values.cast(
+            pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string()
+        )
+    return values.take(pa.array(at))
+
+
+def _known(b: Bounds | None, dtype: DType, n: int) -> Mask:
+    """Return which of n containers have a bound that is a value."""
+    if b is None:
+        return np.zeros(n, np.bool_)
+    if dtype.kind is Kind.FLOAT:
+        b = _without_nan(b)
+    return np.ones(n, np.bool_) if b is None or b.known is None else b.known
+
+
+def without(b: Bounds | None, at: Positions, n: int) -> Bounds | None:
+    """Return bounds that are unknown at some of n containers."""
+    if b is None or not len(at):
+        return b
+    known = np.ones(n, np.bool_) if b.known is None else b.known.copy()
+    known[at] = False
+    return Bounds(b.values, known)
+
+
+def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
+    """Drop a bound that is NaN, and both where they are inverted: no one knows which of them is right."""
+    bad: Mask | None = None
+    if dtype.kind is Kind.FLOAT:
+        low, high = (_without_nan(b) for b in (low, high))
+    if low is not None and high is not None:
+        inverted: Mask = low.values > high.values
+        if inverted.any():
+            for known in (low.known, high.known):
+                inverted = inverted if known is None else inverted & known
+            bad = inverted
+    if bad is None or not bad.any():
+        return low, high
+    good = ~bad
+    return tuple(
+        b and Bounds(b.values, good if b.known is None else b.known & good) for b in (low, high)
+    )  # type: ignore[return-value]
+
+
+def _without_nan(b: Bounds | None) -> Bounds | None:
+    if b is None or not (nan := np.isnan(b.values)).any():
+        return b
+    return Bounds(b.values, ~nan if b.known is None else b.known & ~nan)

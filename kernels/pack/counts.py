@@ -1,0 +1,137 @@
+"""Counts of NULL, NaN and rows as planes: what each container may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skipstone.ir.types import whole
+from skipstone.kernels.pack.bounds import Given, known_of, values_of
+from skipstone.kernels.pack.lanes import BLOCK
+from skipstone.kernels.pack.planes import Mask, Plane, joined, plane_of
+from skipstone.kernels.run import pool
+
+Counts = npt.NDArray[np.int64]  # negative: unknown
+Positions = npt.NDArray[np.int64]
+Bounded = Callable[[Positions], Mask]
+UNKNOWN: Final = np.array(-1)
+NONE: Final = np.array(False)
+NOWHERE: Final = np.zeros(0, np.int64)
+
+
+def planes_of(
+    null: Given | None,
+    row: Given | None,
+    nan: Given | None,
+    container: Given | None,
+    n: int,
+    *,
+    nullable: bool,
+    floating: bool,
+    bounded: Bounded = lambda at: np.zeros(len(at), np.bool_),
+) -> tuple[Plane, Plane, Plane, Positions]:
+    """Return whether each of n containers may hold a value, NULL, NaN; and where statistics
+    contradict each other.
+
+    There is no telling which of them are right, so all are unknown there: it may hold anything.
+
+    Args:
+        null: How many NULLs, as they came; what is no array of integers is unknown.
+        row: How many rows of the column.
+        nan: How many NaNs.
+        container: How many rows of the container, where the column's are not given.
+        n: Containers.
+        nullable: Whether a container whose NULLs are not counted may hold some.
+        floating: Whether a container whose NaNs are not counted may hold some.
+        bounded: Of positions of containers, which have a bound of their values. It is asked where
+            counts leave room for none.
+
+    Returns:
+        Three planes, and the positions of the contradictions, ascending.
+    """
+    given = [
+        a if a is not None and pa.types.is_integer(a.type) else None
+        for a in (null, row, nan, container)
+    ]
+    if given == [None] * 4:
+        return True, nullable, floating, NOWHERE
+    null, row, nan, container = given
+    found: dict[int, Positions] = {}
+
+    def masks(first: int, stop: int) -> tuple[Mask, ...]:
+        nulls, nans = (_counts(a, first, stop) for a in (null, nan))
+        rows = _counts(row, first, stop, _counts(container, first, stop))
+        out, full, over = _masks(nulls, rows, nans, nullable=nullable, floating=floating)
+        if full is not None and over is not None:
+            at = np.flatnonzero(full | over)
+            found[first] = at = at[over[at] | bounded(at + first)]
+            for mask, most in zip(out, (True, True, floating), strict=True):
+                if len(at) and mask is not NONE:
+                    mask[at] = most
+            found[first] = at + first
+        return out
+
+    real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
+    wrong = [found[first] for first in sorted(found)]
+    return real, nulls, nans, np.concatenate(wrong) if wrong else NOWHERE
+
+
+def _masks(
+    null: Counts, rows: Counts, nan: Counts, *, nullable: bool, floating: bool
+) -> tuple[tuple[Mask, ...], Mask | None, Mask | None]:
+    """Return the planes of a block; where counts leave no room for a value, and where they are
+    more than there are rows; None: nowhere.
+    """
+    if (
+        not floating and rows.min() > 0 and not (null >= rows).any()
+    ):  # most blocks; the same in fewer loops
+        return (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NONE), None, None
+    counted, empty = rows >= 0, rows == 0
+    nulls = null != 0 if nullable else null > 0
+    less = np.maximum(null, 0)
+    if not floating:
+        over, full = counted & (less > rows), counted & (less == rows)
+        return (~full, nulls | empty, NONE), full, over
+    left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
+    over, full = (
+        counted & ((less > rows) | (gone > left)),
+        counted & (less <= rows) & (gone == left),
+    )
+    all_null = counted & (null == rows)
+    nulls &= ~(full & (nan == rows))
+    return (~full, nulls | empty, (nan != 0) & ~all_null & ~empty), full, over
+
+
+def rows_plane(rows: Given | None, n: int) -> Plane:
+    """Whether each container may hold rows."""
+    if rows is None or not pa.types.is_integer(rows.type):
+        return True
+    (plane,) = _by_blocks(lambda first, stop: (_counts(rows, first, stop) != 0,), n) or (True,)
+    return plane
+
+
+def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOWN) -> Counts:
+    """The counts of containers [first, stop), and others where none is given."""
+    if array is None:
+        return missing
+    part = whole(array.slice(first, stop - first))
+    values, known = values_of(part).astype(np.int64, copy=False), known_of(part)
+    return values if known is None else np.where(known, values, missing)
+
+
+def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
+    """Planes of n containers from masks of containers [first, stop); none of no containers."""
+    found: dict[int, tuple[Plane, ...]] = {}
+
+    def work(first: int, stop: int) -> None:
+        found[first] = tuple(map(plane_of, masks(first, stop)))
+
+    pool.run_chunks(work, n, BLOCK)
+    return [
+        joined(parts, BLOCK, n)
+        for parts in zip(*(found[first] for first in sorted(found)), strict=True)
+    ]

@@ -1,0 +1,296 @@
+"""Statistics of calls: what a function of columns can be in each container, derived from the columns' own.
+
+They are computed once, in NumPy, and packed as a column's are; after that a kernel cannot tell the two
+apart. `ir/interval.py` has the rules.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir import types as ty
+from skipstone.ir.functions import FUNCTIONS
+from skipstone.ir.functions.build import TRUTH, call_of, function_of
+from skipstone.ir.interval import Interval, apply, end, opaque, point
+from skipstone.ir.lower import Program, Want, condition_of
+from skipstone.ir.merge import merge
+from skipstone.ir.node import Node, Op
+from skipstone.ir.types import DType, Kind
+from skipstone.ir.values import NO, TEXT, Data, Mask, lane_of
+from skipstone.kernels.pack.bounds import Bounds
+from skipstone.kernels.pack.codes import Dictionary, key_of
+from skipstone.kernels.pack.columns import Column, column_of
+from skipstone.kernels.pack.narrow import is_open
+from skipstone.kernels.pack.planes import Plane, plane_of, unpack, word_count
+from skipstone.kernels.run import numpy_cpu, pool
+
+if TYPE_CHECKING:
+    from skipstone.kernels.run.launch import Source
+
+
+Part = Callable[[int, int], Interval]  # what a leaf can be in containers [first, stop)
+BLOCK: Final = 1 << 15  # containers; their intermediate arrays stay in cache. A multiple of 64
+
+
+def derive(n: Node, source: Source) -> Column:
+    """The packed statistics of a call."""
+    return packed(interval_of(n, source), source.num_containers)
+
+
+def interval_of(n: Node, source: Source) -> Interval:
+    """What a bound scalar can be in each container, computed block by block."""
+    leaves = {leaf: _leaf(leaf, source) for leaf in _leaves(n)}
+    count = source.num_containers
+    if count <= BLOCK:
+        return _evaluate(n, leaves, 0, count)
+    if (
+        len(leaves) == 1
+        and (only := next(iter(leaves))).op is Op.COLUMN
+        and only.dtype is not None
+        and only.dtype.coded
+    ):
+        return _by_distinct(n, only, source)
+    return _in_blocks(n, leaves, count)
+
+
+def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
+    """Of one text or long decimal column: each pair of bounds once, since they repeat and take long."""
+    assert isinstance(leaf.value, tuple) and leaf.dtype is not None
+    count, column = source.num_containers, source.column(leaf.value, leaf.dtype)
+    low, high = (
+        np.zeros(count, np.int64) if b is None else b.astype(np.int64)
+        for b in (column.low, column.high)
+    )
+    flags = sum(
+        np.broadcast_to(_mask(p, count), count).astype(np.int64) << i
+        for i, p in enumerate((column.real, column.nulls))
+    )
+    _, first, inverse = np.unique(
+        (low << 33) | (high << 2) | flags, return_index=True, return_inverse=True
+    )
+    if len(first) > count // 2:
+        return _in_blocks(n, {leaf: _leaf(leaf, source)}, count)
+    planes = (
+        plane_of(np.broadcast_to(_mask(p, count), count)[first])
+        for p in (column.real, column.nulls)
+    )
+    real, nulls = planes
+    bounds = (b if b is None else b[first] for b in (column.low, column.high))
+    distinct = replace(column, low=next(bounds), high=next(bounds), real=real, nulls=nulls)
+    keys = _keys(column)
+    parts = {leaf: lambda start, stop: unpacked(_slice(distinct, start, stop), stop - start, keys)}
+    v = _in_blocks(n, parts, len(first))
+    return Interval(
+        v.dtype,
+        *(
+            np.broadcast_to(a, len(first))[inverse]
+            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+        ),
+    )
+
+
+def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
+    out: list[Data] = []
+
+    def work(first: int, stop: int) -> None:
+        v = _evaluate(n, leaves, first, stop)
+        for whole, part in zip(
+            out, (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost), strict=True
+        ):
+            whole[first:stop] = part
+
+    assert n.dtype is not None
+    out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [
+        np.empty(count, np.bool_) for _ in range(5)
+    ]
+    pool.run_chunks(work, count, BLOCK if _is_ours(n) else count)
+    return Interval(n.dtype, *out)
+
+
+def _leaves(n: Node) -> Iterator[Node]:
+    if n.op is Op.COLUMN or (n.op is Op.CALL and call_of(n).name == TRUTH):
+        yield n
+    elif n.op is Op.CALL:
+        for a in n.args:
+            yield from _leaves(a)
+
+
+def _is_ours(n: Node) -> bool:
+    """Whether all functions are ours: a user's is given all containers at once, in the caller's thread."""
+    return (
+        n.op is not Op.CALL
+        or call_of(n).name == TRUTH
+        or (call_of(n).name in FUNCTIONS and all(map(_is_ours, n.args)))
+    )
+
+
+def _leaf(n: Node, source: Source) -> Part:
+    if n.op is Op.CALL:
+        return functools.partial(_part, _truth(n.args[0], source))
+    assert isinstance(n.value, tuple) and n.dtype is not None
+    column = source.column(n.value, n.dtype)
+    keys = _keys(column)
+    return lambda first, stop: unpacked(_slice(column, first, stop), stop - first, keys)
+
+
+def _part(v: Interval, first: int, stop: int) -> Interval:
+    return Interval(
+        v.dtype,
+        *(
+            a if len(a) == 1 else a[first:stop]
+            for a in (v.low, v.high, v.above, v.real, v.nulls, v.nans, v.lost)
+        ),
+    )
+
+
+def _slice(c: Column, first: int, stop: int) -> Column:
+    planes = (
+        p if isinstance(p, bool) else p[first // 64 : word_count(stop)]
+        for p in (c.real, c.nulls, c.nans, c.lost)
+    )
+    real, nulls, nans, lost = planes
+    low, high = (b if b is None else b[first:stop] for b in (c.low, c.high))
+    return replace(c, low=low, high=high, real=real, nulls=nulls, nans=nans, lost=lost)
+
+
+def _evaluate(n: Node, leaves: dict[Node, Part], first: int, stop: int) -> Interval:
+    if n in leaves:
+        return leaves[n](first, stop)
+    if n.op is Op.LITERAL:
+        assert n.dtype is not None
+        return point(n.value, n.dtype)
+    call = call_of(n)
+    args = tuple(_evaluate(a, leaves, first, stop) for a in n.args)
+    found = function_of(call.name)
+    if found is None:  # a user's function that is not registered here: nothing is known
+        return replace(opaque(call, FUNCTIONS["widen"], args), lost=np.ones(1, np.bool_))
+    return apply(call, found, args)
+
+
+def _truth(condition: Node, source: Source) -> Interval:
+    """A condition as a BOOLEAN: its three outcomes are computed as any predicate's are."""
+    from skipstone.kernels.run.launch import prepare
+
+    merged = merge(condition)
+    true, false, null = (
+        _plane(Program(condition_of(merged, want)), source, prepare)
+        for want in (Want.T, Want.F, Want.N)
+    )
+    lost = functools.reduce(np.logical_or, _losses(merged, source), NO)
+    return Interval(
+        ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost
+    )
+
+
+def _losses(condition: Node, source: Source) -> Iterator[Mask]:
+    """Where the calls that a condition tests may be lost; the condition then has no outcome, and neither has what depends on it."""
+    if condition.op is Op.UNKNOWN:
+        yield np.ones(1, np.bool_)
+    for a in condition.args:
+        if a.op is Op.CALL:
+            assert a.dtype is not None
+            yield _mask(source.column(a, a.dtype).lost, source.num_containers)
+        elif a.op is not Op.COLUMN:
+            yield from _losses(a, source)
+
+
+def _plane(program: Program, source: Source, prepare: Any) -> Mask:
+    launch = prepare(program, source)
+    root = launch.roots[0]
+    if root.op is Op.LITERAL:
+        return np.full(1, bool(root.value))
+    out = np.empty(word_count(launch.n), np.uint64)
+    numpy_cpu.run(launch, [out])
+    return unpack(out, launch.n)
+
+
+def _mask(plane: Plane, n: int) -> Mask:
+    return np.full(1, plane) if isinstance(plane, bool) else unpack(plane, n)
+
+
+def unpacked(c: Column, n: int, keys: Data | None = None) -> Interval:
+    """A packed column as an interval: codes become the values they stand for, `keys` (`_keys`)."""
+    dtype = c.dtype
+    real, nulls, nans, lost = (_mask(p, n) for p in (c.real, c.nulls, c.nans, c.lost))
+    if not dtype.ordered:  # null tests only
+        return Interval(
+            dtype, np.zeros(1, np.int64), np.zeros(1, np.int64), NO, real, nulls, nans, lost
+        )
+    low, high = (_values(c, keys, high=h) for h in (False, True))
+    above = NO
+    if dtype.kind in TEXT:
+        above = (
+            np.ones(1, np.bool_)
+            if c.high is None
+            else np.asarray(c.high == c.end(high=True), np.bool_)
+        )
+    if (
+        dtype.kind is not Kind.FLOAT
+        and c.low is not None
+        and c.high is not None
+        and np.array_equal(c.low, c.high)
+    ):
+        high = low  # one value each: functions then look once
+    return Interval(dtype, low, high, above, real, nulls, nans, lost)
+
+
+def _keys(c: Column) -> Data | None:
+    """What codes stand for, and behind it what the code of an unknown upper bound does."""
+    if c.codes is None:
+        return None
+    assert isinstance(c.codes, Dictionary), "coarse codes have no values"
+    keys = c.codes.keys.to_numpy(zero_copy_only=False)
+    if c.dtype.kind is Kind.DECIMAL:
+        decoded = np.empty(len(keys), object)
+        decoded[:] = [int.from_bytes(k, "big") - 2**127 for k in keys]
+        return decoded
+    return np.append(keys, end(c.dtype, high=True))
+
+
+def _values(c: Column, keys: Data | None, *, high: bool) -> Data:
+    lanes = c.high if high else c.low
+    if lanes is None:
+        return end(c.dtype, high=high)
+    if keys is not None:
+        return np.asarray(keys[np.asarray(lanes)])
+    out = np.asarray(lanes, lane_of(c.dtype))
+    if c.narrowed and is_open(c.dtype, c.lane)[high]:
+        out = np.where(lanes == c.end(high), end(c.dtype, high=high), out)
+    return out
+
+
+def packed(v: Interval, n: int) -> Column:
+    """An interval as a packed column of n containers."""
+    dtype = v.dtype
+    real, nulls, nans, lost = (
+        plane_of(np.broadcast_to(m, n)) for m in (v.real, v.nulls, v.nans, v.lost)
+    )
+    alive = np.broadcast_to(v.real, n)
+    known = alive.copy()
+    low = _bounds(np.broadcast_to(v.low, n), known, dtype)
+    high = _bounds(np.broadcast_to(v.high, n), known & ~np.broadcast_to(v.above, n), dtype)
+    column = column_of(dtype, low, high, real, nulls, nans)
+    return Column(
+        dtype, column.lane, column.low, column.high, real, nulls, nans, column.codes, lost
+    )
+
+
+def _bounds(values: Data, known: Mask, dtype: DType) -> Bounds:
+    if dtype.coded:
+        keys = [
+            key_of(int(x) if dtype.kind is Kind.DECIMAL else x, dtype) if k else None
+            for x, k in zip(values.tolist(), known.tolist(), strict=True)
+        ]
+        return Bounds(pa.array(keys, pa.large_binary()), known)
+    if dtype.kind is Kind.FLOAT:
+        return Bounds(np.where(known, values, 0).astype(dtype.lane), known)
+    low, high = dtype.lowest, dtype.highest
+    return Bounds(
+        np.clip(np.where(known, values, 0).astype(np.int64), low, high).astype(dtype.lane), known
+    )

@@ -1,0 +1,116 @@
+"""Bounds of all containers as lanes: what kernels compare.
+
+Blocks are read, checked and written while they are in a core's cache, so that ingest costs little more than reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from skipstone.ir.types import DType
+from skipstone.kernels.pack.bounds import Bounds, Lanes
+from skipstone.kernels.pack.narrow import CANDIDATES, end_of, narrowest, narrows
+from skipstone.kernels.run import pool
+
+# Containers that one task of the pool packs: a few arrays of them, 8 bytes each, stay in the L2 cache. In smaller
+# blocks threads wait for each other between NumPy's loops. A multiple of 64
+BLOCK: Final = 1 << 16
+SAMPLES: Final = 8  # places where bounds are looked at before a lane is chosen
+SAMPLE: Final = 1 << 10  # containers at each
+
+Pair = tuple[Bounds | None, Bounds | None]  # lower and upper bounds
+Read = Callable[[int, int], Pair]
+
+
+def lanes_of(
+    read: Read,
+    dtype: DType,
+    n: int,
+    given: tuple[bool, bool],
+    lying: tuple[Lanes | None, Lanes | None],
+) -> tuple[str, Lanes | None, Lanes | None]:
+    """The lane that holds all bounds, the lower ones on it, and the upper ones; None where all are unknown.
+
+    A sample says which lane to write. Where one sweep over the blocks shows that some bound needs a wider one, another follows.
+
+    Args:
+        read: The bounds of containers [first, stop).
+        dtype: The column's type, ordered and not coded.
+        n: Containers.
+        given: Whether there are lower bounds, and upper ones.
+        lying: These as lanes of the type's own, which stay where they lie unless they can be narrowed or `read` drops some.
+    """
+    lane = _guess(read, dtype, n)
+    while True:
+        stays = [lanes is not None and lane == dtype.lane for lanes in lying]
+        out = [
+            lanes if stay else np.empty(n, lane) if there else None
+            for lanes, stay, there in zip(lying, stays, given, strict=True)
+        ]
+        known, ends = _sweep(read, dtype, n, lane, out, stays)
+        if not any(known):
+            return dtype.lane, None, None
+        fits = narrowest(min(ends), max(ends), dtype) if lane != dtype.lane else lane
+        dropped = [stay and count < n for stay, count in zip(stays, known, strict=True)]
+        if lane == fits and not any(dropped):
+            low, high = (lanes if count else None for lanes, count in zip(out, known, strict=True))
+            return lane, low, high
+        lane = fits
+        low, high = (None if drop else lanes for drop, lanes in zip(dropped, lying, strict=True))
+        lying = (low, high)
+
+
+def _guess(read: Read, dtype: DType, n: int) -> str:
+    """A lane that is not too wide."""
+    if not narrows(dtype):
+        return dtype.lane
+    starts = (*range(0, n, max(n // SAMPLES, BLOCK)), max(n - SAMPLE, 0))
+    ends = [end for first in starts for end in _ends(read(first, min(first + SAMPLE, n)))]
+    return narrowest(min(ends), max(ends), dtype) if ends else CANDIDATES[0]
+
+
+def _sweep(
+    read: Read, dtype: DType, n: int, lane: str, out: list[Lanes | None], stays: list[bool]
+) -> tuple[list[int], list[int]]:
+    """Write a lane: how many lower and upper bounds are known, and, unless it is the widest, ends between which all lie."""
+    known: tuple[list[int], list[int]] = ([], [])
+    ends: list[int] = []
+
+    def work(first: int, stop: int) -> None:
+        pair = read(first, stop)
+        if lane != dtype.lane:
+            ends.extend(_ends(pair))
+        for high, b in enumerate(pair):
+            lanes = out[high]
+            if b is not None:
+                known[high].append(
+                    stop - first if b.known is None else int(np.count_nonzero(b.known))
+                )
+            if lanes is None or stays[high]:
+                continue
+            if b is not None and b.known is None:
+                lanes[first:stop] = b.values
+                continue
+            lanes[first:stop] = end_of(dtype, lane, high=high == 1)
+            if b is not None:
+                np.copyto(lanes[first:stop], b.values, casting="unsafe", where=b.known)
+
+    pool.run_chunks(work, n, BLOCK)
+    return [sum(counts) for counts in known], ends
+
+
+def _ends(pair: Pair) -> Iterator[int]:
+    """Values between which all bounds lie, if any is known."""
+    low, high = pair
+    if low is not None and high is not None and low.known is high.known is None:
+        if len(low.values):  # in order, so that two loops tell as much as four
+            yield int(low.values.min())
+            yield int(high.values.max())
+        return
+    for b in pair:
+        if b is not None and len(values := b.values if b.known is None else b.values[b.known]):
+            yield int(values.min())
+            yield int(values.max())

@@ -1,0 +1,136 @@
+"""What all statistics that kernels read have in common: columns packed at first use, and launches kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.ir.lower import Program
+from skipstone.ir.node import Node, Path
+from skipstone.ir.types import DType
+from skipstone.kernels.pack.columns import Column
+from skipstone.kernels.pack.derive import derive
+from skipstone.kernels.pack.planes import Plane
+from skipstone.kernels.run.guard import Checked, Guard
+from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.lru_cache import Kept
+
+PREPARED: Final = 256  # launches kept for one set of statistics
+DERIVED: Final = 16  # calls whose statistics are kept, and launches over such
+
+
+class Packed(ABC):
+    """A `Source` (kernels/run/launch.py) that keeps what it made. Safe to share between threads.
+
+    Attributes:
+        files: Those that its arrays lie in.
+    """
+
+    def __init__(self, files: Sequence[Checked] = ()) -> None:
+        self.files = files
+        self._rows_plane: Plane | None = None
+        self._rows_guard: Guard | None = None
+        self._columns: Kept[tuple[Path, DType], Column] = Kept()
+        self._calls: Kept[Node, Column] = Kept(DERIVED)
+        self._launches: Kept[Program, Launch] = Kept(PREPARED)
+        self._launches_of_calls: Kept[Program, Launch] = Kept(DERIVED)
+
+    @property
+    @abstractmethod
+    def num_containers(self) -> int:
+        """How many containers there are."""
+
+    @abstractmethod
+    def pack(self, path: Path, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`."""
+
+    @abstractmethod
+    def pack_rows(self) -> Plane:
+        """Whether each container may hold rows."""
+
+    def rows_plane(self) -> Plane:
+        """Whether each container may hold rows."""
+        if self._rows_plane is None:
+            self._rows_plane = self.pack_rows()
+        if self._rows_guard is not None:
+            self._rows_guard.touch()
+        return self._rows_plane
+
+    def contained_in(
+        self, path: Path, values: tuple[object, ...], dtype: DType
+    ) -> pa.BooleanArray | None:
+        """Per container: true, the column holds only these axis values; false, none of them; null, unknown."""
+        return None
+
+    @property
+    def has_members(self) -> bool:
+        """Whether `contained_in` may have an answer."""
+        return False
+
+    def column(self, key: Key, dtype: DType) -> Column:
+        """Packed statistics of a column whose bounds are read as `dtype`; or those derived for a call."""
+        c = self.peek(key, dtype)
+        if isinstance(key, Node) or c.guards is None:
+            return c
+        for guard in c.guards.values():
+            guard.touch()
+        return self._columns.put((key, dtype), replace(c, guards=None))
+
+    def peek(self, key: Key, dtype: DType) -> Column:
+        """The same for who reads few containers: its arrays may come from a file that was not verified there yet."""
+        if isinstance(key, Node):
+            return self._calls.get(key, lambda: derive(key, self))
+        return self._columns.get((key, dtype), lambda: self.pack(key, dtype))
+
+    def made(self, path: Path, dtype: DType) -> Column | None:
+        """Packed statistics of a column, if they are there."""
+        return None if self._columns.find((path, dtype)) is None else self.column(path, dtype)
+
+    def adopt(
+        self,
+        columns: Mapping[tuple[Path, DType], Column],
+        rows: Plane,
+        guard: Guard | None,
+        file: Checked,
+    ) -> None:
+        """Take what was packed before: columns, and whether containers may hold rows, with what guards that."""
+        self.files = (file,)
+        for key, column in columns.items():
+            self._columns.put(key, column)
+        self._rows_plane, self._rows_guard = rows, guard
+
+    def launch(self, program: Program) -> Launch:
+        """The program's launch over these statistics, prepared once."""
+        for file in self.files:
+            file.check()
+        kept = self._launches_of_calls if program.derived else self._launches
+        return kept.get(program, lambda: self.prepared(program))
+
+    def prepared(self, program: Program) -> Launch:
+        """The program's launch over these statistics, made anew."""
+        return prepare(program, self, self.peek)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed columns made so far, host memory."""
+        return sum(c.nbytes for kept in (self._columns, self._calls) for c in kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = (
+            "files",
+            "_rows_plane",
+            "_rows_guard",
+            "_columns",
+            "_calls",
+            "_launches",
+            "_launches_of_calls",
+        )
+        return {k: v for k, v in self.__dict__.items() if k not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        Packed.__init__(self)

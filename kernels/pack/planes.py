@@ -1,0 +1,140 @@
+"""Bit planes: one bit for each container, in 64-bit words, the first container in the lowest bit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.kernels.run import pool
+
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+Verdicts = npt.NDArray[np.uint8]  # of ir/outcome.py, Verdict
+# Which words are meant, ascending. 32 bits count 274 billion containers.
+WordNumbers = npt.NDArray[np.uint32]
+Todo = WordNumbers | None  # None: all
+# A plane that says the same of every container is kept, and read, as that one answer.
+Plane = Words | bool
+
+PART: Final = 1 << 11  # words whose positions are found at a time
+MANY: Final = 1 << 18  # words from which more than one thread looks for those that are not 0
+
+if sys.byteorder != "little":  # pragma: no cover
+    raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
+
+
+def word_count(n: int) -> int:
+    """Words that hold n bits."""
+    return (n + 63) // 64
+
+
+def pack(mask: Mask) -> Words:
+    """Bits of a mask of shape (n,) as words of shape (ceil(n / 64),); bits past the end are 0."""
+    out = np.zeros(word_count(len(mask)), np.uint64)
+    packed = np.packbits(mask, bitorder="little")
+    out.view(np.uint8)[: len(packed)] = packed
+    return out
+
+
+def unpack(words: Words, n: int) -> Mask:
+    """The first n bits of words as a mask of shape (n,)."""
+    return np.unpackbits(words.view(np.uint8), count=n, bitorder="little").view(np.bool_)
+
+
+def mask_of(plane: Plane, n: int) -> Mask:
+    """A plane as a mask of shape (n,)."""
+    return np.full(n, plane, np.bool_) if isinstance(plane, bool) else unpack(plane, n)
+
+
+def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
+    """Verdicts from the planes "can match" and "can miss"; without the second none is ALWAYS.
+
+    Returns:
+        uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.
+    """
+    match, *misses = (mask_of(p, n).view(np.uint8) for p in planes)
+    for sure in misses:
+        sure ^= 1
+        sure &= match
+        match += sure
+    return match
+
+
+def plane_of(mask: Mask) -> Plane:
+    """A mask as a plane; a constant one becomes True or False. Of no containers: True."""
+    if mask.all():
+        return True
+    return pack(mask) if mask.any() else False
+
+
+def joined(parts: Sequence[Plane], size: int, n: int) -> Plane:
+    """One plane of n containers from those of parts, each of `size` containers, a multiple of 64; the last may have fewer."""
+    first = parts[0]
+    if isinstance(first, bool) and all(p is first for p in parts):
+        return first
+    words = np.empty(word_count(n), np.uint64)
+    for i, part in enumerate(parts):
+        words[i * size // 64 : (i + 1) * size // 64] = (
+            part if not isinstance(part, bool) else ~np.uint64(0) if part else 0
+        )
+    return clear_tail(words, n)
+
+
+def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
+    """Set the bits past the n-th to 0, in place."""
+    if n % 64 and len(words) and (todo is None or todo[-1] == n // 64):
+        words[-1] &= np.uint64((1 << (n % 64)) - 1)
+    return words
+
+
+def held(words: Words) -> npt.NDArray[np.int64]:
+    """The numbers of the words in which a bit is set, ascending."""
+    if len(words) <= MANY:
+        return np.flatnonzero(words != 0)  # twice as fast as of the words themselves
+    size = -(-len(words) // 8)
+    parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)] * 8
+
+    def find(first: int, stop: int) -> None:
+        parts[first // size] = np.flatnonzero(words[first:stop] != 0) + first
+
+    pool.run_chunks(find, len(words), size)
+    return np.concatenate(parts)
+
+
+def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
+    """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
+    live = held(words)
+    some, at = words[live], live if todo is None else todo[live].astype(np.int64)
+    if len(some) <= PART:
+        return _positions(some, at)
+    # Parts whose bits stay in cache, each to its place.
+    parts = range(0, len(some), PART)
+    ends = np.cumsum([_ones(some[p : p + PART]) for p in parts])
+    out = np.empty(int(ends[-1]), np.int64)
+
+    def fill(first: int, stop: int) -> None:
+        for p in range(first, stop):
+            found = _positions(some[p * PART : (p + 1) * PART], at[p * PART : (p + 1) * PART])
+            out[ends[p] - len(found) : ends[p]] = found
+
+    pool.run_chunks(fill, len(parts), 1)
+    return out
+
+
+def _positions(words: Words, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    bit = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_))
+    if len(at) and at[-1] - at[0] == len(at) - 1:  # one after the other
+        bit += at[0] << 6
+        return np.asarray(bit, np.int64)
+    return np.asarray((at << 6)[bit >> 6] | (bit & 63), np.int64)
+
+
+def _ones(words: Words) -> int:
+    """How many bits are set."""
+    if hasattr(np, "bitwise_count"):  # NumPy 2
+        return int(np.bitwise_count(words).sum(dtype=np.int64))
+    return int(np.count_nonzero(np.unpackbits(words.view(np.uint8))))

@@ -1,0 +1,1 @@
+"""Launch programs: shapes, the CPU backends, compiled kernels and their cache, the thread pool."""

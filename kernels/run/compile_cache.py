@@ -1,0 +1,268 @@
+"""Compiled kernels, in memory and on disk.
+
+A kernel's text is a module in a directory of this user's own, named by the text's digest; Numba keeps
+the machine code beside it and checks it against its own version and the processor. The directory
+carries the versions of Skipstone, Numba and Python, so a new one starts empty. Files are written
+under a temporary name and renamed, so processes that meet there read whole files; a lock lets one
+of them compile while the others wait. Nothing depends on the disk: what cannot be kept there is
+compiled in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+import time
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from skipstone.ir.errors import BackendMissing
+from skipstone.ir.node import Node
+from skipstone.kernels.run import forks
+from skipstone.kernels.run.first_import import first_import
+from skipstone.kernels.run.private import exposed
+
+# Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
+# can say that the other is stopped.
+LOCK_WAIT: Final = 10.0
+FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+Kernel = Callable[..., int]
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Shape(NamedTuple):
+    """What a kernel is compiled for.
+
+    Attributes:
+        roots: `Launch.shape`.
+        many: Whether it judges by many sets of literals at once.
+    """
+
+    roots: tuple[Node, ...]
+    many: bool = False
+
+
+_kernels: dict[Hashable, Any] = {}
+_told: set[str] = set()
+
+
+def ready(shape: Hashable) -> Kernel | None:
+    """The kernel of a shape, if this process has it."""
+    return _kernels.get(shape)
+
+
+def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
+    """Return the kernel of a key: from memory, from disk, or compiled now.
+
+    Args:
+        key: What `source_of` makes the text of.
+        source_of: Gives the text of a module with `kernel`, its `SIGNATURE`, and options `JIT`.
+
+    Raises:
+        BackendMissing: Numba cannot be imported, or this process cannot compile.
+    """
+    found = ready(key)
+    if found is None:
+        _import_numba()
+        module = _module(source_of(key))
+        with _alone(module):
+            found = made(key, lambda: _load_or_compile(module))
+    return found
+
+
+def made(key: Hashable, make: Callable[[], T]) -> T:
+    """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it.
+
+    Raises:
+        BackendMissing: this process was forked in the middle of a compile.
+    """
+    found: T | None = _kernels.get(key)
+    if found is None:
+        if not forks.can_compile():
+            raise BackendMissing(
+                "this process was forked while another thread compiled, and can compile nothing "
+                "itself: use backend='numpy' here, or start processes by 'spawn' or 'forkserver'"
+            )
+        with forks.compiling:
+            found = _kernels.get(key)
+            if found is None:
+                found = _kernels[key] = make()
+    return found
+
+
+def _import_numba() -> None:
+    try:
+        first_import("numba", "llvmlite")
+    except Exception as e:  # an import fails in as many ways as there are modules
+        raise BackendMissing(
+            f"backend 'numba' cannot be used: importing the numba package failed "
+            f"({type(e).__name__}: {e}); install or repair it, or free memory if that was short, "
+            "or use backend='numpy'"
+        ) from e
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
+
+    Who waits here holds no other lock, so neither forks nor other kernels wait for another process.
+    """
+    with contextlib.ExitStack() as held:
+        # Where files cannot be locked, or whoever holds the lock was stopped, some compile what others do too.
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            file = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.callback(os.close, file)
+            # A fork has the file too, and would hold the lock on.
+            held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+            end = time.monotonic() + LOCK_WAIT
+            while time.monotonic() < end and not _is_stopped(os.pread(file, 20, 0)):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.pwrite(file, b"%-20d" % os.getpid(), 0)
+                    break
+                time.sleep(0.01)
+        yield
+
+
+def _is_stopped(pid: bytes) -> bool:
+    """Return True if a process of this machine is stopped, by SIGSTOP or a debugger."""
+    try:
+        with open(f"/proc/{int(pid)}/stat", "rb") as f:
+            return f.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, ValueError, IndexError):  # no such process, or a system without /proc
+        return False
+
+
+def _alone(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
+    path = module.__file__
+    return contextlib.nullcontext() if path is None else alone(Path(path))
+
+
+def _load_or_compile(module: types.ModuleType) -> Kernel:
+    if module.__file__ is not None:
+        for _ in range(2):
+            try:
+                return _jit(module, keep=True)
+            except OSError as e:  # a full disk, or files that this user may neither read nor write
+                tell(f"skipstone does not keep kernels on disk: {e}")
+                break
+            except Exception:
+                # Machine code that a crash left unusable fails in many ways. Without it the kernel
+                # is compiled again; what is wrong with the text itself is raised below.
+                _discard(Path(module.__file__))
+    return _jit(module, keep=False)
+
+
+def _discard(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        for stale in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+            stale.unlink(missing_ok=True)
+
+
+def _jit(module: Any, *, keep: bool) -> Kernel:
+    import numba
+
+    sys.modules[module.__name__] = module  # machine code from disk asks for its module by name
+    out: Kernel = numba.njit(module.SIGNATURE, cache=keep, **module.JIT)(module.kernel)
+    return out
+
+
+def tell(text: str) -> None:
+    """Warn once in a process that something is not kept."""
+    if text not in _told:
+        _told.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def directory(kind: str = "kernels") -> Path:
+    """Where kernels, or things of another kind, are kept: `SKIPSTONE_CACHE_DIR`, else the user's cache directory. Made if it is not there.
+
+    One that others can change, or one above it, would let them plant code: a private temporary one
+    is used instead.
+    """
+    try:
+        path = _root() / kind / _versions()
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(path, os.W_OK | os.X_OK):
+            reason = f"{path} cannot be written to"
+        elif (why := exposed(path)) is not None:
+            reason = why
+        else:
+            return path
+    except (OSError, RuntimeError) as e:  # RuntimeError: this user has no home directory
+        reason = str(e)
+    warnings.warn(
+        f"skipstone does not keep {kind}: {reason}. Set SKIPSTONE_CACHE_DIR to a directory of your own.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return _temporary()
+
+
+def _root() -> Path:
+    if given := os.environ.get("SKIPSTONE_CACHE_DIR"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
+
+
+_temporary_directory: Path | None = None
+
+
+def _temporary() -> Path:
+    global _temporary_directory
+    if _temporary_directory is None:
+        import tempfile
+
+        _temporary_directory = Path(tempfile.mkdtemp(prefix="skipstone-kernels-"))
+    return _temporary_directory
+
+
+def _versions() -> str:
+    from importlib import metadata
+
+    try:
+        own = metadata.version("skipstone")
+    except metadata.PackageNotFoundError:  # a checkout that was not installed
+        own = "checkout"
+    return (
+        f"{own}-numba{metadata.version('numba')}-py{sys.version_info.major}{sys.version_info.minor}"
+    )
+
+
+def _module(text: str) -> types.ModuleType:
+    import hashlib
+
+    name = f"skipstone_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    module = types.ModuleType(name)
+    module.__file__ = None
+    try:
+        path = directory() / f"{name}.py"
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_whole(path, text.encode())
+        module.__file__ = str(path)
+    except OSError as e:
+        tell(f"skipstone does not keep kernels on disk: {e}")
+    exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
+    return module
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that readers see all of it or nothing."""
+    # Not by tempfile, which has a lock that a fork may find held.
+    temporary = path.parent / f".new-{secrets.token_hex(8)}"
+    handle = os.open(temporary, FRESH, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

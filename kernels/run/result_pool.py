@@ -1,0 +1,71 @@
+"""Room for results, which is used again once nobody holds it.
+
+Fresh pages have to be mapped and zeroed when they are first written: for the packed verdicts of 10 M
+containers that took as long as half of the kernel itself. So a few buffers are kept, and one is handed
+out again when no array refers to it any more: NumPy's views, however derived, hold the array that owns
+their memory, which its count of references tells.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.kernels.run import forks
+
+LINE: Final = 64  # bytes of a cache line
+SMALL: Final = 1 << 16  # bytes up to which the allocator has mapped pages at hand
+LARGEST: Final = 1 << 27  # bytes of a buffer that is kept
+MOST: Final = 1 << 28  # bytes of all of them
+Bytes = npt.NDArray[np.uint8]
+
+_kept: list[
+    tuple[Bytes, int]
+] = []  # buffers, and where a cache line starts in each; the last used at the end
+_lock = forks.lock()
+_probe = [object()]
+FREE: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
+# Without a global lock, or on another interpreter, counts of references do not tell who holds what.
+_counts = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def room(size: int) -> Bytes:
+    """Bytes that hold anything, from a cache line on.
+
+    Args:
+        size: How many.
+
+    Returns:
+        uint8 array of shape (size,), host memory, aligned to 64 bytes; the caller's until nothing refers to it.
+    """
+    if size <= SMALL or size > LARGEST or not _counts:
+        return _from(*_fresh(size), size)
+    with _lock:
+        for i in range(len(_kept)):
+            if size <= _kept[i][0].size - LINE <= 2 * size and sys.getrefcount(_kept[i][0]) == FREE:
+                _kept.append(_kept.pop(i))
+                return _from(*_kept[-1], size)
+        _kept.append(_fresh(size))
+        out = _from(*_kept[-1], size)
+        while sum(buffer.size for buffer, _ in _kept) > MOST:
+            _kept.pop(0)
+        return out
+
+
+def words(count: int) -> npt.NDArray[np.uint64]:
+    """Room for words of 64 containers."""
+    if count * 8 <= SMALL:
+        return np.empty(count, np.uint64)
+    return room(count * 8).view(np.uint64)
+
+
+def _fresh(size: int) -> tuple[Bytes, int]:
+    buffer = np.empty(size + LINE, np.uint8)
+    return buffer, -buffer.ctypes.data % LINE
+
+
+def _from(buffer: Bytes, skip: int, size: int) -> Bytes:
+    return buffer[skip : skip + size]

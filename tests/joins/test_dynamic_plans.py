@@ -1,0 +1,592 @@
+"""Dynamic filters of tables: plans, limits, splits and their readers, late and failed filters. Ids are those of the conformance table."""
+
+import datetime as dt
+import os
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from tests.joins.test_dynamic import V05, collected, schema
+
+KEY = schema(k=pa.int64())
+
+
+def keys(*values, **options):
+    return collected(KEY, {"k": list(values)}, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Six files: of file i two row groups, k = 10 i + (0..4) and (5..9), day = i."""
+    path = tmp_path_factory.mktemp("fact")
+    for i in range(6):
+        table = pa.table({"k": range(10 * i, 10 * i + 10), "day": [i] * 10, "v": [float(i)] * 10})
+        pq.write_table(table, path / f"{i}.parquet", row_group_size=5)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    return ss.scan_parquet(folder)
+
+
+def names(plan):
+    return [os.path.basename(p).removesuffix(".parquet") for p in plan.files]
+
+
+def ids(splits):
+    return [int(os.path.basename(s.path).removesuffix(".parquet")) for s in splits]
+
+
+# Plans.
+
+
+def test_plans_and_rows(table):
+    plan = table.plan("k % 2 = 1", dynamic=[keys(3, 4, 25)])
+    assert names(plan) == ["0", "2"] and len(plan.kept) == 2
+    assert plan.to_arrow().column("k").to_pylist() == [3, 25] and plan.count() == 2
+    assert plan.unpruned().to_arrow().equals(plan.to_arrow())
+    assert table.plan(dynamic=keys(3), columns=["v"]).to_arrow().to_pydict() == {"v": [0.0]}
+
+
+def test_P06_P07_filters_intersect(table):
+    first, second = ss.DynamicFilter(columns={"k": "k"}), ss.DynamicFilter(columns={"k": "k"})
+    plan = table.plan(dynamic=[first, second])
+    assert len(plan.kept) == 12 and len(plan.dynamic.pending) == 2
+    first.report(keys(1, 2, 12))
+    plan = plan.replanned()
+    assert names(plan) == ["0", "1"] and plan.dynamic.pending == (second,)
+    second.report(keys(2, 3))
+    assert plan.replanned().to_arrow().column("k").to_pylist() == [2]
+
+
+def test_H06_limit_comes_last(table):
+    assert names(table.plan(limit=3)) == ["0"]
+    plan = table.plan(limit=3, dynamic=[keys(*range(40, 50))])
+    assert (
+        names(plan) == ["4"]
+        and plan.to_arrow().column("k").to_pylist() == [40, 41, 42]
+        and plan.cut.reached
+    )
+    plan = table.plan(limit=3, dynamic=[keys(41, 43, 52, 57)])
+    assert names(plan) == ["4", "5"] and plan.to_arrow().column("k").to_pylist() == [41, 43, 52]
+    late = ss.DynamicFilter(columns={"k": "k"})
+    plan = table.plan(limit=3, dynamic=[late])
+    assert plan.deferred == 3 and len(plan.kept) == 12 and plan.to_arrow().num_rows == 60
+    late.report(keys(*range(50, 60)))
+    assert names(plan.replanned()) == ["5"] and plan.replanned().to_arrow().num_rows == 3
+    ranges = table.plan(limit=1, dynamic=[keys(41, 57, max_values=1)])
+    assert ranges.deferred == 1 and ranges.to_arrow().num_rows >= 2
+    assert "left to the join" in ranges.explain()
+
+
+def test_limits_of_sorted_rows(table):
+    plan = table.plan(order_by="k DESC", limit=2, dynamic=[keys(7, 8, 31)])
+    assert plan.to_arrow().column("k").to_pylist() == [31, 8]
+    late = table.plan(order_by="k DESC", limit=2, dynamic=[ss.DynamicFilter(columns={"k": "k"})])
+    assert late.to_arrow().num_rows == 60
+
+
+@pytest.mark.parametrize("how", ["inner", "semi", "right", "left", "full", "anti", "not in"])
+def test_rows_by_join(table, how):
+    f = ss.DynamicFilter(keys(*range(30), 35), how=how)
+    plan = table.plan(dynamic=[f])
+    everything = set(range(60))
+    wanted = {
+        "left": everything,
+        "full": everything,
+        "anti": everything - {*range(30), 35},
+        "not in": everything - {*range(30), 35},
+    }.get(how, {*range(30), 35})
+    assert (
+        set(plan.to_arrow().column("k").to_pylist())
+        == wanted
+        == set(plan.unpruned().to_arrow().column("k").to_pylist())
+    )
+    assert len(plan.kept) == {"left": 12, "full": 12, "anti": 6, "not in": 6}.get(how, 7)
+
+
+def test_explained(table):
+    late = ss.DynamicFilter(columns={"d_date_sk": "day"})
+    text = table.plan(dynamic=[late, keys(3)], columns=["k", "v"]).explain()
+    assert "DynamicFilteringTableSourceScan(fields=[k, v])" in text
+    assert (
+        "DynamicFilteringDataCollector(fields=[d_date_sk])" in text
+        and "DynamicFilteringDataCollector(fields=[k])" in text
+    )
+    assert (
+        "it is late" in text
+        and "1 distinct keys" in text
+        and "11 row groups more" in text
+        and "1 of 2 filters may still come" in text
+    )
+
+
+def test_option(table, monkeypatch):
+    data = keys(3)
+    assert len(table.plan(dynamic=[data], dynamic_filtering=False).kept) == 12
+    monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "off")
+    assert (
+        len(table.plan(dynamic=[data]).kept) == 12
+        and len(table.plan(dynamic=[data], dynamic_filtering=True).kept) == 1
+    )
+    off = table.plan().splits()
+    off.on_filter(data)
+    assert off.remaining == 6
+    monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "maybe")
+    with pytest.raises(ss.DynamicFilterError, match="expected true or false"):
+        table.plan(dynamic=[data])
+    monkeypatch.setattr(table, "dynamic_filtering", False)
+    assert len(table.plan(dynamic=[data]).kept) == 12
+
+
+def test_accepted_filter_fields(table):
+    assert table.accepted_filter_fields(["k", "DAY", "nope", "v"]) == ["k", "DAY", "v"]
+
+
+def test_refused(table):
+    with pytest.raises(ss.DynamicFilterError, match="dynamic has"):
+        table.plan(dynamic=["k"])
+    with pytest.warns(ss.SkipstoneWarning, match="skips its key 'z'"):
+        assert (
+            len(table.plan(dynamic=[collected(schema(z=pa.int64()), {"z": [1]}), keys(3)]).kept)
+            == 1
+        )
+    with pytest.raises(ss.DynamicFilterError, match="name 'x'"):
+        table.plan(dynamic=[ss.DynamicFilter(keys(1), columns={"x": "k"})])
+
+
+# Other tables.
+
+
+def test_hive_partitions(tmp_path):
+    texts = dict(zip("abcdefg", (v[0] for v in V05), strict=True))
+    kinds = dict(zip("abcdefg", (v[1] for v in V05), strict=True))
+    for extra, own in (
+        ("x", texts),
+        ("y", {**texts, "a": "43"}),
+        ("z", {**texts, "b": "__HIVE_DEFAULT_PARTITION__"}),
+    ):
+        place = tmp_path.joinpath(*(f"{n}={t}" for n, t in own.items()))
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"row": [extra]}), place / "part.parquet")
+    table = ss.scan_hive(str(tmp_path), partition_schema=kinds)
+    of = pa.schema(kinds)
+    row = pa.table({n: pa.array([v[2]]).cast(v[1]) for n, v in zip("abcdefg", V05, strict=True)})
+    for fields in ("abcdefg", "gb", "a", "f", "b"):
+        data = collected(pa.schema([of.field(n) for n in fields]), row.select(list(fields)))
+        plan = table.plan(dynamic=[data])
+        expected = {
+            "abcdefg": ["x"],
+            "gb": ["x", "y"],
+            "a": ["x", "z"],
+            "f": ["x", "y", "z"],
+            "b": ["x", "y"],
+        }[fields]
+        assert sorted(plan.to_arrow().column("row").to_pylist()) == expected
+        assert len(plan.files) == len(expected)
+        assert plan.unpruned().to_arrow().num_rows == len(expected)
+
+
+def test_hive_folders_are_not_listed(tmp_path):
+    for day in range(10):
+        for hour in range(3):
+            place = tmp_path / f"day={day}" / f"hour={hour}"
+            place.mkdir(parents=True)
+            pq.write_table(pa.table({"k": [day * 10 + hour]}), place / "part.parquet")
+    kinds = {"day": pa.int32(), "hour": pa.int32()}
+    days = collected(schema(day=pa.int32()), {"day": [2, 5]})
+    table = ss.scan_hive(str(tmp_path), partition_schema=kinds)
+    plan = table.plan("hour < 2", dynamic=[days], columns=["k"])
+    assert (
+        plan.to_arrow().column("k").to_pylist() == [20, 21, 50, 51] and table.work["footers"] <= 5
+    )
+    assert "not listed" in plan.explain() and plan.unpruned().to_arrow().equals(plan.to_arrow())
+    assert plan.with_dynamic([]).to_arrow().num_rows == 20
+    later = ss.DynamicFilter(columns={"hour": "hour"})
+    plan = ss.scan_hive(str(tmp_path), partition_schema=kinds).plan(dynamic=[days, later])
+    later.report(collected(schema(hour=pa.int32()), {"hour": [1]}))
+    assert plan.replanned().to_arrow().column("k").to_pylist() == [21, 51]
+    splits = plan.splits()
+    assert [s.to_arrow().column("k").to_pylist() for s in splits] == [[21], [51]]
+    for how, rows in (("anti", 24), ("left", 30), ("not in", 24), ("full", 30)):
+        assert (
+            ss.scan_hive(str(tmp_path), partition_schema=kinds)
+            .plan(dynamic=[ss.DynamicFilter(days, how=how)])
+            .to_arrow()
+            .num_rows
+            == rows
+        )
+
+
+def test_delta(tmp_path):
+    import deltalake
+
+    for i in range(4):
+        deltalake.write_deltalake(
+            str(tmp_path),
+            pa.table({"k": [i, i], "d": [dt.date(2024, 1, 1 + i)] * 2}),
+            mode="append",
+            partition_by=["d"],
+        )
+    table = ss.scan_delta(str(tmp_path))
+    data = collected(schema(d=pa.date32()), {"d": [dt.date(2024, 1, 2)]})
+    assert table.plan(dynamic=[data]).to_arrow().column("k").to_pylist() == [1, 1]
+    assert len(table.plan("k < 3", dynamic=[keys(2, 3)]).files) == 1
+    assert len(table.plan(dynamic=[keys(2)], stats_skipping=False).files) == 4
+    assert table.accepted_filter_fields(["d", "x"]) == ["d"]
+
+
+def test_iceberg(tmp_path):
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("n")
+    source = catalog.create_table("n.t", pa.schema([("k", pa.int64())]))
+    for i in range(4):
+        source.append(pa.table({"k": [10 * i, 10 * i + 5]}))
+    table = ss.scan_iceberg(source)
+    plan = table.plan(dynamic=[keys(10, 31)])
+    assert len(plan.files) == 2 and plan.to_arrow().column("k").to_pylist() == [10]
+    assert len(table.plan().splits().plan.kept) == 4
+    catalog.engine.dispose()
+
+
+def test_iceberg_buckets(tmp_path):
+    """Of a table in buckets, bounds say nothing and hashes do."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import BucketTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests.support import iceberg_tables
+
+    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(8), "b"))
+    source = iceberg_tables.make(str(tmp_path), Schema(NestedField(1, "k", LongType())), spec)
+    table = ss.scan_iceberg(iceberg_tables.append(source, pa.table({"k": range(200)})))
+    plan = table.plan(dynamic=[keys(77)])
+    assert (len(plan.files), plan.sizes.total.files) == (1, 8) and plan.to_arrow().column(
+        "k"
+    ).to_pylist() == [77]
+    assert len(table.plan(dynamic=[ss.DynamicFilter(keys(77), how="anti")]).files) == 8
+    later = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[later]).splits()
+    later.report(keys(77, 78))
+    assert (
+        77 in [k for s in splits for k in s.to_arrow().column("k").to_pylist()]
+        and splits.plan.sizes.scan.files <= 2
+    )
+
+
+def test_iceberg_manifests(tmp_path):
+    """A manifest whose partitions have none of the keys is not read; without the filter it is."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import IdentityTransform, TruncateTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests.support import iceberg_tables
+
+    for transform, files in ((IdentityTransform(), 10), (TruncateTransform(10), 1)):
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+        source = iceberg_tables.make(
+            str(tmp_path), Schema(NestedField(1, "k", LongType(), required=False)), spec
+        )
+        for i in range(4):
+            source = iceberg_tables.append(
+                source, pa.table({"k": [*range(10 * i, 10 * i + 10), *[None] * (i == 3)]})
+            )
+        table = ss.scan_iceberg(source)
+        plan = table.plan("k >= 0", dynamic=[keys(21, 22, 99)])
+        assert table.manifests_read == 1 and plan.to_arrow().column("k").to_pylist() == [21, 22]
+        assert (plan.sizes.total.files, plan.sizes.partition.files) == (
+            4 * files + 1,
+            min(files, 2),
+        )
+        assert plan.unpruned().to_arrow().num_rows == 2 and plan.with_dynamic([]).count() == 40
+        more = plan.with_dynamic([*plan.dynamic.filters, ss.DynamicFilter(keys(22))])
+        assert (
+            more.to_arrow().column("k").to_pylist() == [22]
+            and more.sizes.total.files == 4 * files + 1
+        )
+        #    join, keys, manifests that are read, rows
+        for how, data, manifests, rows in (
+            ("semi", keys(*range(8), 39), 2, 9),
+            ("anti", keys(*range(10)), 4, 31),
+            ("left", keys(1), 4, 41),
+            ("inner", keys(1, 2, max_values=1), 4, 2),
+            ("inner", collected(KEY, {"k": [None, 5]}, null_safe=True), 2, 2),
+        ):
+            plan = ss.scan_iceberg(source).plan(dynamic=[ss.DynamicFilter(data, how=how)])
+            assert (plan.table.table.manifests_read, plan.to_arrow().num_rows) == (
+                manifests,
+                rows,
+            ), (how, transform)
+        assert (
+            ss.scan_iceberg(source).plan(dynamic=[keys(1)], dynamic_filtering=False).count() == 41
+        )
+        late = ss.DynamicFilter(columns={"k": "k"})
+        splits = table.plan(dynamic=[late]).splits()
+        late.report(keys(35))
+        assert [s.to_arrow().num_rows for s in splits] == [1]
+
+
+def test_sizes_by_partition(tmp_path):
+    """Filters of partition columns count among partition filters, others do not."""
+    pq.write_to_dataset(
+        pa.table({"day": [0, 1, 2, 3], "k": [5, 6, 7, 8]}), str(tmp_path), partition_cols=["day"]
+    )
+    table = ss.scan_parquet(str(tmp_path), partition_schema={"day": pa.int64()})
+    days = collected(schema(day=pa.int64()), {"day": [1, 2]})
+    for filters, partition, scan in (([days], 2, 2), ([keys(7)], 4, 1), ([days, keys(8)], 2, 0)):
+        sizes = table.plan(dynamic=filters).sizes
+        assert (sizes.total.files, sizes.partition.files, sizes.scan.files) == (4, partition, scan)
+    assert table.plan("day > 1", dynamic=[days]).sizes.partition.files == 1
+
+
+# 2. Completing, combining, timing.
+
+
+def test_P03_builders_are_not_known_yet():
+    f = ss.DynamicFilter(columns={"k": "k"}, builders=None)
+    f.report(keys(1), builder="a")
+    assert f.data is None and not f.complete
+    f.expect(1)
+    assert f.data == keys(1)
+    two = ss.DynamicFilter(builders=2)
+    two.report(keys(1), 0)
+    assert two.data is None
+    two.report(keys(2), 1)
+    assert two.data == keys(1, 2)
+    with pytest.raises(ss.DynamicFilterError, match="all 2 have"):
+        two.report(keys(3), 2)
+
+
+def test_P10_a_caller_cancels_its_wait():
+    f = ss.DynamicFilter()
+    first, second = f.future(), f.future()
+    assert first.cancel()
+    f.report(keys(1))
+    assert second.result(5) == keys(1) and f.complete
+
+
+def test_P11_not_awaitable():
+    f = ss.DynamicFilter(awaitable=False)
+    start = time.monotonic()
+    assert f.wait(30) is None and time.monotonic() - start < 10
+
+
+def test_P12_late(table):
+    late = ss.DynamicFilter(columns={"k": "k"})
+    assert late.wait(0.01) is None
+    splits = table.plan(dynamic=[late]).splits(wait=0.01)
+    assert ids(splits) == list(range(6)) and "it is late" in splits.plan.explain()
+
+
+def test_P14_P15_a_builder_runs_again(table):
+    splits = table.plan(dynamic=[ss.DynamicFilter(columns={"k": "k"})]).splits()
+    splits.on_filter(keys(1, 2))
+    splits.on_filter(ss.DynamicFilteringEvent(keys(2, 1, 1)))
+    with pytest.raises(ss.DynamicFilterError, match="recomputed filter differs"):
+        splits.on_filter(keys(3))
+    assert ids(splits) == [0]
+    given = table.plan().splits()
+    given.on_filter(keys(1))
+    given.on_filter(keys(1))
+    with pytest.raises(ss.DynamicFilterError, match="recomputed filter differs"):
+        given.on_filter(keys(2))
+
+
+def test_which_filter_is_meant(table):
+    days = collected(schema(day=pa.int64()), {"day": [1, 3]})
+    splits = table.plan(dynamic=[keys(11, 12, 35, 41)]).splits()
+    splits.on_filter(days)  # of other columns: one more
+    assert splits.remaining == 2
+    splits.on_filter(keys(35), filter=ss.DynamicFilter())
+    assert ids(splits) == [3]
+    two = table.plan(
+        dynamic=[
+            ss.DynamicFilter(columns={"k": "k"}),
+            second := ss.DynamicFilter(columns={"k": "day"}),
+        ]
+    ).splits()
+    with pytest.raises(ss.DynamicFilterError, match="say which"):
+        two.on_filter(keys(5))
+    two.on_filter(keys(5), filter=second)
+    assert ids(two) == [5]
+
+
+def test_waiting(table):
+    f = ss.DynamicFilter(columns={"k": "k"})
+    threading.Timer(0.05, lambda: f.report(keys(31))).start()
+    splits = table.plan(dynamic=[f]).splits(wait=30)
+    assert ids(splits) == [3]
+
+
+# 3. Handing out.
+
+
+def test_H02_before_the_first_request(table):
+    splits = table.plan().splits()
+    splits.on_filter(keys(11, 12, 35))
+    assert ids(splits) == [1, 3] and splits.next_split() is None
+
+
+def test_nothing_is_repeated_or_withdrawn(table):
+    splits = table.plan().splits(min_desired_splits=12)
+    first = [splits.next_split() for _ in range(3)]
+    assert ids(first) == [0, 0, 1] and [s.row_groups for s in first] == [(0,), (1,), (0,)]
+    splits.on_filter(keys(1, 12, 17, 35))
+    rest = list(splits)
+    assert [(i, s.row_groups) for i, s in zip(ids(rest), rest, strict=True)] == [
+        (1, (1,)),
+        (3, (1,)),
+    ]
+    splits.return_split(first[1])  # k = 5..9, which nobody wants now
+    assert splits.next_split() is None
+    splits.return_split(first[0])
+    assert splits.next_split() == first[0]
+    with pytest.raises(ss.DynamicFilterError, match="not handed out"):
+        splits.return_split(first[1])
+
+
+def test_splits_are_read(table):
+    splits = table.plan("k >= 7", columns=["k"]).splits()
+    splits.on_filter(keys(8, 33))
+    found = [s.to_arrow().column("k").to_pylist() for s in splits]
+    assert [8 in found[0], 33 in found[1], len(found)] == [True, True, 2] and sum(
+        b.num_rows for s in table.plan().splits() for b in s.to_batches()
+    ) == 60
+
+
+def test_readers_and_hosts(table):
+    hosts = {f"{i}.parquet": ["even"] if i % 2 == 0 else ["odd"] for i in range(6)}
+    splits = table.plan().splits([1, 2], hosts=lambda path: hosts[os.path.basename(path)])
+    assert splits.next_split(reader=7) is None and splits.remaining == 6
+    got = [splits.next_split("odd", reader=1) for _ in range(4)]
+    assert ids(got) == [1, 3, 5, 0]
+    splits.register(7)
+    splits.add_splits_back([got[0]], reader=1)
+    splits.return_split(got[3])
+    assert ids([splits.next_split("odd", reader=7), splits.next_split("even", reader=7)]) == [1, 0]
+    assert splits.next_split(reader=1) is None and ids(
+        [splits.next_split("nowhere", reader=7)]
+    ) == [2]
+
+
+@pytest.mark.parametrize("end", ["fail", "cancel"])
+def test_failed_filters_keep_everything(table, end):
+    f = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan("k >= 10", dynamic=[f]).splits(wait=30)
+    threading.Timer(0.02, lambda: f.fail(OSError("gone")) if end == "fail" else f.cancel()).start()
+    assert ids(splits) == [1, 2, 3, 4, 5]
+    assert [str(e) for e in splits.errors] == (["gone"] if end == "fail" else [])
+    assert f.report(keys(1)) is False
+
+
+def test_exceptions_while_filtering_keep_everything(table, monkeypatch):
+    from skipstone.bindings.filters import scan
+
+    def breaks(*args):
+        raise ZeroDivisionError("of a filter")
+
+    monkeypatch.setattr(scan, "evaluate", breaks)
+    splits = table.plan().splits()
+    with pytest.warns(ss.SkipstoneWarning, match="ZeroDivisionError: of a filter"):
+        splits.on_filter(keys(1))
+    later = table.plan(dynamic=[f := ss.DynamicFilter(columns={"k": "k"})]).splits()
+    with pytest.warns(ss.SkipstoneWarning, match="ZeroDivisionError: of a filter"):
+        f.report(keys(1))
+    assert (
+        ids(splits) == ids(later) == list(range(6)) and len(splits.errors) == len(later.errors) == 1
+    )
+
+
+def test_waiting_is_counted_from_the_first_request(table):
+    f = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[f]).splits(wait=0.5)
+    time.sleep(0.6)  # a reader that starts late waits all the same
+    threading.Timer(0.1, lambda: f.report(keys(3))).start()
+    assert len(list(splits)) == 1
+
+
+def test_stopped(table):
+    f = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[f]).splits(wait=60)
+    threading.Timer(0.02, splits.stop).start()
+    start = time.monotonic()
+    assert splits.next_split() is None and time.monotonic() - start < 30
+    f.report(keys(1))
+    assert splits.remaining == 0
+
+
+def test_one_partition_without_values(table):
+    """A table without partitions is one, and is not pruned by columns that it has no values of."""
+    empty = ss.scan_parquet(table.files[0]).plan(
+        dynamic=[ss.DynamicFilter(keys(1), columns={"k": "day"})]
+    )
+    assert (
+        empty.files == ()
+        and ss.scan_parquet(table.files[0])
+        .plan(dynamic=[ss.DynamicFilter(keys(0), columns={"k": "day"})])
+        .count()
+        == 10
+    )
+
+
+@pytest.mark.parametrize("order", ["k", "k DESC", "k DESC NULLS FIRST", "v, k DESC"])
+def test_top_k_while_reading(tmp_path, order):
+    r = np.random.default_rng(2)
+    for i in range(40):
+        k = r.integers(0, 1000, 10) + (i * 37) % 40 * 20
+        pq.write_table(
+            pa.table(
+                {
+                    "k": pa.array(k, mask=r.random(10) < 0.1 * (i == 17)),
+                    "v": r.integers(i // 4, i // 4 + 3, 10),
+                }
+            ),
+            tmp_path / f"{i:02}.parquet",
+        )
+    plan = ss.scan_parquet(str(tmp_path)).plan("k % 2 = 0 OR k IS NULL", order_by=order, limit=5)
+    splits, found = plan.splits(), []
+    for split in splits:
+        rows = split.to_arrow()
+        splits.offer(rows)
+        found.append(rows)
+    from skipstone.bindings.plans.order import first_rows
+
+    best = first_rows(pa.concat_tables(found), plan.order, 5)
+    assert best.column("k").to_pylist() == plan.to_arrow().column("k").to_pylist()
+    assert len(found) < 20
+
+
+@pytest.mark.parametrize("late", [0.0, 0.005])
+def test_ten_readers(table, late):
+    splits = table.plan().splits(range(10), min_desired_splits=12)
+    got, guard = [], threading.Lock()
+
+    def read(reader):
+        while (split := splits.next_split(reader=reader)) is not None:
+            time.sleep(0.002)
+            with guard:
+                got.append(split)
+
+    readers = [threading.Thread(target=read, args=(i,)) for i in range(10)]
+    for t in readers:
+        t.start()
+    time.sleep(late)
+    splits.on_filter(keys(31, 52))
+    for t in readers:
+        t.join()
+    containers = [c for s in got for c in s.containers]
+    assert len(containers) == len(set(containers))
+    assert {6, 10} <= set(containers)
+    assert np.isin(
+        [31, 52], np.concatenate([s.to_arrow().column("k").to_numpy() for s in got])
+    ).all()

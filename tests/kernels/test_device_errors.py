@@ -1,0 +1,197 @@
+"""A device that is full, lost, or of before a fork: who asked for it by name is told what to do, and "auto" goes on with the CPU, warning once."""
+
+import multiprocessing
+import os
+import threading
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from skipstone.kernels.gpu import gpu
+from tests.support.cuda_emulated import MISSING, Emulated
+
+SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+P = ss.PruningPredicate("x > 3 AND y < 90", SCHEMA)
+
+
+def small(n=200):
+    x = np.arange(n)
+    return ss.Statistics.from_dict(
+        {"x": {"min": x, "max": x + 5}, "y": {"min": x[::-1].copy()}}, SCHEMA
+    )
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    if MISSING:
+        pytest.skip(MISSING)
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def card(libraries, monkeypatch):
+    """A device of its own, to be broken, that judges however few containers there are."""
+    monkeypatch.setattr(gpu, "WORTH", 0)
+    return Emulated(libraries)
+
+
+CALLS = {
+    "prune": lambda stats, backend: P.prune(stats, backend),
+    "evaluate": lambda stats, backend: P.evaluate(stats, backend),
+    "survivors": lambda stats, backend: P.survivors(stats, backend),
+    "prune_many": lambda stats, backend: ss.prune_many(
+        [P, ss.PruningPredicate("x > 5 AND y < 80", SCHEMA)], stats, backend
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("way", ["full", "lost"])
+def test_auto_goes_on_with_the_cpu(call, way, card):
+    host = small()
+    stats, expected = host.to_device(card), call(host, "numpy").tolist()
+    if way == "full":
+        card.memory.size = 0
+    else:
+        assert call(stats, "auto").tolist() == expected
+        card.memory.lose()
+    with pytest.warns(
+        RuntimeWarning, match="skipstone goes on with the CPU: the device is"
+    ) as told:
+        assert call(stats, "auto").tolist() == expected
+    assert len(told) == 1
+    assert call(stats, "auto").tolist() == expected  # not told twice
+    with pytest.raises(ss.DeviceError, match="out of memory" if way == "full" else "lost"):
+        call(stats, "cupy")
+    with pytest.raises(ss.DeviceError):
+        P.prune(stats, out="device")
+    if way == "full":
+        card.memory.size = 1 << 30
+        stats.release()
+        before = card.memory.used
+        assert call(stats, "auto").tolist() == expected
+        assert card.memory.used > before
+
+
+def ask(stats, *texts):
+    """Ask predicates, and wait for what is compiled behind the scenes."""
+    for text in texts:
+        ss.PruningPredicate(text, SCHEMA).prune(stats)
+    for thread in threading.enumerate():
+        if thread.name == "skipstone-compile":
+            thread.join(60)
+
+
+@pytest.fixture
+def compiler(card, monkeypatch):
+    """A card whose kernels take a compiler, which may fail."""
+    function, loaded, wrong = card.function, set(), []
+
+    def compile_now(text):
+        if wrong:
+            raise wrong[0]
+        loaded.add(text)
+        return function(text)
+
+    monkeypatch.setattr(card, "ready", lambda text: text in loaded)
+    monkeypatch.setattr(card, "function", compile_now)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ss.DeviceError("no room for a kernel"),
+        ss.BackendMissing("no NVRTC"),
+        OSError("the disk is full"),
+    ],
+    ids=repr,
+)
+def test_kernels_that_cannot_be_had(wrong, card, compiler):
+    """Told once, however many predicates ask; and tried again after `release`."""
+    host = small()
+    stats, expected = host.to_device(card), P.prune(host, "numpy").tolist()
+    compiler.append(wrong)
+    with pytest.warns(RuntimeWarning, match=f"skipstone goes on with the CPU: {wrong}") as told:
+        ask(stats, "x > 5", "x < 5 OR y > 3", "x = 3", "x > 3 AND y < 90")
+    assert len(told) == 1
+    assert P.prune(stats).tolist() == expected
+    compiler.clear()
+    stats.release()
+    ask(stats, "x > 3 AND y < 90")
+    assert P.prune(stats).tolist() == expected and card.launches
+
+
+def test_nothing_is_compiled_behind_the_scenes(card, compiler, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_COMPILE", "0")
+    stats = small().to_device(card)
+    ask(stats, "x > 3 AND y < 90")
+    P.prune(stats)
+    assert card.launches == 0
+    P.prune(stats, "cupy")
+    asked = card.launches
+    P.prune(stats)
+    assert card.launches == 2 * asked  # the kernel is there now
+
+
+def test_levels_go_on_with_the_cpu(card, monkeypatch):
+    from skipstone.kernels.index import descend
+
+    monkeypatch.setattr(descend, "FLAT", 0)
+    host = small(4000)
+    stats = host.index(block=50).to_device(card)
+    card.memory.lose()
+    with pytest.warns(RuntimeWarning, match="goes on with the CPU"):
+        assert P.survivors(stats).tolist() == P.survivors(host).tolist()
+    assert P.prune(stats).tolist() == P.prune(host).tolist()
+
+
+def test_bounds_that_only_the_device_has(card):
+    """They are judged where no room is left to mend them, as they can come here; once it is lost, they cannot."""
+    inverted = np.array([7, 1, 5])
+    given = {"x": {"min": card.upload(inverted), "max": card.upload(inverted[::-1].copy())}}
+    stats = ss.Statistics.from_device(given, SCHEMA, device=card)
+    p = ss.PruningPredicate("x > 5", SCHEMA)
+    card.memory.size = card.memory.used
+    with pytest.warns(RuntimeWarning, match="out of memory"):
+        assert p.prune(stats).tolist() == [True, False, True]
+    with pytest.raises(ss.DeviceError, match="out of memory"):
+        p.prune(stats, "cupy")
+    with pytest.raises(ss.DeviceError, match="out of memory"):
+        p.prune(stats, out="device")
+    card.memory.lose()
+    assert p.prune(stats).tolist() == [True, False, True]
+    with pytest.raises(ss.DeviceError, match="lost"):
+        ss.PruningPredicate("x > 5", SCHEMA).prune(
+            ss.Statistics.from_device(given, SCHEMA, device=card)
+        )
+
+
+def in_child(stats, queue):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        kept = int(P.prune(stats).sum())
+    try:
+        P.prune(stats, "cupy")
+    except ss.DeviceError as e:
+        queue.put((kept, [str(w.message) for w in told], str(e)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_child_leaves_the_device_alone(card):
+    stats = small().to_device(card)
+    kept, uses = int(P.prune(stats).sum()), card.launches
+    queue = multiprocessing.get_context("fork").Queue()
+    child = multiprocessing.get_context("fork").Process(target=in_child, args=(stats, queue))
+    child.start()
+    try:
+        found, (told,), raised = queue.get(timeout=60)
+    finally:
+        child.join(10)
+    assert found == kept
+    assert "CUDA does not survive a fork" in told and "'spawn' or 'forkserver'" in raised
+    assert int(P.prune(stats).sum()) == kept and card.launches == uses + 2

@@ -1,0 +1,280 @@
+"""Threads, forks, caches: nobody hangs, nobody reads half a kernel."""
+
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from skipstone.kernels.run import compile_cache, compiler, pool
+
+SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+N = 300_000  # more than one chunk
+CALLS = -(-compiler.EARNED // N)  # after which `auto` compiles behind the scenes
+
+
+def make_stats():
+    low = np.arange(N)
+    return ss.Statistics.from_dict(
+        {"x": {"min": low, "max": low + 9}, "y": {"min": low[::-1].copy(), "max": low[::-1] + 5}},
+        SCHEMA,
+    )
+
+
+STATS = make_stats()
+
+
+def judged(where, backend):
+    return int(ss.PruningPredicate(where, SCHEMA).prune(STATS, backend).sum())
+
+
+def in_child(where, backend, queue):
+    queue.put(judged(where, backend))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.parametrize("backend", ["auto", "numpy", "numba"])
+def test_a_forked_child_judges_while_the_parent_compiles(backend, tmp_path, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
+    where = f"x > 7 AND NOT (y < 3) OR x < {len(backend)} AND y <= 1"
+    expected = judged(where, "numpy")
+    for _ in range(CALLS):
+        judged(f"({where}) AND x < 250000", "auto")  # the compiler starts in the background
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(where, backend, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=90) == expected
+    finally:
+        child.join(10)
+        assert not child.is_alive()
+
+
+def test_many_threads_share_statistics():
+    predicates = [
+        ss.PruningPredicate(f"x >= {i} AND y < {N - i}", SCHEMA) for i in range(0, N, N // 24)
+    ]
+    expected = [p.prune(STATS, "numpy").sum() for p in predicates]
+    fresh = make_stats()
+    with ThreadPoolExecutor(8) as callers:
+        for backend in ("numpy", "numba", "auto"):
+            assert [
+                r.sum() for r in callers.map(lambda p, b=backend: p.prune(fresh, b), predicates)
+            ] == expected
+
+
+SCRIPT = """
+import sys, numpy as np, pyarrow as pa, skipstone as ss
+schema = pa.schema([("x", pa.int64())])
+low = np.arange(70_000)
+stats = ss.Statistics.from_dict({"x": {"min": low, "max": low + 9, "null_count": low % 3, "row_count": low % 3 + low % 2}}, schema)
+print(ss.PruningPredicate("x > 500 OR x = 3", schema).prune(stats, "numba").sum())
+"""
+
+
+def test_processes_share_one_cache(tmp_path):
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    misses = "from skipstone.kernels.run import compile_cache as cache; print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", SCRIPT + misses], env=env, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    said = [r.communicate(timeout=120)[0].split() for r in runs]
+    assert len({kept for kept, _ in said}) == 1
+    assert (
+        sorted(compiled for _, compiled in said) == ["0", "0", "1"] or os.name != "posix"
+    )  # the others waited, and read it
+    assert all(r.returncode == 0 for r in runs)
+    kernels = list(tmp_path.rglob("skipstone_kernel_*.py"))
+    assert len(kernels) == 1
+    assert not list(tmp_path.rglob(".new-*"))
+
+
+COUNTED = (
+    SCRIPT.replace("print(", "from skipstone.kernels.run import compile_cache as cache\nprint(")
+    + """
+(kernel,) = cache._kernels.values()
+print(sum(kernel.stats.cache_misses.values()), sum(kernel.stats.cache_hits.values()))
+"""
+)
+
+
+def test_processes_that_meet_compile_once(tmp_path):
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", COUNTED], env=env, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    assert sorted(r.communicate(timeout=120)[0].splitlines()[1] for r in runs) == [
+        "0 1",
+        "0 1",
+        "1 0",
+    ]
+
+
+def test_a_damaged_cache_is_made_again(tmp_path):
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    run = lambda: (
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+    )
+    first = run()
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert run() == first
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no POSIX permissions on this system")
+def test_a_directory_of_others_is_not_trusted(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
+    own = compile_cache.directory()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    own.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others may write to"):
+        assert compile_cache.directory() != own
+
+
+def test_a_directory_that_cannot_be_made_is_not_needed(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.warns(RuntimeWarning, match="does not keep kernels"):
+        assert compile_cache.directory().is_dir()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", ""])
+def test_threads_must_be_a_number(value, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_THREADS", value)
+    with pytest.raises(ss.SkipstoneError, match="expected a positive integer"):
+        pool.threads()
+
+
+def test_threads_can_be_set(monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_THREADS", "1")
+    assert pool.threads() == 1
+    assert judged("x > 1000", "numba") == judged("x > 1000", "numpy")
+    monkeypatch.setenv("SKIPSTONE_THREADS", "5")
+    assert judged("x > 1000", "numba") == judged("x > 1000", "numpy")
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "2"])
+def test_a_count_of_threads_must_be_one(value):
+    with pytest.raises(ss.SkipstoneError, match="expected a positive integer, or None"):
+        ss.set_threads(value)
+
+
+def test_an_option_outdoes_the_environment(monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_THREADS", "2")
+    try:
+        for count in (1, 7, 3, None):
+            ss.set_threads(count)
+            assert pool.threads() == (count or 2)
+            assert judged("x > 1000", "numba") == judged("x > 1000", "numpy")
+    finally:
+        ss.set_threads(None)
+
+
+def test_threads_are_the_cpus_that_the_process_may_use():
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this process may use one CPU, or cannot say")
+    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from skipstone.kernels.run import pool; print(pool.threads())"
+    env = {k: v for k, v in os.environ.items() if k != "SKIPSTONE_THREADS"}
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        == "1\n"
+    )
+
+
+def test_a_failed_compile_is_told_and_costs_nothing(monkeypatch):
+    def broken(roots):
+        raise RuntimeError("no compiler today")
+
+    from skipstone.kernels.run import numba_cpu
+
+    monkeypatch.setattr(numba_cpu, "compile_shape", broken)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(CALLS):
+            assert judged("x > 1000 AND y > 77 AND x <> 5 AND y <> 12", "auto") > 0
+        for t in threading.enumerate():
+            if t.name == "skipstone-compile":
+                t.join(10)
+    assert any("no compiler today" in str(w.message) for w in seen)
+
+
+def compiling():
+    return [t for t in threading.enumerate() if t.name == "skipstone-compile"]
+
+
+def test_nobody_waits_for_a_kernel_that_takes_long():
+    """A fork waits for the compiler, so what would take it many seconds is left to NumPy."""
+    wide = " AND ".join(f"(x > {i} AND y > {i} OR x < {-i} AND y < {-i})" for i in range(1, 41))
+    before = compiling()
+    for _ in range(CALLS):
+        assert judged(wide, "auto") == judged(wide, "numpy")
+    assert set(compiling()) <= set(before)
+
+
+EXIT = """
+import sys, time, numpy as np, pyarrow as pa, skipstone as ss
+schema = pa.schema([("x", pa.int64()), ("y", pa.int32())])
+low = np.arange(200_000)
+stats = ss.Statistics.from_dict({"x": {"min": low, "max": low}, "y": {"min": low.astype("i4")}}, schema)
+for _ in range(5):
+    ss.PruningPredicate("x > 5 AND y IN (1, 2, 3)", schema).prune(stats)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.3", "0.8"])
+def test_a_process_may_end_while_it_compiles(seconds, tmp_path):
+    env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT, seconds], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_home_directory_is_not_an_error(monkeypatch):
+    from pathlib import Path
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SKIPSTONE_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.warns(RuntimeWarning, match="Could not determine home directory"):
+        assert compile_cache.directory().is_dir()
+
+
+def test_a_directory_that_cannot_be_written_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_CACHE_DIR", str(tmp_path))
+    own = compile_cache.directory()
+    monkeypatch.setattr(
+        compile_cache.os, "access", lambda path, mode: False
+    )  # who is root may write anywhere
+    with pytest.warns(RuntimeWarning, match="cannot be written to"):
+        assert compile_cache.directory() != own

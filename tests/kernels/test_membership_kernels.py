@@ -1,0 +1,251 @@
+"""IN and NOT IN of any length: the directory at its edges, and NumPy, Numba and the oracle alike."""
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from skipstone.ir import oracle
+from skipstone.ir.types import from_arrow
+from skipstone.kernels.pack.keys import SLOTS, STEPS, keys_of, places_of, runs_of
+from tests.support.strategies import array_of
+
+LOW, HIGH = -(2**63), 2**63 - 1
+DENORMAL = 5e-324
+HUGE = 1.7976931348623157e308
+
+#     values                                                          lane
+SETS = [
+    ([7], "int64"),
+    ([LOW], "int64"),
+    ([LOW, HIGH], "int64"),  # the difference exceeds the type
+    ([LOW, LOW + 1, -1, 0, HIGH - 1, HIGH], "int64"),
+    (range(-500, 500), "int64"),  # one run
+    (range(0, 4000, 2), "int64"),
+    ([*range(2000), 2**62], "int64"),  # a huge gap: all but one lie in one bucket
+    ([2**62 + i * 3 for i in range(3000)], "int64"),  # closer than doubles are there
+    ([1 << i for i in range(63)], "int64"),
+    (range(-128, 128, 3), "int8"),
+    (range(-128, 128), "int8"),
+    (range(0, 256, 5), "uint8"),
+    (range(-32768, 32767, 7), "int16"),
+    ([0, 2**64 - 1, *range(2**63, 2**63 + 900, 3)], "uint64"),
+    ([-math.inf, math.inf], "float64"),
+    ([-math.inf], "float64"),
+    ([-HUGE, 0.0, HUGE], "float64"),
+    ([0.0, DENORMAL, 2 * DENORMAL], "float64"),
+    ([-math.inf, *[i / 7 for i in range(-300, 300)], HUGE, math.inf], "float64"),
+    ([float(np.float32(1.1**i)) for i in range(-200, 200)], "float32"),
+]
+NAMES = [f"{lane}, {len(v)} from {v[0]}" for v, lane in SETS]
+
+
+@pytest.mark.parametrize("values, lane", SETS, ids=NAMES)
+def test_every_end_lies_at_its_place(values, lane):
+    """The directory counts what lies before a bucket, and holds each end's place unless the bucket is too full."""
+    firsts, lasts = runs_of(np.array(sorted(values), lane), lane[0] in "iu")
+    keys = keys_of(firsts, lasts)
+    for ends, lines in ((keys.firsts, keys.first_lines), (keys.lasts, keys.last_lines)):
+        places, buckets = places_of(ends, keys.frame), len(lines) // 16 - 1
+        assert (np.diff(places) >= 0).all() and lines.ctypes.data % 64 == 0
+        assert places[0] >= 0 and places[-1] < buckets * STEPS
+        slots = lines.view(np.uint16).reshape(-1, 32)[:, 2:]
+        counts = [(places < b * STEPS).sum() for b in range(buckets + 1)]
+        for b, (start, stop) in enumerate(itertools.pairwise(counts)):
+            full = stop - start > SLOTS
+            assert lines[16 * b] == (-1 - start if full else start)
+            if not full:
+                assert slots[b, : stop - start].tolist() == (places[start:stop] % STEPS).tolist()
+        assert lines[16 * buckets] == len(ends)
+    if keys.frame[3]:
+        assert len(np.unique(places_of(keys.lasts, keys.frame))) == len(keys.lasts)
+
+
+#     values                  discrete   runs
+RUNS = [
+    ([1, 2, 3], True, [(1, 3)]),
+    ([1, 2, 3], False, [(1, 1), (2, 2), (3, 3)]),
+    ([1, 3, 4, 9], True, [(1, 1), (3, 4), (9, 9)]),
+    ([126, 127, 127, 127], True, [(126, 127)]),  # 127 for whatever lies beyond
+    (
+        [-128, -128, 127],
+        True,
+        [(-128, -128), (127, 127)],
+    ),  # what follows the greatest is not the least
+    ([5], True, [(5, 5)]),
+]
+
+
+@pytest.mark.parametrize("values, discrete, runs", RUNS)
+def test_runs(values, discrete, runs):
+    firsts, lasts = runs_of(np.array(values, np.int8), discrete)
+    assert list(zip(firsts.tolist(), lasts.tolist(), strict=True)) == runs
+
+
+TYPES = {
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint64": pa.uint64(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+}
+
+
+def axis_values(r, dtype, count):
+    """Values of one of several manners: dense, sparse, skewed, extreme."""
+    manner = r.choice(("dense", "sparse", "skewed", "ends"))
+    if dtype.coded:
+        return [
+            f"{'k' * r.randint(0, 2)}{r.randrange(10 if manner == 'dense' else 10**6)}".encode()
+            for _ in range(count)
+        ]
+    if not dtype.discrete:
+        wide = {"dense": 40, "sparse": 1e6, "skewed": 1.0, "ends": 3e38}[manner]
+        made = [r.uniform(-wide, wide) ** (5 if manner == "skewed" else 1) for _ in range(count)]
+        made = [float(np.float32(round(v * 4) / 4 if manner == "dense" else v)) for v in made]
+        return [
+            r.choice((-math.inf, math.inf, 0.0, -0.0)) if r.random() < 0.02 else v for v in made
+        ]
+    low, high = dtype.lowest, dtype.highest
+    base = {"ends": r.choice((low, high)), "sparse": 0}.get(manner, r.randint(low, high))
+    reach = {"dense": count, "sparse": high, "skewed": 2 ** r.randint(1, 60), "ends": 3 * count}[
+        manner
+    ]
+    draw = (
+        (lambda: int(r.expovariate(1) ** 4 * reach / 50))
+        if manner == "skewed"
+        else (lambda: r.randint(-reach, reach))
+    )
+    return [min(max(base + draw(), low), high) for _ in range(count)]
+
+
+def containers(r, dtype, members, n):
+    """Bounds about members and anywhere, some of one value, some unknown; sorted half of the time."""
+    others = axis_values(r, dtype, n)
+    made = []
+    for i in range(n):
+        a = r.choice(members) if r.random() < 0.6 else others[i]
+        b = r.choice(members) if r.random() < 0.1 else a
+        if dtype.discrete:
+            step = r.choice((0, 0, 1, 2, 7, len(members)))
+            b = min(b + step, dtype.highest)
+            a = max(a - r.choice((0, 0, 1)), dtype.lowest)
+        elif not dtype.coded and math.isfinite(b):
+            b = float(np.nextafter(np.float32(b), np.float32(3e38))) if r.random() < 0.5 else b
+        made.append((min(a, b), max(a, b)))
+    if r.random() < 0.5:
+        made.sort()
+    hole = r.choice((0, 0.05))
+    return [(None if r.random() < hole else a, None if r.random() < hole else b) for a, b in made]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("seed", range(2))
+def test_backends_equal_the_oracle(name, seed):
+    r, arrow = random.Random(f"{name} {seed}"), TYPES[name]
+    dtype, schema = from_arrow(arrow), pa.schema([("x", arrow)])
+    for count in (1, 2, 20, 33, 150, 1000, 5000):
+        members = axis_values(r, dtype, count)
+        bounds = containers(r, dtype, members, 150)
+        low, high = ([b[side] for b in bounds] for side in (0, 1))
+        stats = ss.Statistics.from_dict(
+            {
+                "x": {
+                    "min": array_of(low, arrow),
+                    "max": array_of(high, arrow),
+                    "null_count": np.zeros(150, np.int64),
+                }
+            },
+            schema,
+        )
+        values = [v.decode() for v in members] if dtype.coded else members
+        for p in (
+            ss.PruningPredicate(c, schema)
+            for c in (ss.col("x").isin(values), ~ss.col("x").isin(values))
+        ):
+            facts = [
+                oracle.column_facts(dtype, low=a, high=b, null_count=0, nan_count=None)
+                for a, b in bounds
+            ]
+            expected = [oracle.verdict(p.node, {("x",): f}) for f in facts]
+            for backend in ("numpy", "numba"):
+                assert p.evaluate(stats, backend).tolist() == expected, (backend, p.expr)
+
+
+def test_one_kernel_serves_sets_of_any_size_and_content():
+    schema = pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": [2**40, 2**41], "max": [2**50, 2**42], "null_count": [0, 0]}}, schema
+    )
+
+    def shapes(*sets):
+        return {
+            stats.launch(ss.PruningPredicate(ss.col("x").isin(list(s)), schema).program).shape
+            for s in sets
+        }
+
+    assert (
+        len(shapes(range(0, 9000, 7), range(0, 34, 2), [*range(5000), *range(2**40, 2**45, 2**40)]))
+        == 1
+    )
+    # Few runs are literals: 1, 2, 4, 8 or 16 pairs of them, or single values.
+    assert len(shapes([1, 2], [1, 2, 3], range(5000))) == 1
+    assert len(shapes([1, 3], [2**40, 2**62])) == 1
+    assert len(shapes([1, 3, 5], [2**40, 7, 2**62, 9])) == 1
+    assert len(shapes(*(range(0, 2 * k, 2) for k in range(2, 17)))) == 4
+
+
+SOURCES = {
+    "numpy": (np.array([3, 1, 3, 2**40]), "x IN (1, 3, 1099511627776)"),
+    "arrow": (pa.array([3, None, 1], pa.int16()), "NULL OR x IN (1, 3)"),
+    "chunked": (pa.chunked_array([[3], [1]]), "x IN (1, 3)"),
+    "list": ([3, 1, None, True], None),
+    "unsigned beyond BIGINT": (np.array([1, 2**64 - 1], np.uint64), "x = 1"),
+    "floats": (np.array([1.5, 2.0, math.nan]), "x = 2"),
+    "float32": (np.array([1.5, 2.0], np.float32), "x = 2"),
+    "nothing": (np.array([], np.int64), "false"),
+    "text": (pa.array(["b", "a", "b"]), None),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_arrays_mean_what_their_values_mean(name):
+    values, _ = SOURCES[name]
+    column = "s" if name == "text" else "x"
+    schema = pa.schema([("x", pa.int64()), ("s", pa.string())])
+    plain = (
+        values.tolist()
+        if isinstance(values, np.ndarray)
+        else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
+    )
+    one_by_one = ss.col(column).isin(iter(plain))  # an iterator is read value by value
+    assert ss.PruningPredicate(ss.col(column).isin(values), schema) == ss.PruningPredicate(
+        one_by_one, schema
+    )
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_long_sets_over_many_containers(ascending, backend):
+    """Sets beyond the length from which NumPy tests by ascending bounds, over more containers than a block has."""
+    r = np.random.default_rng(5)
+    keys, low = np.unique(r.integers(0, 2**50, 40_000)), r.integers(0, 2**50, 70_001)
+    low = np.sort(low) if ascending else low
+    low[::7] = keys[r.integers(0, len(keys), len(low[::7]))]
+    high = low + r.integers(0, 2, len(low)) * r.integers(0, 2**35, len(low))
+    schema = pa.schema([("x", pa.int64())])
+    stats = ss.Statistics.from_dict(
+        {"x": {"min": low, "max": high, "null_count": np.zeros(len(low), np.int64)}}, schema
+    )
+    start, stop = np.searchsorted(keys, low, "left"), np.searchsorted(keys, high, "right")
+    expected = np.where(start == stop, 0, np.where(low == high, 2, 1))
+    assert (
+        ss.PruningPredicate(ss.col("x").isin(keys), schema).evaluate(stats, backend) == expected
+    ).all()

@@ -1,0 +1,115 @@
+"""Narrow lanes keep every outcome, at the lanes' ends above all."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from skipstone.ir import oracle
+from skipstone.ir import types as ty
+from skipstone.kernels.pack.columns import Raw, pack_column
+from skipstone.kernels.pack.narrow import narrowest
+
+TYPES = {
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "decimal(3,0)": pa.decimal128(3, 0),
+}
+
+
+def column(arrow, low, high):
+    return pack_column(
+        Raw(pa.array(low, arrow), pa.array(high, arrow)), ty.from_arrow(arrow), len(low)
+    )
+
+
+#     type        lows               highs             lane
+LANES = [
+    ("int64", [0, -127], [5, 126], "int8"),
+    ("int64", [0, -128], [5, 6], "int16"),  # the ends stand for unknown bounds
+    ("int64", [0], [127], "int16"),
+    ("int64", [None, 1], [32766, None], "int16"),
+    ("int64", [0], [32767], "int32"),
+    ("int64", [0], [2**31 - 2], "int32"),
+    ("int64", [0], [2**31 - 1], "int64"),
+    ("int64", [None], [None], "int64"),
+    ("int32", [0], [40000], "int32"),
+    ("uint64", [0], [126], "int8"),  # its lowest value, 0, needs no stand-in
+    ("uint32", [0], [32766], "int16"),
+    ("decimal(3,0)", [-999], [999], "int16"),  # both ends of the type fit
+]
+
+
+@pytest.mark.parametrize("name, low, high, lane", LANES)
+def test_the_narrowest_lane_is_taken(name, low, high, lane):
+    packed = column(TYPES[name], low, high)
+    assert packed.lane == lane
+    assert all(a is None or str(a.dtype) == lane for a in (packed.low, packed.high))
+
+
+def test_garbage_under_nulls_does_not_widen():
+    values = pa.Array.from_buffers(
+        pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([5, 2**60]).tobytes())]
+    )
+    assert pack_column(Raw(values, values), ty.INT64, 2).lane == "int8"
+
+
+def test_small_types_stay():
+    assert narrowest(None, None, ty.INT16) == "int16"
+    assert narrowest(None, None, ty.BOOL) == "uint8"
+    assert narrowest(None, None, ty.DOUBLE) == "float64"
+
+
+EDGES = [-(2**31), -32768, -128, 0, 127, 32767, 2**31 - 1]
+TESTS = [
+    "x < {}",
+    "x <= {}",
+    "x = {}",
+    "x >= {}",
+    "x > {}",
+    "x <> {}",
+    "x IN ({}, 3)",
+    "x NOT IN ({}, 3)",
+]
+
+
+def near(edge, dtype):
+    return [v for v in range(edge - 2, edge + 3) if dtype.lowest <= v <= dtype.highest]
+
+
+@pytest.mark.parametrize("name", ["int32", "int64", "uint32", "uint64", "decimal(3,0)"])
+def test_outcomes_around_the_ends(name, backend):
+    """All bounds near one end, all literals near every end, against the oracle."""
+    arrow = TYPES[name]
+    dtype = ty.from_arrow(arrow)
+    schema = pa.schema([("x", arrow)])
+    literals = sorted({v for e in [*EDGES, dtype.lowest, dtype.highest] for v in near(e, dtype)})
+    predicates = [
+        ss.PruningPredicate(t.format(v), schema) for t, v in itertools.product(TESTS, literals)
+    ]
+    for edge in EDGES:
+        values = [None, *near(edge, dtype)]
+        pairs = [
+            (a, b) for a, b in itertools.product(values, values) if a is None or b is None or a <= b
+        ]
+        stats = ss.Statistics.from_dict(
+            {
+                "x": {
+                    "min": [a for a, _ in pairs],
+                    "max": [b for _, b in pairs],
+                    "null_count": [0] * len(pairs),
+                }
+            },
+            schema,
+        )
+        facts = [
+            {("x",): oracle.column_facts(dtype, low=a, high=b, null_count=0)} for a, b in pairs
+        ]
+        for p in predicates if backend == "numpy" else predicates[:: len(literals) // 2]:
+            assert p.evaluate(stats, backend).tolist() == [
+                oracle.verdict(p.node, f) for f in facts
+            ], (p, edge)

@@ -1,0 +1,257 @@
+"""Full disks, stopped processes, failed imports, threads that raise: everyone gets an answer."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from skipstone.kernels.run import compiler, pool
+from skipstone.kernels.run.compile_cache import Shape
+from skipstone.kernels.run.lru_cache import Kept
+from tests.fuzz.processes import fuzz
+
+USE = """
+import os, resource, signal, sys, numpy as np, pyarrow as pa, skipstone as ss
+schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+low = np.arange(70_000)
+stats = ss.Statistics.from_dict({"x": {"min": low, "max": low + 9}, "y": {"min": low}}, schema)
+p = ss.PruningPredicate("x < 500 AND y <> 3", schema)
+"""
+
+
+def ran(code, **env):
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", USE + textwrap.dedent(code)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout.split(), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_and_interrupts_at_random_moments():
+    _, said = fuzz(1, 2)
+    assert not [s for s in said if not s.startswith("(")]
+
+
+FULL = {
+    "a limit of bytes": "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))",
+    "no folders": "os.environ['TMPDIR'] = os.environ['SKIPSTONE_CACHE_DIR'] = '/dev/null/x'",
+}
+
+
+@pytest.mark.parametrize("full", FULL.values(), ids=FULL)
+def test_nothing_depends_on_a_disk(full, tmp_path):
+    code = f"{full}\nprint(p.prune(stats, 'numba').sum(), p.prune(stats).sum())"
+    status, said, err = ran(code, SKIPSTONE_CACHE_DIR=str(tmp_path))
+    assert (status, said) == (0, ["500", "500"]), err
+    assert err.count("skipstone does not keep kernels") >= 1
+
+
+def test_a_full_disk(tmp_path):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        (tmp_path / "fill").write_bytes(bytes(50_000))
+        code = "print(p.prune(stats, 'numba').sum(), p.prune(stats).sum())"
+        status, said, err = ran(code, SKIPSTONE_CACHE_DIR=str(tmp_path))
+        assert (status, said) == (0, ["500", "500"]), err
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_folder_in_the_place_of_a_kernel(tmp_path):
+    code = """
+    p.prune(stats, "numba")
+    from pathlib import Path
+    for path in list(Path(os.environ["SKIPSTONE_CACHE_DIR"]).rglob("skipstone_kernel_*.py")):
+        path.unlink()
+        path.mkdir()
+    from skipstone.kernels.run import compile_cache as cache
+    cache._kernels.clear()
+    print(p.prune(stats, "numba").sum())
+    """
+    status, said, err = ran(code, SKIPSTONE_CACHE_DIR=str(tmp_path))
+    assert (status, said) == (0, ["500"]), err
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="no /proc on this system")
+def test_a_stopped_process_that_holds_a_lock_is_not_waited_for(tmp_path):
+    env = {"SKIPSTONE_CACHE_DIR": str(tmp_path)}
+    assert ran("print(p.prune(stats, 'numba').sum())", **env)[1] == ["500"]
+    (lock,) = tmp_path.rglob("*.lock")
+    code = f"""
+import fcntl, os, signal, sys
+file = os.open({str(lock)!r}, os.O_RDWR)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.pwrite(file, b"%-20d" % os.getpid(), 0)
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        code = """
+        import time
+        from skipstone.kernels.run import compile_cache as cache
+        cache._import_numba()
+        start = time.monotonic()
+        print(p.prune(stats, "numba").sum(), time.monotonic() - start < cache.LOCK_WAIT)
+        """
+        assert ran(code, **env)[1] == ["500", "True"]
+    finally:
+        holder.send_signal(signal.SIGCONT)
+        holder.kill()
+        holder.communicate()
+
+
+def test_a_numba_that_cannot_be_imported_may_be_tried_again():
+    code = """
+    import builtins, importlib
+    real = builtins.__import__
+    def fails(name, *args, **kwargs):
+        if name == "numba.core.typing" or name.startswith("numba.core.dispatcher"):
+            raise MemoryError("out of memory")
+        return real(name, *args, **kwargs)
+    builtins.__import__ = fails
+    for _ in range(2):
+        try:
+            p.prune(stats, "numba")
+        except ss.BackendMissing as e:
+            print("missing")
+    print(p.prune(stats).sum())
+    builtins.__import__ = real
+    try:
+        print(p.prune(stats, "numba").sum())
+    except ss.BackendMissing:
+        print("500")
+    """
+    status, said, err = ran(code)
+    assert (status, said) == (0, ["missing", "missing", "500", "500"]), err
+
+
+@pytest.mark.parametrize("who", ["caller", "helper"])
+def test_an_error_in_a_chunk_waits_for_the_others(who, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_THREADS", "4")
+    running, me = [], threading.get_ident()
+
+    def work(first, last):
+        running.append(first)
+        time.sleep(0.02)
+        mine = threading.get_ident() == me
+        running.remove(first)
+        if mine == (who == "caller"):
+            raise ValueError(f"chunk {first}")
+
+    with pytest.raises(ValueError, match="chunk"):
+        pool.run_chunks(work, 400, 1)
+    assert not running
+    monkeypatch.undo()
+    pool.run_chunks(lambda first, last: running.append(first), 8, 1)
+    assert sorted(running) == list(range(8))
+
+
+def test_values_are_the_same_for_all_threads():
+    kept, meet, found = Kept(2), threading.Barrier(8), []
+
+    def make():
+        meet.wait()  # all make the value at once
+        return object()
+
+    threads = [threading.Thread(target=lambda: found.append(kept.get(1, make))) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(map(id, found))) == 1
+    for key in range(9):
+        kept.put(key, key)
+    assert list(kept) == [7, 8]
+
+
+def test_shapes_earn_their_kernel_and_one_thread_compiles(monkeypatch):
+    compiled, hold = [], threading.Event()
+
+    def compile_now(shape):
+        hold.wait(10)
+        compiled.append(shape)
+
+    shapes = [Shape((), i) for i in range(300)]  # of no operations, and different
+    for shape in shapes:
+        compiler.earn(shape, 200_000, compile_now)
+        compiler.earn(shape, compiler.MIN_CONTAINERS - 1, compile_now)
+    named = lambda: [t for t in threading.enumerate() if t.name == "skipstone-compile"]
+    assert not named() and not compiled
+    for _ in range(4):
+        for shape in shapes:
+            compiler.earn(shape, 200_000, compile_now)
+    assert len(named()) == 1 and len(compiler._queue) == compiler.MAX_QUEUED
+    hold.set()
+    named()[0].join(20)
+    assert len(compiled) == compiler.MAX_QUEUED + 1 and set(shapes[-64:]) <= set(compiled)
+
+
+CTRL_C = """
+import threading, time
+from skipstone.kernels.run import forks
+held, done = threading.Event(), threading.Event()
+def compile():
+    with forks.compiling:
+        held.set()
+        time.sleep(2)
+threading.Thread(target=compile).start()
+held.wait()
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+out, into = os.pipe()
+start = time.monotonic()
+try:
+    if os.fork() == 0:
+        kept = p.prune(stats, "numba").sum()
+        os.write(into, b"%d" % kept)
+        os._exit(0)
+    time.sleep(30)
+    print("swallowed")
+except KeyboardInterrupt:
+    print("interrupted", 1 < time.monotonic() - start < 30)
+print(os.read(out, 9).decode())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_ctrl_c_while_a_fork_waits_for_the_compiler():
+    assert ran(CTRL_C)[:2] == (0, ["interrupted", "True", "500"])
+
+
+# pyarrow imports pandas when it makes the first array of NumPy's, behind a lock of C++.
+ARROW = """
+import os, signal, sys, threading, time, warnings
+import numpy as np, pyarrow as pa, skipstone
+warnings.simplefilter("ignore")
+threading.Thread(target=pa.array, args=(np.zeros(3),)).start()
+while "pandas" not in sys.modules:
+    time.sleep(0.001)
+if os.fork() == 0:
+    signal.alarm(60)
+    pa.array(np.zeros(3))
+    os._exit(0)
+print(os.wait()[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_pyarrow_imports_pandas():
+    pytest.importorskip("pandas")
+    done = subprocess.run(
+        [sys.executable, "-c", ARROW], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

@@ -1,0 +1,89 @@
+"""What LLVM made of the main shapes: compares of whole vectors into bits, and no lane by itself."""
+
+import platform
+import re
+import sys
+
+import llvmlite.binding as llvm
+import numba
+import pytest
+
+from skipstone.ir.node import Node, Op
+from skipstone.kernels.run import compile_cache, numba_text
+from skipstone.kernels.run.compile_cache import Shape
+
+X86 = platform.machine() in ("x86_64", "AMD64")
+WIDE = X86 and llvm.get_host_cpu_features().get("avx512bw", False)
+
+
+def compare(op, array, lane):
+    return Node(op, (Node(Op.ARRAY, value=(array, lane)), Node(Op.PARAM, value=(array, lane))))
+
+
+def between(lane, first=0):
+    return Node(
+        Op.PACK, (Node(Op.AND, (compare(Op.GE, first, lane), compare(Op.LT, first + 1, lane))),)
+    )
+
+
+SHAPES = {
+    "range": lambda lane: (between(lane),),
+    "two ranges": lambda lane: (
+        Node(
+            Op.PACK,
+            (Node(Op.AND, tuple(t for i in (0, 2) for t in between(lane, i).args[0].args)),),
+        ),
+    ),
+    "or of two": lambda lane: (Node(Op.OR, (between(lane), between(lane, 2))),),
+    "three outcomes": lambda lane: (
+        between(lane),
+        Node(Op.PACK, (Node(Op.OR, (compare(Op.LT, 0, lane), compare(Op.GE, 1, lane))),)),
+    ),
+}
+
+
+def assembly(shape):
+    """The machine code of a shape, compiled here: what comes from disk cannot be inspected."""
+    module = compile_cache._module(numba_text.source_of(shape))
+    sys.modules[module.__name__] = module
+    (text,) = numba.njit(module.SIGNATURE, **module.JIT)(module.kernel).inspect_asm().values()
+    return text
+
+
+def compares(text):
+    """Compares of the kernel, as (instruction, operands)."""
+    return re.findall(r"^\s+(v?p?cmp\w*|vp?cmp\w+)\s+(.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.skipif(not X86, reason="the names of instructions are those of x86-64")
+@pytest.mark.parametrize(
+    ("name", "lane", "many"),
+    [
+        *((name, lane, False) for name in SHAPES for lane in ("int64", "uint16")),
+        ("range", "int32", False),
+        ("range", "float64", False),
+        ("range", "int64", True),
+        ("three outcomes", "int32", True),
+    ],
+)
+def test_compares_take_whole_vectors(name, lane, many):
+    text = assembly(Shape(SHAPES[name](lane), many))
+    found = compares(text)
+    register = "zmm" if WIDE else "mm"
+    vectors = [c for c in found if register in c[1]]
+    tests = sum(
+        n.op in (Op.LT, Op.LE, Op.GT, Op.GE)
+        for n in {n for root in SHAPES[name](lane) for n in root.walk()}
+    )
+    assert len(vectors) >= tests, found
+    if WIDE:
+        assert all(
+            "%k" in operands for _, operands in vectors
+        )  # into a mask register: a bit for each lane
+        # What is left compares counters, sizes and where arrays end, more on processors that LLVM unrolls for; lanes by
+        # themselves would be 64 for each test, or a loop with one.
+        scalars = [c for c in found if c not in vectors]
+        assert all(operation.startswith("cmp") for operation, _ in scalars) and len(scalars) < 64, (
+            scalars
+        )
+        assert not re.search(r"\bv(u?comis|pextr)", text)

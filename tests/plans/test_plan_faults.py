@@ -1,0 +1,157 @@
+"""Answers of plans and splits that planted faults changed without a test that noticed (tests/mutation.py)."""
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from tests.joins.test_dynamic import collected, schema
+
+KEY = schema(k=pa.int64())
+
+
+def keys(*values):
+    return collected(KEY, {"k": list(values)})
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Four files of ten rows: k = 10 i .. 10 i + 9."""
+    path = tmp_path_factory.mktemp("plans")
+    for i in range(4):
+        rows = {"k": range(10 * i, 10 * i + 10), "v": [i] * 10}
+        pq.write_table(pa.table(rows), path / f"{i}.parquet")
+    return ss.scan_parquet(str(path))
+
+
+@pytest.fixture(scope="module")
+def buckets(tmp_path_factory):
+    """An Iceberg table of which a plan lists some manifests: four of one file each, k = 10 i .. 10 i + 9."""
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.transforms import TruncateTransform
+    from pyiceberg.types import LongType, NestedField
+
+    from tests.support import iceberg_tables
+
+    fields = [NestedField(i + 1, n, LongType(), required=False) for i, n in enumerate("kv")]
+    spec = PartitionSpec(PartitionField(1, 1000, TruncateTransform(10), "p"))
+    path = str(tmp_path_factory.mktemp("buckets"))
+    source = iceberg_tables.make(path, Schema(*fields), spec)
+    for i in range(4):
+        rows = {"k": range(10 * i, 10 * i + 10), "v": [i] * 10}
+        source = iceberg_tables.append(source, pa.table(rows))
+    return ss.scan_iceberg(source)
+
+
+@pytest.mark.parametrize("where", [None, "k < 25"])
+def test_a_limit_of_no_rows_reads_nothing(table, where):
+    plan = table.plan(where, limit=0)
+    assert plan.files == () and plan.to_arrow().num_rows == 0 and plan.count() == 0
+    assert (plan.cut.logical_rows, plan.cut.reached) == (0, True)
+
+
+@pytest.mark.parametrize("limit, files, rows", [(1, 1, 10), (10, 1, 10), (11, 2, 20), (41, 4, 40)])
+def test_a_limit_takes_as_many_files_as_it_needs(table, limit, files, rows):
+    plan = table.plan(limit=limit)
+    assert (len(plan.files), plan.cut.logical_rows, plan.cut.reached) == (files, rows, limit <= 40)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "5"])
+def test_limits_that_are_none(table, limit):
+    with pytest.raises(ss.PredicateError, match="limit is"):
+        table.plan(limit=limit)
+
+
+def test_a_predicate_over_another_schema(table):
+    other = ss.PruningPredicate("k = 1", pa.schema([("k", pa.int32())]))
+    with pytest.raises(ss.PredicateError, match="made for another schema"):
+        table.plan(other)
+    same = ss.PruningPredicate("k = 1", pa.schema(list(table.schema)))
+    assert table.plan(same).count() == 1
+
+
+def test_without_pruning_verdicts_are_bytes(table):
+    for plan in (table.plan("k = 1"), table.plan()):
+        assert plan.unpruned().verdicts.dtype == np.uint8
+
+
+def test_planning_again_by_the_same_filters_lists_nothing_again(buckets):
+    plan = buckets.plan(dynamic=[keys(11, 12)])
+    assert len(plan.files) == 1 and plan.replanned().table is plan.table
+
+
+def test_a_filter_that_goes_takes_its_verdicts_along(buckets):
+    """What else was asked of the plan stays: its condition, columns and limit."""
+    plan = buckets.plan("k % 2 = 0", columns=["v"], dynamic=[keys(12)])
+    assert plan.to_arrow().to_pydict() == {"v": [1]}
+    whole = plan.with_dynamic([])
+    assert whole.columns == ["v"] and whole.to_arrow().num_rows == 20
+    assert buckets.plan(limit=7, dynamic=[keys(12)]).with_dynamic([]).count() == 7
+
+
+def test_a_plan_that_was_told_to_take_filters_keeps_taking_them(buckets, monkeypatch):
+    monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "0")
+    plan = buckets.plan(dynamic=[keys(12)], dynamic_filtering=True)
+    assert plan.with_dynamic([ss.DynamicFilter(keys(11, 31))]).to_arrow().num_rows == 2
+
+
+def test_what_partitions_leave_of_a_table_that_is_listed_in_part(buckets):
+    sizes = buckets.plan("k = 12").sizes
+    assert [s.files for s in (sizes.total, sizes.partition, sizes.scan)] == [4, 1, 1]
+    sizes = buckets.plan("k = 12 OR v = 3").sizes
+    assert [s.files for s in (sizes.total, sizes.partition, sizes.scan)] == [4, 4, 2]
+
+
+# Splits.
+
+
+def test_a_request_that_names_no_reader_is_served(table):
+    splits = table.plan().splits([1])
+    assert splits.next_split(reader=2) is None
+    assert splits.next_split() is not None and splits.next_split(reader=1) is not None
+
+
+def test_a_builder_that_is_not_named_is_the_first(table):
+    """An event without a builder and a report without one are of the same builder."""
+    f = ss.DynamicFilter(columns={"k": "k"})
+    splits = table.plan(dynamic=[f]).splits()
+    splits.on_filter(keys(12))
+    assert f.report(keys(12)) is False
+    with pytest.raises(ss.DynamicFilterError):
+        f.report(keys(31))
+    assert [s.to_arrow().column("k").to_pylist() for s in splits] == [[12]]
+
+
+@pytest.mark.parametrize("least", [1, 4, 5, 7, 8, 9, 40])
+def test_files_are_cut_into_as_many_splits_as_are_wanted(tmp_path, least):
+    """Four files of five row groups: each is cut alike, and no finer than its row groups."""
+    for i in range(4):
+        rows = pa.table({"k": range(10)})
+        pq.write_table(rows, tmp_path / f"{i}.parquet", row_group_size=2)
+    splits = list(ss.scan_parquet(str(tmp_path)).plan().splits(min_desired_splits=least))
+    each = min(-(-least // 4), 5)
+    assert len(splits) == 4 * each and sum(s.rows for s in splits) == 40
+    assert [g for s in splits[:each] for g in s.row_groups] == [0, 1, 2, 3, 4]
+
+
+def test_a_filter_that_nobody_awaits_delays_no_split(table):
+    f = ss.DynamicFilter(columns={"k": "k"}, awaitable=False)
+    start = time.monotonic()
+    assert table.plan(dynamic=[f]).splits(wait=20).next_split() is not None
+    assert time.monotonic() - start < 15
+
+
+def test_a_plan_that_is_made_again_still_asks_statistics(buckets):
+    assert len(buckets.plan("v = 2", dynamic=[keys(12, 22)]).with_dynamic([]).files) == 1
+
+
+def test_files_of_one_row_group_beside_others_stay_whole(tmp_path):
+    for i, size in enumerate((10, 2, 10, 5)):
+        rows = pa.table({"k": range(10)})
+        pq.write_table(rows, tmp_path / f"{i}.parquet", row_group_size=size)
+    splits = list(ss.scan_parquet(str(tmp_path)).plan().splits())
+    assert [len(s.row_groups) for s in splits] == [1, 5, 1, 2]

@@ -1,0 +1,112 @@
+"""Conditions as text that planted faults changed without a test that noticed (tests/mutation.py)."""
+
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.predicates.sql import parse_order
+from skipstone.ir.text import show
+
+SCHEMA = pa.schema(
+    [("x", pa.int64()), ("y", pa.int64()), ("b", pa.bool_()), ("s", pa.string()), ("d", pa.date32())]
+)  # fmt: skip
+
+
+def read(text):
+    return ss.PruningPredicate(text, SCHEMA)
+
+
+#     type in a cast     its name in Skipstone; None: not understood
+TYPES = [
+    ("BOOLEAN",          "BOOLEAN"),
+    ("TINYINT",          "TINYINT"),
+    ("SMALLINT",         "SMALLINT"),
+    ("INT",              "INT"),
+    ("BIGINT",           "BIGINT"),
+    ("FLOAT",            "FLOAT"),
+    ("DOUBLE",           "DOUBLE"),
+    ("STRING",           "STRING"),
+    ("BINARY",           "BINARY"),
+    ("DATE",             "DATE"),
+    ("TIMESTAMP",        "TIMESTAMP"),
+    ("TIMESTAMP_LTZ",    "TIMESTAMP"),
+    ("TIMESTAMP_NTZ",    "TIMESTAMP_NTZ"),
+    ("DECIMAL",          "DECIMAL(10,0)"),
+    ("DECIMAL(5)",       "DECIMAL(5,0)"),
+    ("DECIMAL(38,38)",   "DECIMAL(38,38)"),
+    ("DECIMAL(39,0)",    None),
+    ("DECIMAL(0,0)",     None),
+    ("DECIMAL(5,6)",     None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, expected", TYPES)
+def test_types_of_casts(name, expected):
+    from skipstone.bindings.predicates.sql import parse
+
+    node = parse(f"CAST(s AS {name})")[0]
+    assert (str(node.dtype) if node.op.name == "CAST" else None) == expected
+
+
+#     text that Spark groups otherwise than sqlglot, or that is not understood
+UNKNOWN = [
+    "x = y <=> x",
+    "x = y BETWEEN 1 AND 2",
+    "x = y IN (1)",
+    "b = s LIKE 'a'",
+    "b = s ILIKE 'a'",
+    "b = s RLIKE 'a'",
+    "x & 1 | 2 = 3",
+    "x | 1 ^ 2 = 3",
+    "x BETWEEN SYMMETRIC 3 AND 1",
+]
+
+
+@pytest.mark.parametrize("text", UNKNOWN)
+def test_what_is_grouped_otherwise_is_unknown(text):
+    assert read(text).has_unknown and read(text).always_true
+
+
+#     text                                      the same as
+SAME = [
+    ("x & 1 & 2 = 0",                           "(x & 1) & 2 = 0"),
+    ("IF(b, x, y) = 1",                         "CASE WHEN b THEN x ELSE y END = 1"),
+    ("CASE x WHEN 1 THEN 2 ELSE 3 END = 2",     "CASE WHEN x = 1 THEN 2 ELSE 3 END = 2"),
+    ("d + INTERVAL 2 DAYS > DATE '2024-01-03'", "INTERVAL '2' DAY + d > DATE '2024-01-03'"),
+    ("substring(s FROM 2) = 'a'",               "substring(s, 2) = 'a'"),
+    ("substring(s FROM 2 FOR 1) = 'a'",         "substr(s, 2, 1) = 'a'"),
+    ("TRIM(LEADING FROM s) = 'a'",              "ltrim(s) = 'a'"),
+    ("TRIM(TRAILING FROM s) = 'a'",             "rtrim(s) = 'a'"),
+    ("TRIM(BOTH FROM s) = 'a'",                 "trim(s) = 'a'"),
+    ("EXTRACT(YEAR FROM d) = 2024",             "year(d) = 2024"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, same", SAME)
+def test_two_ways_to_write_one_condition(text, same):
+    assert not read(text).has_unknown
+    assert show(read(text).node) == show(read(same).node)
+
+
+def test_a_moved_date_moves_its_bounds():
+    import datetime as dt
+
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    stats = ss.Statistics.from_dict({"d": {"min": days, "max": days}}, SCHEMA)
+    for text in (
+        "d + INTERVAL 1 DAY > DATE '2024-01-02'",
+        "d - INTERVAL 1 DAY > DATE '2023-12-31'",
+    ):
+        assert read(text).prune(stats).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("text, line, column", [("x = 1 AND\n  )", 2, 3), ("x = (1", 1, 5)])
+def test_errors_say_where(text, line, column):
+    with pytest.raises(ss.PredicateSyntaxError, match=rf"line {line}, column {column}"):
+        read(text)
+
+
+@pytest.mark.parametrize("text", ["x LIMIT 1", "x) FROM (t", "x; SELECT 1", " "])
+def test_orders_that_are_none(text):
+    with pytest.raises(ss.PredicateSyntaxError, match="order_by is"):
+        parse_order(text)

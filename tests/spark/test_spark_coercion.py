@@ -1,0 +1,232 @@
+"""Spark is the judge of rows: the row evaluator against Spark SQL itself, expression by expression.
+
+Binding decides in which type a literal meets a column, the row evaluator what follows for each row.
+Both are right exactly when Spark, asked the same over the same rows, answers the same.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal as D
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.statistics.statistics import Statistics
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.rows import evaluate_rows
+from tests.support.spark_session import QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+INF, NAN = math.inf, math.nan
+
+
+def utc(*parts: int) -> dt.datetime:
+    return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[arg-type, misc]
+
+
+WALLS = [
+    (2024, 1, 1),
+    (2023, 12, 31, 23),
+    (2024, 1, 1, 5),
+    (2024, 7, 1),
+    (2024, 6, 30, 20),
+    (2024, 6, 30, 22),
+    (2024, 7, 1, 4),
+]
+WALLS += [
+    (2024, 1, 1, 1),
+    (2024, 7, 1, 2),
+    (2024, 1, 1, 12, 30, 15, 123456),
+    (2024, 3, 31, 2, 30),
+    (2024, 3, 10, 2, 30),
+    (9999, 12, 30),
+    (1960, 5, 5),
+]
+
+DAYS = [(2024, 1, 1), (2024, 7, 1), (2023, 12, 31), (2024, 1, 2), (1969, 12, 31), (9999, 12, 31)]
+
+# column  Spark's type      Arrow type                   values, and NULL
+COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
+    "i8": ("tinyint",       pa.int8(),                   [0, 1, 5, -128, 127]),
+    "i16": ("smallint",     pa.int16(),                  [0, 1, 5, -(2**15), 2**15 - 1]),
+    "i": ("int",            pa.int32(),                  [0, 1, 5, 6, -5, 10, 16777217, -(2**31), 2**31 - 1]),
+    "l": ("bigint",         pa.int64(),                  [0, 1, 5, 6, 3 * 10**9, 2**53 - 1, 2**53, 2**53 + 1, 16777217, -(2**63), 2**63 - 1]),
+    "f": ("float",          pa.float32(),                [0.0, -0.0, 5.0, 0.1, 5.5, 16777216.0, NAN, INF, -INF, 3.4028234663852886e38, 1e-45]),
+    "g": ("double",         pa.float64(),                [0.0, -0.0, 5.0, 0.1, 5.5, 16777217.0, 2.0**53, NAN, INF, -INF, 1.7e308, 0.10000000149011612]),
+    "m": ("decimal(9,2)",   pa.decimal128(9, 2),         [D("0.00"), D("5.00"), D("5.50"), D("0.10"), D("-5.00"), D("9999999.99")]),
+    "m0": ("decimal(5,0)",  pa.decimal128(5, 0),         [D(0), D(5), D(6), D(-5), D(99999)]),
+    "w": ("decimal(38,10)", pa.decimal128(38, 10),       [D(0), D(5), D("5.5"), D("0.1"), D(2**53 + 1), D("9999999999999999999999999999.9999999999")]),
+    "d": ("date",           pa.date32(),                 [dt.date(*d) for d in DAYS]),
+    "t": ("timestamp",      pa.timestamp("us", "UTC"),   [utc(*w) for w in WALLS]),
+    "n": ("timestamp_ntz",  pa.timestamp("us"),          [dt.datetime(*w) for w in WALLS]),  # type: ignore[arg-type, misc]
+    "s": ("string",         pa.string(),                 ["", "5", "a", "ab", "abc", "a%", "a_c", "2024-01-01", "true", "5.0", "é", "z😀", "it's", "a\\"]),
+    "b": ("boolean",        pa.bool_(),                  [True, False]),
+    "y": ("binary",         pa.binary(),                 [b"", b"a", b"\x01", b"\xff", b"5"]),
+}  # fmt: skip
+ROWS = max(len(values) for *_, values in COLUMNS.values()) + 1
+SCHEMA = pa.schema([(name, t) for name, (_, t, _) in COLUMNS.items()])
+BATCH = pa.record_batch(
+    [pa.array(v + [None] * (ROWS - len(v)), t) for _, t, v in COLUMNS.values()], SCHEMA
+)
+
+
+def one_row_each() -> Statistics:
+    """The rows as containers of one row."""
+    columns = {}
+    for name, array in zip(SCHEMA.names, BATCH.columns, strict=True):
+        nan = (
+            pc.is_nan(array).fill_null(False)
+            if pa.types.is_floating(array.type)
+            else pa.array([False] * ROWS)
+        )
+        bound = pc.if_else(nan, None, array) if pa.types.is_floating(array.type) else array
+        columns[name] = {
+            "min": bound,
+            "max": bound,
+            "null_count": array.is_null().cast(pa.int64()),
+            "nan_count": nan.cast(pa.int64()),
+        }
+    return Statistics.from_dict(columns, SCHEMA, row_count=[1] * ROWS)
+
+
+ROW_STATISTICS = one_row_each()
+
+SETTINGS = [(True, "UTC"), (False, "UTC"), (True, "Europe/Berlin"), (False, "America/New_York")]
+
+
+def cases(name: str) -> list[str]:
+    """The cases below a heading of the file."""
+    text = (Path(__file__).parents[1] / "data" / "spark_cases.sql").read_text(encoding="utf-8")
+    return re.split(r"\n-- \w+: .*", text)[re.findall(r"\n-- (\w+): ", text).index(name) + 1].split(
+        "\n"
+    )[1:-1]
+
+
+@pytest.fixture(params=SETTINGS, ids=lambda s: f"{'ansi' if s[0] else 'legacy'}-{s[1]}")
+def judge(request: pytest.FixtureRequest, spark: Any) -> Iterator[Judge]:
+    ansi, zone = request.param
+    table = pa.Table.from_batches([BATCH]).append_column("row", pa.array(range(ROWS), pa.int32()))
+    spark.createDataFrame(
+        table, ", ".join(f"{name} {t}" for name, (t, *_) in COLUMNS.items()) + ", row int"
+    ).createOrReplaceTempView("rows")
+    spark.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    # PySpark logs every query that raises; here some are meant to.
+    logging.disable(logging.CRITICAL)
+    yield Judge(spark, ansi, zone)
+    logging.disable(logging.NOTSET)
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+class Judge:
+    """Spark and the row evaluator, under the same settings."""
+
+    def __init__(self, spark: Any, ansi: bool, zone: str) -> None:
+        self.spark, self.ansi, self.zone = spark, ansi, zone
+
+    def predicate(self, text: str) -> PruningPredicate:
+        return PruningPredicate(text, SCHEMA, timezone=self.zone, ansi=self.ansi)
+
+    def ours(self, text: str) -> list[bool | None] | None:
+        """Outcomes per row; None: declined."""
+        try:
+            return evaluate_rows(self.predicate(text).node, BATCH).to_pylist()  # type: ignore[no-any-return]
+        except UnsupportedForm:
+            return None
+
+    def verdicts(self, text: str) -> list[int]:
+        """Verdicts over containers of one row each."""
+        return self.predicate(text).evaluate(ROW_STATISTICS).tolist()  # type: ignore[no-any-return]
+
+    def sparks(self, texts: Iterable[str]) -> list[list[bool | None]]:
+        """Spark's outcomes per row, one list for each expression; all in one query."""
+        selected = ", ".join(f"({text}) AS c{i}" for i, text in enumerate(texts))
+        return [
+            c.to_pylist()
+            for c in self.spark.sql(f"SELECT {selected} FROM rows ORDER BY row").toArrow().columns
+        ]
+
+    def disagreements(self, texts: list[str]) -> list[tuple[str, Any, Any]]:
+        return [
+            (t, theirs, ours)
+            for t, theirs in zip(texts, self.sparks(texts), strict=True)
+            if (ours := self.ours(t)) != theirs
+        ]
+
+
+def test_what_is_understood_is_what_spark_answers(judge: Judge) -> None:
+    texts = cases("understood")
+    # Strings among the members of IN, and integers beside BOOLEAN, mean other things in each mode.
+    unclear = {t for t in texts if judge.ours(t) is None}
+    assert unclear == set(), unclear
+    assert judge.disagreements(texts) == []
+
+
+def test_every_literal_against_every_column(judge: Judge) -> None:
+    texts = [f"{c} {op} {v}" for c in COLUMNS for v in cases("literals") for op in ("=", "<")]
+    judged = [t for t in texts if judge.ours(t) is not None]
+    assert len(texts) == 1980
+    assert len(judged) >= 820
+    assert [
+        d for i in range(0, len(judged), 400) for d in judge.disagreements(judged[i : i + 400])
+    ] == []
+
+
+def test_verdicts_over_single_rows_hold(judge: Judge) -> None:
+    texts = cases("understood") + cases("declined")
+    wrong = [
+        (text, row)
+        for text, outcomes in zip(texts, judge.sparks(texts), strict=True)
+        for row, (verdict, outcome) in enumerate(zip(judge.verdicts(text), outcomes, strict=True))
+        if verdict in (Verdict.NEVER, Verdict.ALWAYS)
+        and (verdict == Verdict.ALWAYS) != (outcome is True)
+    ]
+    assert wrong == []
+
+
+def test_what_is_declined_is_known(judge: Judge) -> None:
+    texts = cases("declined")
+    assert [t for t in texts if judge.ours(t) is not None] == []
+    judge.sparks(texts)  # Spark answers them all
+
+
+def test_what_may_raise_is_declined(judge: Judge) -> None:
+    texts = cases("raising")
+    assert [
+        t for t in texts if judge.ours(t) is not None or set(judge.verdicts(t)) != {Verdict.MAYBE}
+    ] == []
+    if judge.ansi and judge.zone == "UTC":
+        for text in texts:
+            with pytest.raises(Exception, match=r"CAST_INVALID_INPUT|OVERFLOW|INVALID_FORMAT"):
+                judge.sparks([text])
+
+
+def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
+    texts = cases("overflowing")
+    if not judge.ansi:
+        assert judge.disagreements(texts) == []
+        return
+    assert [t for t in texts if judge.ours(t) is not None] == []
+    for text in texts if judge.zone == "UTC" else ():
+        with pytest.raises(Exception, match=r"OVERFLOW|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"):
+            judge.sparks([text])
+
+
+def test_what_spark_refuses_is_declined(judge: Judge) -> None:
+    assert [t for t in cases("refused") if judge.ours(t) is not None] == []
+    if judge.ansi and judge.zone == "UTC":
+        for text in cases("refused"):
+            with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
+                judge.sparks([text])

@@ -1,0 +1,13 @@
+"""What the tests' client of Spark Connect is: another process's view of the same session's server."""
+
+import pytest
+
+from tests.support.spark_session import QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+
+def test_it_has_no_java(connect):
+    df = connect.range(10).where("id > 3")
+    assert type(df).__module__.startswith("pyspark.sql.connect") and df.count() == 6
+    assert not hasattr(df, "_jdf")

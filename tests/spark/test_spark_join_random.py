@@ -1,0 +1,18 @@
+"""Random joins of random tables in Spark, beside Spark's own; `tests/fuzz/spark_joins.py` says which."""
+
+import pytest
+
+from tests.fuzz import spark_joins
+from tests.support.effort import LONG
+from tests.support.spark_session import QUIET
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+
+
+def test_random_joins(spark):
+    assert spark_joins.run(spark, range(500 if LONG else 12))[1] > 0
+
+
+def test_a_shard_in_which_nothing_is_left(spark):
+    """PySpark lost the files of shards that came after it."""
+    spark_joins.case(spark, 1104)

@@ -1,0 +1,175 @@
+"""Spark SQL as the judge of predicates: many in one query, row by row.
+
+In ANSI mode one row that raises fails the whole query, so rows for which the row evaluator expects an
+error are kept from Spark. A query that fails all the same is asked again in halves.
+"""
+
+import contextlib
+import logging
+import random
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.ir.errors import UnsupportedForm
+from skipstone.ir.node import Node, Op
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.rows import judge, values_of
+from tests.support.inside import SESSIONS, vague
+from tests.support.judges import Tally, Trial, check, outcomes, trial, verdicts_of
+from tests.support.neighbours import FIELDS
+
+TYPES = {
+    "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint", "f": "float", "g": "double", "h": "double", "m": "decimal(9,2)",
+    "m0": "decimal(5,0)", "w": "decimal(38,10)", "d": "date", "c": "date", "n": "timestamp_ntz", "z": "timestamp", "s": "string", "v": "string", "y": "binary",
+}  # fmt: skip
+
+
+class Question:
+    """A predicate, what is said of it, and what Spark is asked."""
+
+    def __init__(self, t: Trial, numba: bool):
+        self.predicate, p = _mostly_understood(t)
+        self.node = p.node
+        self.understood = not any(n.op is Op.UNKNOWN for n in p.node.walk())
+        self.verdicts, _ = verdicts_of(t, p, ("numpy", "numba") if numba else ("numpy",))
+        self.may = outcomes(p.node, t.batch, {})
+        try:
+            self.truth = judge(p.node, t.batch, {})
+        except UnsupportedForm:
+            self.truth = None
+        loose = vague(p.node) and not t.session.ansi  # then Spark knows what is not known here
+        self.kept = (
+            np.zeros(t.batch.num_rows, np.bool_) if loose else losses(p.node, t.batch, every=False)
+        )
+        self.wary = False
+        self.batch = t.batch
+
+    def again(self) -> bool:
+        """Keep all rows from Spark for which any part may raise, whether it is needed or not; False: that was tried."""
+        if self.wary:
+            return False
+        self.wary, self.kept = True, losses(self.node, self.batch, every=True)
+        return True
+
+    @property
+    def text(self) -> str:
+        rows = ", ".join(map(str, np.flatnonzero(self.kept)))
+        return (
+            f"CASE WHEN row NOT IN ({rows}) THEN ({self.predicate.sql}) END"
+            if rows
+            else f"({self.predicate.sql})"
+        )
+
+
+def _mostly_understood(t: Trial):
+    """What is not understood is, mostly, what Spark refuses, and a query that it refuses is asked many times over."""
+    while True:
+        q = t.predicates.predicate()
+        p = t.pruning(q.sql)
+        if not any(n.op is Op.UNKNOWN for n in p.node.walk()) or t.predicates.r.random() < 0.1:
+            return q, p
+
+
+def losses(n: Node, batch: pa.RecordBatch, *, every: bool) -> np.ndarray:
+    """Rows for which some test of a predicate raises, or is not known here. `every`: or any part of one."""
+    lost = np.zeros(batch.num_rows, np.bool_)
+    for part in n.walk():
+        if part.op is Op.CALL and (every or part not in _inside(n)):
+            with contextlib.suppress(UnsupportedForm):
+                lost = lost | values_of(part, batch, {}).lost
+    return lost
+
+
+def _inside(n: Node) -> set[Node]:
+    """Calls that are arguments of calls."""
+    return {
+        inner for call in n.walk() if call.op is Op.CALL for a in call.args for inner in a.walk()
+    }
+
+
+def by_spark(
+    spark,
+    seed: int,
+    tally: Tally,
+    *,
+    containers: int = 150,
+    predicates: int = 200,
+    numba: float = 0.0,
+) -> None:
+    """Spark judges. Beside verdicts, each row's outcome must be the row evaluator's."""
+    t, r = trial(seed, containers, fields=FIELDS, sessions=SESSIONS), random.Random(seed)
+    table = pa.Table.from_batches([t.batch]).append_column(
+        "row", pa.array(range(len(t.container)), pa.int32())
+    )
+    logging.disable(logging.CRITICAL)
+    spark.conf.set("spark.sql.ansi.enabled", str(t.session.ansi).lower())
+    spark.conf.set("spark.sql.session.timeZone", t.session.timezone)
+    try:
+        spark.createDataFrame(
+            table, ", ".join(f"{name} {kind}" for name, kind in TYPES.items()) + ", row int"
+        ).createOrReplaceTempView("rows")
+        for q, answer in _asked(
+            spark, [Question(t, r.random() < numba) for _ in range(predicates)], tally, t
+        ):
+            _compare(t, q, answer, tally)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        logging.disable(logging.NOTSET)
+
+
+def _asked(spark, questions: list[Question], tally: Tally, t: Trial) -> list:
+    """Each question with Spark's outcomes; those that Spark refuses or fails on by themselves are left out, and counted."""
+    try:
+        selected = ", ".join(f"{q.text} AS c{i}" for i, q in enumerate(questions))
+        found = (
+            spark.sql(f"SELECT row, {selected} FROM rows")
+            .toArrow()
+            .sort_by("row")
+            .drop_columns(["row"])
+        )
+        return list(zip(questions, found.columns, strict=True))
+    except Exception as e:
+        if len(questions) > 1:
+            half = len(questions) // 2
+            return _asked(spark, questions[:half], tally, t) + _asked(
+                spark, questions[half:], tally, t
+            )
+        (q,) = questions
+        if q.again():
+            return _asked(spark, questions, tally, t)
+        what = str(e).partition("]")[0].lstrip("[") if str(e).startswith("[") else type(e).__name__
+        if q.truth is None or what.startswith(("DATATYPE_MISMATCH", "PARSE_SYNTAX", "INVALID")):
+            tally.forms[f"Spark: {what[:38]}"].predicates += 1
+        elif not vague(q.node) and q.understood:
+            # What is folded away, `x = NULL` say, Spark may still evaluate.
+            tally.forms[f"Spark raises by itself: {what[:20]}"].predicates += 1
+            tally.raised.append(
+                f"seed {t.seed}, {t.session}\n  {q.predicate.sql}\n  {str(e)[:300]}"
+            )
+        return []
+
+
+def _compare(t: Trial, q: Question, answer, tally: Tally) -> None:
+    theirs = answer.combine_chunks()
+    null = np.asarray(theirs.is_null())
+    true = np.asarray(theirs.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+    # Rows kept from Spark may give what the row evaluator lets them give.
+    hit, miss = np.where(q.kept, q.may[0], true), np.where(q.kept, q.may[1] | q.may[2], ~true)
+    known = ~(q.kept & q.may[3])
+    check(t, q.predicate, q.verdicts, hit & known, miss & known, tally, "Spark")
+    if q.truth is None:
+        return
+    ours = np.where(q.truth.true, 1, np.where(q.truth.false, 0, -1))
+    wrong = (ours != np.where(null, -1, true)) & ~q.truth.lost & ~q.kept
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        j = int(t.container[i])
+        k = i - int(np.flatnonzero(t.container == j)[0])
+        named = {n.value for n in q.node.walk() if n.op is Op.COLUMN}
+        row = {".".join(c): t.table.containers[j][k][c] for c in named}
+        verdict = Verdict(int(q.verdicts[j])).name
+        tally.surprises.append(
+            f"seed {t.seed}, {t.session}: a row is {ours[i]} here and {None if null[i] else bool(true[i])} in Spark ({verdict})\n  {q.predicate.sql}\n  {row}"
+        )

@@ -1,0 +1,247 @@
+"""A Spark standalone cluster on the loopback interface: a master and worker processes, some of which may be lost.
+
+A process has one Spark driver at most, and that of the tests is taken, so what a cluster is asked runs in a process of its own:
+a function of an importable module, which is given the session and what JSON carries, and returns what JSON carries.
+
+    with Cluster(workers=3) as cluster:
+        found = cluster.run("tests.spark.test_spark_cluster:job", folder, timeout=90)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+WORKER: Final = "SKIPSTONE_TESTS_WORKER"  # in the environment of what a worker starts: its number
+ROOT: Final = Path(__file__).parents[2]
+SECONDS: Final = 60  # for the cluster to come up; some 5 where nobody else wants the CPUs
+CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.cores": "1",
+    "spark.executor.memory": "512m",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+class Cluster:
+    """A master and workers, each a process group of its own, all of which end with the block.
+
+    Attributes:
+        url: The master's, for drivers.
+        workers: The processes; kill one, and its executor and Python workers go with it, by `lose`.
+    """
+
+    def __init__(self, workers: int = 2) -> None:
+        self.count, self.workers = workers, list[subprocess.Popen[bytes]]()
+        self._started = list[subprocess.Popen[bytes]]()
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="spark-cluster-", ignore_cleanup_errors=True
+        )
+
+    def __enter__(self) -> Cluster:
+        try:
+            port, web = _free_port(), _free_port()
+            self.url = f"spark://127.0.0.1:{port}"
+            self._start(
+                "org.apache.spark.deploy.master.Master",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+                "--webui-port",
+                str(web),
+            )
+            for i in range(self.count):
+                # Spark runs no second copy of a task on the same host; Linux answers at all of 127.0.0.0/8.
+                host = f"127.0.0.{i + 2}" if sys.platform == "linux" else "127.0.0.1"
+                own = (
+                    "--cores",
+                    "1",
+                    "--memory",
+                    "1g",
+                    "--webui-port",
+                    "0",
+                    "--host",
+                    host,
+                    "--work-dir",
+                    f"{self._folder.name}/worker{i}",
+                )
+                self.workers.append(
+                    self._start(
+                        "org.apache.spark.deploy.worker.Worker",
+                        *own,
+                        self.url,
+                        host=host,
+                        worker=str(i),
+                    )
+                )
+            _wait(lambda: _alive(web) == self.count, "workers to register", self._started)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._started):
+            _kill(process)
+        self._folder.cleanup()
+
+    def _start(
+        self, name: str, *args: str, host: str = "127.0.0.1", worker: str = ""
+    ) -> subprocess.Popen[bytes]:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        env = {
+            **environment(),
+            "SPARK_HOME": str(home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_LOCAL_DIRS": self._folder.name,
+            "SPARK_LOCAL_IP": host,
+            WORKER: worker,
+        }
+        with open(f"{self._folder.name}/{len(self._started)}.log", "wb") as log:
+            command = [str(home / "bin" / "spark-class"), name, *args]
+            process = subprocess.Popen(
+                command,
+                env=env,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def run(
+        self, job: str, *args: Any, config: Mapping[str, str] | None = None, timeout: float = 120
+    ) -> Any:
+        """What a function returns, called with a session of this cluster, `args`, and the ids of the workers' process groups as `groups`.
+
+        Raises:
+            AssertionError: it raised, or took longer.
+        """
+        asked = json.dumps(
+            {
+                "job": job,
+                "args": args,
+                "url": self.url,
+                "config": {**CONFIG, **(config or {})},
+                "groups": [w.pid for w in self.workers],
+            }
+        )
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.spark_cluster"],
+            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+        )  # fmt: skip
+        self._started.append(driver)  # type: ignore[arg-type]
+        try:
+            out, err = driver.communicate(asked, timeout)
+        except subprocess.TimeoutExpired:
+            _kill(driver)
+            raise AssertionError(
+                f"{job} took more than {timeout} s: {driver.communicate()[1][-3000:]}"
+            ) from None
+        assert driver.returncode == 0, err[-4000:]
+        return json.loads(out.splitlines()[-1])
+
+
+def lose(group: int) -> None:
+    """Kill a worker with all that it started, at once."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster of three workers with a CPU each, for one module of tests."""
+    pytest.importorskip("pyspark")
+    if os.name != "posix":
+        pytest.skip("Spark's scripts and process groups are those of POSIX systems")
+    from skipstone.spark import ensure_java
+
+    ensure_java()
+    with Cluster(3) as running:
+        yield running
+
+
+def environment() -> dict[str, str]:
+    """What processes of the cluster see: this interpreter, and the modules that it finds."""
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    return {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
+
+
+def _alive(web: int) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{web}/json/", timeout=5) as answer:
+            return int(json.load(answer)["aliveworkers"])
+    except OSError:
+        return 0
+
+
+def _wait(done: Any, what: str, processes: list[subprocess.Popen[bytes]]) -> None:
+    end = time.monotonic() + SECONDS
+    while not done():
+        if gone := [p.args for p in processes if p.poll() is not None]:
+            raise AssertionError(f"while waiting for {what} this ended: {gone}")
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {SECONDS} s for {what}")
+        time.sleep(0.1)
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    lose(process.pid)
+    process.wait(20)
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def _driver() -> None:
+    """What the driver's process runs: the job that standard input names."""
+    from skipstone.spark import session
+
+    asked = json.load(sys.stdin)
+    module, name = asked["job"].split(":")
+    running = session(asked["config"], master=asked["url"], name="skipstone cluster tests")
+    try:
+        answer = getattr(importlib.import_module(module), name)(
+            running, *asked["args"], groups=asked["groups"]
+        )
+    finally:
+        running.stop()
+    print("\n" + json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _driver()

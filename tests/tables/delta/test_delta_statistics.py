@@ -1,0 +1,242 @@
+"""Statistics and partition values of Delta logs: what each means, and what those cost that cannot be used."""
+
+import datetime as dt
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import skipstone as ss
+from tests.support.delta_log import Log, Written, delta_schema, simple, xs
+
+SIMPLE = delta_schema("x BIGINT, s STRING")
+
+
+# Statistics that cannot be used cost their own file's, or their own column's.
+
+BAD = (
+    "{",
+    "",
+    "[]",
+    "null",
+    '{"numRecords": "many"}',
+    '{"numRecords": 10, "minValues": {"x": "one"}}',
+    '{"numRecords": 10, "minValues": 7}',
+    "{}",
+    None,
+    '{"numRecords": 10, "minValues": {"x": 1e400}}',
+    '{"numRecords": 10, "minValues": {"x": 0.5}, "maxValues": {"x": 9.5}}',
+    '\n{"numRecords":\n10}\n',
+    '{"numRecords": 99999999999999999999}',
+    '{"numRecords": -1, "nullCount": {"x": -5}}',
+    '{"numRecords": 10, "minValues": {"x": 50}, "maxValues": {"x": 3}}',
+)
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_statistics_cost_one_file(tmp_path, bad):
+    log = simple(tmp_path / "t", 3)
+    log.add(
+        Written([{"x": k, "s": "q"} for k in range(10)], stats=bad), Written([{"x": 500, "s": "r"}])
+    )
+    table = ss.scan_delta(log.folder)
+    assert xs(table, "x = 5") == [5, 5]
+    kept = len(table.plan("x = 500").files)
+    assert kept in (1, 2)
+    assert len(table.plan("x = 15").files) <= 2
+    assert table.plan("x < 0").to_arrow().num_rows == 0
+
+
+def test_what_is_missing_affects_its_own_column_alone(tmp_path):
+    log = Log(tmp_path / "t", delta_schema("a INT, b INT"))
+    log.add(
+        Written(
+            [{"a": 1, "b": 1}],
+            stats={
+                "numRecords": 1,
+                "minValues": {"a": 1},
+                "maxValues": {"a": 1},
+                "nullCount": {"a": 0},
+            },
+        )
+    )
+    table = ss.scan_delta(log.folder)
+    assert not table.plan(
+        "a = 2 AND b = 5"
+    ).files  # Delta keeps it: one missing statistic disables all of them (#6755)
+    assert table.plan("b = 5", footers=0).files
+
+
+@pytest.mark.parametrize("engine", ["Apache-Spark/4.0.0 Delta-Lake/4.0.0", "delta-rs:0.30", None])
+def test_nan_is_left_out_of_bounds_by_some_writers(tmp_path, engine):
+    """Spark's maximum is NaN if there is one; Arrow's is not (delta#7101)."""
+    log = Log(tmp_path / "t", delta_schema("f DOUBLE"))
+    log.engine = engine
+    nan = {
+        "numRecords": 2,
+        "minValues": {"f": 1.0},
+        "maxValues": {"f": "NaN" if engine and "Spark" in engine else 2.0},
+        "nullCount": {"f": 0},
+    }
+    log.add(Written([{"f": 1.0}, {"f": math.nan}], stats=nan))
+    log.add(Written([{"f": 1.0}, {"f": 2.0}]))
+    plan = ss.scan_delta(log.folder).plan("f > 5")
+    assert plan.to_arrow().num_rows == 1
+    assert len(plan.files) == (1 if engine and "Spark" in engine else 2)
+
+
+def test_floats_that_were_widened_keep_the_bound_of_the_narrow_type(tmp_path):
+    described = delta_schema("f DOUBLE")
+    described["fields"][0]["metadata"]["delta.typeChanges"] = [
+        {"fromType": "float", "toType": "double"}
+    ]
+    log = Log(tmp_path / "t", described, features=("typeWidening",))
+    value = float(np.float32(1.1))
+    log.add(
+        Written(
+            [{"f": value}],
+            stats={
+                "numRecords": 1,
+                "minValues": {"f": 1.1},
+                "maxValues": {"f": 1.1},
+                "nullCount": {"f": 0},
+            },
+        )
+    )
+    table = ss.scan_delta(log.folder)
+    assert table.plan(ss.col("f") == value).to_arrow().num_rows == 1
+    assert table.plan("f > 1.1D").files
+
+
+def test_times_before_1900_and_cut_ones(tmp_path):
+    """Maxima are cut to milliseconds; Delta 3.2 and 3.3 cut the seconds of old offsets too (delta#5249)."""
+    log = Log(tmp_path / "t", delta_schema("t TIMESTAMP"))
+    at = dt.datetime(1850, 6, 1, 12, 0, 30, tzinfo=dt.UTC)
+    stamp = {
+        "numRecords": 1,
+        "minValues": {"t": "1850-06-01T12:00:00.000Z"},
+        "maxValues": {"t": "1850-06-01T12:00:00.000Z"},
+        "nullCount": {"t": 0},
+    }
+    rows = pa.table({"t": pa.array([at], pa.timestamp("us", "UTC"))})
+    log.add(Written(rows, stats=stamp))
+    new = pa.table({"t": pa.array([1_600_000_000_123_999], pa.timestamp("us", "UTC"))})
+    log.add(Written(new))
+    table = ss.scan_delta(log.folder)
+    assert table.plan("t = TIMESTAMP '1850-06-01 12:00:30Z'").to_arrow().num_rows == 1
+    assert table.plan("t > TIMESTAMP '2020-09-13 12:26:40.123500Z'").to_arrow().num_rows == 1
+    assert not table.plan("t > TIMESTAMP '2020-09-13 12:26:40.125Z'").files
+
+
+# Partition values.
+
+
+def test_partition_values_mean_what_the_type_says(tmp_path):
+    ddl = "x INT, i INT, d DATE, m DECIMAL(5,2), b BOOLEAN, s STRING, f DOUBLE, t TIMESTAMP, n TIMESTAMP_NTZ"
+    names = ["i", "d", "m", "b", "s", "f", "t", "n"]
+    log = Log(tmp_path / "t", delta_schema(ddl), names, features=("timestampNtz",))
+    values = {
+        "i": "7",
+        "d": "2024-02-29",
+        "m": "1.50",
+        "b": "true",
+        "s": "a b",
+        "f": "NaN",
+        "t": "2024-01-01 00:30:00",
+        "n": "2024-01-01 00:30:00.5",
+    }
+    log.add(
+        Written([{"x": 1}], values),
+        Written([{"x": 2}], dict.fromkeys(names)),
+        Written([{"x": 3}], dict.fromkeys(names, "")),
+    )
+    log.add(
+        Written(
+            [{"x": 4}],
+            values | {"t": "2024-01-01T00:30:00.000000Z", "s": "__HIVE_DEFAULT_PARTITION__"},
+        )
+    )
+    table = ss.scan_delta(log.folder)
+    for where, expected in {
+        "i = 7": [1, 4],
+        "i IS NULL": [2, 3],
+        "d = DATE '2024-02-29'": [1, 4],
+        "m = 1.5": [1, 4],
+        "b": [1, 4],
+        "NOT b": [],
+        "s = 'a b'": [1],
+        "s IS NULL": [2, 3],
+        "f > 1e300": [1, 4],
+        "isnan(f)": [1, 4],
+        "n = TIMESTAMP_NTZ '2024-01-01 00:30:00.5'": [1, 4],
+        "s = ''": [],
+    }.items():
+        plan = table.plan(where)
+        assert xs(table, where) == expected, where
+        assert len(plan.files) == len(expected), where
+    zone = "America/Los_Angeles"
+    assert xs(table, "t = TIMESTAMP '2024-01-01 00:30:00'", timezone=zone) == [1]
+    assert xs(table, "t = TIMESTAMP '2024-01-01 00:30:00Z'", timezone=zone) == [4]
+    assert xs(table, "t = TIMESTAMP '2024-01-01 00:30:00'") == [1, 4]
+
+
+def test_a_partition_value_that_is_none_of_the_type_is_unknown(tmp_path):
+    log = Log(tmp_path / "t", delta_schema("x INT, p INT"), ["p"])
+    log.add(Written([{"x": 1}], {"p": "seven"}), Written([{"x": 2}], {"p": "7"}))
+    table = ss.scan_delta(log.folder)
+    assert len(table.plan("p = 7").files) == 2
+    with pytest.raises(ss.SourceError, match="the partition value p='seven' is not a int32"):
+        table.plan("p = 7").to_arrow()
+
+
+def test_paths_are_decoded_once(tmp_path):
+    log = Log(tmp_path / "t", SIMPLE)
+    paths = ["a b.parquet", "c%20d.parquet", "k=v%2Fw/e.parquet", "ü.parquet"]
+    log.add(*(Written([{"x": i, "s": "q"}], path=p) for i, p in enumerate(paths)))
+    log.commit(
+        {"remove": {"path": "a b.parquet", "dataChange": True}}
+    )  # the same file, spelled without its percent sign
+    table = ss.scan_delta(log.folder)
+    assert sorted(table.all_files) == sorted(paths[1:])
+    assert xs(table) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"metadata": {"__COLLATIONS": {"s": "spark.UTF8_LCASE"}}},
+        {"type": "string collate UTF8_LCASE"},
+    ],
+)
+def test_collated_text_is_not_judged_by_its_bytes(tmp_path, described):
+    schema = delta_schema("s STRING")
+    schema["fields"][0] |= described
+    log = Log(tmp_path / "t", schema)
+    log.add(Written(pa.table({"s": ["ABC"]})))
+    table = ss.scan_delta(log.folder)
+    assert len(table.plan("s = 'abc'").files) == 1
+    assert table.plan().to_arrow().to_pylist() == [{"s": "ABC"}]
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        {"numRecords": 0, "minValues": {"x": 5}, "maxValues": {"x": 5}, "nullCount": {"x": 0}},
+        {"numRecords": 0, "minValues": {"n": {"v": 1}}},
+        {"numRecords": 0, "nullCount": {"x": 2}},
+        {"numRecords": 2**62, "minValues": {"x": 5}, "maxValues": {"x": 5}, "nullCount": {"x": 0}},
+    ],
+)
+def test_a_number_of_rows_that_cannot_be_is_unknown(tmp_path, stats):
+    log = Log(tmp_path / "t", delta_schema("x INT, n STRUCT<v: INT>"))
+    log.add(Written([{"x": 5, "n": {"v": 1}}], stats=stats), Written([{"x": 6, "n": {"v": 1}}]))
+    log.add(
+        Written(
+            [], stats={"numRecords": 0, "minValues": {}, "maxValues": {}, "nullCount": {"x": 0}}
+        )
+    )
+    table = ss.scan_delta(log.folder)
+    assert table.plan("x = 5", footers=0).verdicts.tolist()[1:] == [0, 0]
+    assert (xs(table, "x = 5"), table.plan("x = 5").count(), table.plan().count()) == ([5], 1, 2)
+    assert table.get_stats_column("num_records").to_pylist() == [None, 1, 0]

@@ -1,0 +1,440 @@
+"""Deletes of Iceberg tables: by position, by equality, by vectors. What is read is what lives; what is counted is certain."""
+
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    UUIDType,
+)
+
+import skipstone as ss
+from tests.support.iceberg_tables import (
+    append,
+    commit,
+    data_file,
+    deletion_vector,
+    equality_deletes,
+    make,
+    position_deletes,
+)
+
+SCHEMA = Schema(
+    NestedField(1, "x", LongType()),
+    NestedField(2, "p", StringType()),
+    NestedField(3, "f", DoubleType()),
+)
+ARROW = pa.schema([("x", pa.int64()), ("p", pa.string()), ("f", pa.float64())])
+BY_P = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
+NAN = float("nan")
+
+
+def rows(first, n, p="a", f=None):
+    return pa.table(
+        [list(range(first, first + n)), [p] * n, f or [float(i) for i in range(n)]], schema=ARROW
+    )
+
+
+def xs(plan):
+    return sorted(plan.to_arrow().column("x").to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Three files of ten rows: x from 0, 10, 20; p a, b, a."""
+    source = make(tmp_path, SCHEMA, BY_P)
+    for k, p in enumerate("aba"):
+        source = append(source, rows(k * 10, 10, p))
+    return source
+
+
+def path_of(source, x):
+    return ss.scan_iceberg(source).plan(f"x = {x}").files[0]
+
+
+def test_positions_in_one_file(table):
+    source = position_deletes(table, [(path_of(table, 0), i) for i in (9, 0, 3, 3)], ("a",))
+    t = ss.scan_iceberg(source)
+    assert (
+        xs(t.plan())
+        == [x for x in range(30) if x not in (0, 3, 9)]
+        == sorted(source.scan().to_arrow().column("x").to_pylist())
+    )
+    assert (
+        t.files.logical_rows().tolist() == [10, 10, -1]
+        and t.plan().sizes.total.rows == 30
+        and t.plan().sizes.total.logical_rows is None
+    )
+    # What is not certain to live does not count for a limit, and is counted by reading.
+    plan = t.plan("x < 100", limit=5)
+    assert plan.cut.reached and len(plan.files) == 1 and plan.files[0] != path_of(table, 0)
+    assert (
+        t.plan("x < 100").count() == 27
+        and t.plan("x >= 0 AND x < 10").count() == 7
+        and t.plan("x = 3").to_arrow().num_rows == 0
+    )
+
+
+def test_positions_of_several_files(table):
+    source = position_deletes(
+        table, [(path_of(table, 0), 1), (path_of(table, 20), 2)], ("a",), bounds=False
+    )
+    t = ss.scan_iceberg(source)
+    assert (
+        xs(t.plan())
+        == [x for x in range(30) if x not in (1, 22)]
+        == sorted(source.scan().to_arrow().column("x").to_pylist())
+    )
+    known = dict(zip(t.all_files, t.files.logical_rows().tolist(), strict=True))
+    assert (
+        known[path_of(table, 10)] == 10
+        and known[path_of(table, 0)] == known[path_of(table, 20)] == -1
+    )  # another partition's are not touched
+
+
+def test_deletes_take_older_files_only(table):
+    source = position_deletes(table, [(path_of(table, 0), 1)], ("a",), bounds=False)
+    source = append(source, rows(30, 10))
+    t = ss.scan_iceberg(source)
+    known = dict(zip(t.all_files, t.files.logical_rows().tolist(), strict=True))
+    assert (
+        known[path_of(source, 30)] == 10
+        and known[path_of(source, 0)] == -1
+        and len(xs(t.plan())) == 39
+    )
+
+
+def test_manifests_of_deletes_are_pruned(table):
+    source = position_deletes(table, [(path_of(table, 0), 1)], ("a",))
+    t = ss.scan_iceberg(source)
+    assert xs(t.plan("p = 'b'")) == list(range(10, 20)) and (
+        t.manifests_read,
+        t.manifests_pruned,
+    ) == (1, 3)
+    assert xs(t.plan("p = 'a' AND x < 5")) == [0, 2, 3, 4] and t.manifests_read == 3
+
+
+def test_equality(table):
+    old = table
+    source = equality_deletes(old, pa.table({"x": [3, 12, 500]}), [1], ("a",))
+    source = append(source, rows(0, 10))
+    t = ss.scan_iceberg(source)
+    # Of partition a only, and of older files only; nobody knows how many of them it takes.
+    assert xs(t.plan()) == sorted([x for x in range(30) if x != 3] + list(range(10)))
+    assert sorted(t.files.logical_rows().tolist()) == [-1, -1, 10, 10]
+    assert t.plan("x >= 0").count() == 39 and t.plan("x = 3").count() == 1
+    assert len(t.plan("x >= 0", limit=15).files) == 2
+
+
+def test_equality_everywhere(tmp_path):
+    source = make(tmp_path, SCHEMA)
+    source = append(source, rows(0, 4, f=[1.0, None, NAN, -0.0]))
+    source = equality_deletes(
+        source, pa.table({"f": [None, NAN, 7.0]}, schema=pa.schema([("f", pa.float64())])), [3]
+    )
+    t = ss.scan_iceberg(source)
+    assert xs(t.plan()) == [0, 3] and t.files.logical_rows().tolist() == [-1]
+    assert xs(t.plan("f IS NULL OR isnan(f)")) == []
+    both = equality_deletes(source, pa.table({"x": [0, 3], "f": [1.0, 5.0]}), [1, 3])
+    assert xs(ss.scan_iceberg(both).plan()) == [3]
+    # The columns that are compared need not be asked for.
+    assert ss.scan_iceberg(both).plan(columns=["p"]).to_arrow().to_pylist() == [{"p": "a"}]
+
+
+def test_equality_by_columns_that_changed(tmp_path):
+    """Compared by id: renamed and promoted since, dropped since, within a struct, missing in the file."""
+    kinds = Schema(
+        NestedField(1, "x", IntegerType()), NestedField(2, "gone", StringType()), NestedField(3, "st", StructType(NestedField(4, "a", IntegerType())))
+    )  # fmt: skip
+    source = make(tmp_path, kinds)
+    schema = pa.schema(
+        [("x", pa.int32()), ("gone", pa.string()), ("st", pa.struct([("a", pa.int32())]))]
+    )
+    source.append(
+        pa.table(
+            [[1, 2, 3, 4], ["u", "v", "w", None], [{"a": 1}, {"a": 2}, None, {"a": None}]],
+            schema=schema,
+        )
+    )
+    source = equality_deletes(source.refresh(), pa.table({"x": pa.array([1], pa.int32())}), [1])
+    source = equality_deletes(source, pa.table({"gone": ["v"]}), [2])
+    with source.update_schema() as update:
+        update.rename_column("x", "y")
+        update.update_column("x", LongType())
+        update.delete_column("gone")
+        update.add_column("new", LongType())
+    source = source.refresh()
+    t = ss.scan_iceberg(source)
+    assert t.plan().to_arrow().column("y").to_pylist() == [3, 4] and t.schema.names == [
+        "y",
+        "st",
+        "new",
+    ]
+    gone = equality_deletes(
+        source,
+        pa.table({"new": pa.array([None], pa.int64())}),
+        [source.schema().find_field("new").field_id],
+    )
+    assert (
+        ss.scan_iceberg(gone).plan().to_arrow().num_rows == 0
+    )  # the file lacks the column, which is NULL then
+
+
+def test_vectors(table):
+    target = path_of(table, 10)
+    t = ss.scan_iceberg(deletion_vector(table, target, [0, 9, 4], ("b",)))
+    assert xs(t.plan()) == [x for x in range(30) if x not in (10, 14, 19)]
+    assert sorted(t.files.logical_rows().tolist()) == [
+        7,
+        10,
+        10,
+    ]  # exactly: a vector tells how many it deletes
+    assert t.plan("x >= 10 AND x < 20").count() == 7 and t.plan().sizes.scan.logical_rows == 27
+    assert (
+        t.plan("p = 'b'", limit=8).cut.reached is False and t.plan("p = 'b'", limit=7).cut.reached
+    )
+
+
+def test_a_file_whose_rows_are_all_deleted(table):
+    target = path_of(table, 10)
+    t = ss.scan_iceberg(deletion_vector(table, target, list(range(10)), ("b",)))
+    assert (
+        len(t.plan("x >= 0").files) == 2
+        and target not in t.plan("x >= 0").files
+        and t.plan("x = 12").files == ()
+    )
+
+
+def test_damaged_vectors(table):
+    import glob
+
+    source = deletion_vector(table, path_of(table, 10), [0, 9, 4], ("b",))
+    (path,) = glob.glob(f"{source.location().removeprefix('file://')}/data/*.puffin")
+    with open(path, "r+b") as f:
+        f.seek(20)
+        f.write(b"\xff")
+    with pytest.raises(ss.SourceError, match="deletion vector"):
+        ss.scan_iceberg(source).plan("x = 11").to_arrow()
+    assert xs(ss.scan_iceberg(source).plan("x = 5")) == [5]
+
+
+def test_removed_files(table):
+    """Entries of files that were removed are passed over, wherever they stand."""
+    gone = path_of(table, 10)
+    current = table.current_snapshot().manifests(table.io)
+    entry = next(
+        e
+        for m in current
+        for e in m.fetch_manifest_entry(table.io)
+        if e.data_file.file_path == gone
+    )
+    fresh = data_file(
+        "/nowhere.parquet",
+        ("b",),
+        5,
+        lower_bounds={1: (900).to_bytes(8, "little")},
+        upper_bounds={1: (901).to_bytes(8, "little")},
+    )
+    source = commit(
+        table,
+        [entry.data_file, fresh],
+        statuses=[ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED],
+    )
+    t = ss.scan_iceberg(source)
+    assert t.num_files == 4 and t.plan("x = 900").files == ("/nowhere.parquet",)
+
+
+def test_defaults_and_required_columns(tmp_path):
+    """Files that were written before a column was added have its default, in every row; nothing else is known of it there."""
+    kinds = Schema(
+        NestedField(1, "x", LongType(), required=True),
+        NestedField(2, "st", StructType(NestedField(3, "a", IntegerType(), required=True))),
+    )
+    source = make(tmp_path, kinds, format_version="3")
+    path = f"{tmp_path}/one.parquet"
+    structs = pa.StructArray.from_arrays(
+        [pa.array([1, 2], pa.int32())],
+        fields=[pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "3"})],
+    )
+    schema = pa.schema(
+        [
+            pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}),
+            pa.field("st", structs.type, metadata={"PARQUET:field_id": "2"}),
+        ]
+    )
+    pq.write_table(pa.Table.from_arrays([pa.array([5, 6]), structs], schema=schema), path)
+    source = commit(source, [data_file(path, (), 2)])
+    with source.update_schema() as update:
+        update.add_column("n", LongType(), default_value=7)
+        update.add_column("day", DateType(), default_value=dt.date(2023, 1, 1))
+        update.add_column("s", StringType())
+        update.add_column(("st", "b"), StringType(), default_value="old")
+    t = ss.scan_iceberg(source.refresh())
+    assert t.plan("n = 7").to_arrow().to_pylist() == [
+        {"x": x, "st": {"a": x - 4, "b": "old"}, "n": 7, "day": dt.date(2023, 1, 1), "s": None} for x in (5, 6)
+    ]  # fmt: skip
+    assert (
+        t.plan("n IS NULL").count() == 0
+        and t.plan("s IS NULL").count() == 2
+        and t.plan("st.b = 'old'").count() == 2
+    )
+    assert t.plan(columns=["x"]).to_arrow().schema == pa.schema(
+        [pa.field("x", pa.int64(), nullable=False)]
+    )
+
+
+def test_equality_by_fields_of_structs(tmp_path):
+    """A field that was dropped from a struct since, while the struct is read."""
+    kinds = Schema(
+        NestedField(
+            1,
+            "st",
+            StructType(NestedField(2, "a", IntegerType()), NestedField(3, "b", IntegerType())),
+        )
+    )
+    source = make(tmp_path, kinds)
+    struct = pa.struct([("a", pa.int32()), ("b", pa.int32())])
+    source.append(
+        pa.table(
+            [[{"a": 1, "b": 10}, {"a": 2, "b": 20}, None, {"a": None, "b": 30}]],
+            schema=pa.schema([("st", struct)]),
+        )
+    )
+    path = f"{tmp_path}/deletes.parquet"
+    b = pa.StructArray.from_arrays(
+        [pa.array([20, 99], pa.int32())],
+        fields=[pa.field("b", pa.int32(), metadata={"PARQUET:field_id": "3"})],
+    )
+    pq.write_table(
+        pa.Table.from_arrays(
+            [b], schema=pa.schema([pa.field("st", b.type, metadata={"PARQUET:field_id": "1"})])
+        ),
+        path,
+    )
+    source = commit(source.refresh(), [data_file(path, (), 2, 2, equality_ids=[3])], 1)
+    with source.update_schema() as update:
+        update.delete_column(("st", "b"))
+    assert ss.scan_iceberg(source.refresh()).plan().to_arrow().column("st").to_pylist() == [
+        {"a": 1},
+        None,
+        {"a": None},
+    ]
+
+
+def test_columns_that_files_lack(tmp_path):
+    """Of any type: NULL in every row."""
+    source = make(tmp_path, Schema(NestedField(1, "x", LongType())))
+    source.append(pa.table({"x": [1, 2]}))
+    with source.update_schema() as update:
+        update.add_column("st", StructType(NestedField(10, "a", IntegerType())))
+        update.add_column("l", ListType(20, StringType(), element_required=False))
+        update.add_column("m", MapType(30, StringType(), 31, LongType(), value_required=False))
+        update.add_column("u", UUIDType())
+    t = ss.scan_iceberg(source.refresh())
+    assert t.plan("st.a IS NULL").to_arrow().to_pylist() == [
+        {"x": x, "st": None, "l": None, "m": None, "u": None} for x in (1, 2)
+    ]
+    assert (
+        t.plan(columns=["l"]).to_arrow().num_rows == 2
+        and t.plan("u IS NOT NULL", columns=["m"]).to_arrow().num_rows == 0
+    )
+
+
+def nested_file(folder, schema):
+    """A file of lists whose fields have the ids of the table's."""
+
+    def field(name, kind, path):
+        return pa.field(
+            name, kind, metadata={"PARQUET:field_id": str(schema.find_field(path).field_id)}
+        )
+
+    items = field(
+        "element",
+        pa.struct([field("b", pa.string(), "l.element.b"), field("a", pa.int32(), "l.element.a")]),
+        "l.element",
+    )
+    rows = pa.array([None, [{"b": "y", "a": 7}], [None]], pa.list_(items))
+    pq.write_table(
+        pa.Table.from_arrays([rows], schema=pa.schema([field("other", rows.type, "l")])),
+        f"{folder}/nested.parquet",
+    )
+    return f"{folder}/nested.parquet"
+
+
+def test_nested_values(tmp_path):
+    """Lists and maps of structs, whose fields are renamed, added and promoted."""
+    kinds = Schema(
+        NestedField(1, "l", ListType(2, StructType(NestedField(3, "a", IntegerType()), NestedField(4, "b", StringType())), element_required=False)),
+        NestedField(5, "m", MapType(6, StringType(), 7, StructType(NestedField(8, "v", FloatType())), value_required=False)),
+    )  # fmt: skip
+    source = make(tmp_path, kinds)
+    item, value = (
+        pa.struct([("a", pa.int32()), ("b", pa.string())]),
+        pa.struct([("v", pa.float32())]),
+    )
+    rows = [[[{"a": 1, "b": "x"}, None], None, []], [[("k", {"v": 0.5}), ("n", None)], None, []]]
+    source.append(
+        pa.table(
+            rows, schema=pa.schema([("l", pa.list_(item)), ("m", pa.map_(pa.string(), value))])
+        )
+    )
+    source = commit(source.refresh(), [data_file(nested_file(tmp_path, source.schema()), (), 3)])
+    with source.update_schema() as update:
+        update.rename_column(("l", "element", "a"), "c")
+        update.update_column(("l", "element", "a"), LongType())
+        update.add_column(("l", "d"), StringType())
+        update.update_column(("m", "value", "v"), DoubleType())
+    source = source.refresh()
+    t = ss.scan_iceberg(source)
+    found = t.plan().to_arrow().to_pylist()
+    # pyiceberg writes and reads a list that is NULL as an empty one, if it is one of structs.
+    assert [{**row, "l": row["l"] or []} for row in found] == source.scan().to_arrow().to_pylist()
+    assert t.plan("l IS NULL").count() == sum(row["l"] is None for row in found) == 1
+
+
+def test_deletes_in_partitions_of_promoted_columns(tmp_path):
+    """Partition values that were stored more narrowly are the same partition."""
+    kinds = Schema(
+        NestedField(1, "i", IntegerType()),
+        NestedField(2, "f", FloatType()),
+        NestedField(3, "d", DecimalType(4, 1)),
+    )
+    spec = PartitionSpec(
+        *(
+            PartitionField(i, 999 + i, IdentityTransform(), n)
+            for i, n in ((1, "i"), (2, "f"), (3, "d"))
+        )
+    )
+    source = make(tmp_path, kinds, spec)
+    values = [-3, 0.5, decimal.Decimal("-2.5")]
+    schema = pa.schema([("i", pa.int32()), ("f", pa.float32()), ("d", pa.decimal128(4, 1))])
+    source = append(source, pa.table([[v] * 3 for v in values], schema=schema))
+    with source.update_schema() as update:
+        update.update_column("i", LongType())
+        update.update_column("f", DoubleType())
+        update.update_column("d", DecimalType(20, 1))
+    source = source.refresh()
+    (path,) = ss.scan_iceberg(source).all_files
+    t = ss.scan_iceberg(
+        position_deletes(source, [(path, 0), ("/another", 5)], values, bounds=False)
+    )
+    assert t.plan(
+        "f = 0.5 AND i = -3 AND d = -2.5"
+    ).to_arrow().num_rows == 2 and t.files.logical_rows().tolist() == [-1]

@@ -1,0 +1,271 @@
+"""Forms of Parquet files that mislead: old timestamps, extension types, names in several cases, summaries that are older than files."""
+
+import datetime as dt
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.ir.rows import evaluate_rows, matching_rows
+from tests.support.delta_log import Log, Written, delta_schema
+
+DAY = 86_400 * 10**6
+
+
+def both(table, where, **settings):
+    """How many rows match; the same with pruning and without."""
+    plan = table.plan(where, **settings)
+    found = plan.to_arrow().num_rows
+    assert (found, plan.count()) == (plan.unpruned().to_arrow().num_rows, found)
+    return found
+
+
+def test_old_timestamps_are_instants_in_microseconds(tmp_path):
+    times = pa.array(
+        [dt.datetime(3000, 1, 1), dt.datetime(2020, 1, 1, 2), None], pa.timestamp("us")
+    )
+    pq.write_table(
+        pa.table({"t": times, "n": pa.StructArray.from_arrays([times], ["t"])}),
+        tmp_path / "a.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    table = ss.scan_parquet(tmp_path / "a.parquet")
+    assert (
+        table.schema.field("t").type
+        == table.schema.field("n").type.field("t").type
+        == pa.timestamp("us", "UTC")
+    )
+    for where, zone, rows in [
+        ("t > '2500-01-01'", "UTC", 1),
+        ("t < '1900-01-01'", "UTC", 0),
+        ("n.t > '2500-01-01'", "UTC", 1),
+        (
+            "t > '2020-01-01'",
+            "America/New_York",
+            1,
+        ),  # two in the morning of London is the evening before
+        ("t < '2100-01-01' AND hour(t) = 21", "America/New_York", 1),
+    ]:
+        assert both(table, where, timezone=zone) == rows, where
+    assert table.plan().max("t") == dt.datetime(3000, 1, 1, tzinfo=dt.UTC)
+    assert table.plan(order_by="t DESC", limit=1).to_arrow().column("t")[0].as_py().year == 3000
+    zoned = pa.table(
+        {
+            "t": pa.array([5 * DAY]).cast(pa.timestamp("us", "UTC")),
+            "n": pa.nulls(1, pa.struct([("t", pa.timestamp("us", "UTC"))])),
+        }
+    )
+    pq.write_table(zoned, tmp_path / "b.parquet")
+    assert both(ss.scan_parquet(tmp_path / "*.parquet"), "t < '1980-01-01'") == 1
+
+
+class Point(pa.ExtensionType):
+    def __init__(self):
+        super().__init__(pa.struct([("x", pa.float64()), ("y", pa.float64())]), "tests.point")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        return cls()
+
+
+def test_extension_types_move_no_column(tmp_path):
+    pa.register_extension_type(Point())
+    try:
+        points = pa.ExtensionArray.from_storage(
+            Point(), pa.array([{"x": 1.0, "y": 2.0}] * 3, Point().storage_type)
+        )
+        pq.write_table(
+            pa.table({"g": points, "id": [100, 200, 300], "v": [1, 2, 3]}), tmp_path / "a.parquet"
+        )
+        table = ss.scan_parquet(tmp_path / "a.parquet")
+        for where, rows in [("id = 200", 1), ("v = 3", 1), ("id < 100", 0), ("v > 3", 0)]:
+            assert table.plan(where, columns=["id"]).count() == rows, where
+        assert (table.plan().min("id"), table.plan().max("id")) == (100, 300)
+        assert table.plan("id < 100").files == ()
+    finally:
+        pa.unregister_extension_type("tests.point")
+
+
+def test_names_in_another_case_are_one_column(tmp_path):
+    pq.write_table(pa.table({"A": [1], "b": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"a": [2]}), tmp_path / "b.parquet")
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    assert table.plan().to_arrow().to_pylist() == [{"A": 1, "b": 1}, {"A": 2, "b": None}]
+    assert [both(table, w) for w in ("A = 1", "a = 2", "b IS NULL")] == [1, 1, 1]
+
+
+def test_columns_that_differ_in_case_alone(tmp_path):
+    pq.write_table(pa.table({"x": [1], "X": [50]}), tmp_path / "a.parquet")
+    assert both(ss.scan_parquet(tmp_path / "a.parquet"), "X = 50", case_sensitive=True) == 1
+    pq.write_table(pa.table({"x": [5]}), tmp_path / "b.parquet")
+    with pytest.raises(ss.SourceError, match="differ in case alone"):
+        ss.scan_parquet(tmp_path / "*.parquet")
+
+
+def test_a_summary_that_is_newer_than_what_took_a_files_place(tmp_path):
+    collected = []
+    pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "a.parquet", metadata_collector=collected)
+    collected[0].set_file_path("a.parquet")
+    pq.write_metadata(
+        pa.schema([("x", pa.int64())]), tmp_path / "_metadata", metadata_collector=collected
+    )
+    pq.write_table(
+        pa.table({"x": [10, 20, 30, 40, 50, 60]}), tmp_path / "a.parquet", row_group_size=3
+    )
+    os.utime(tmp_path / "a.parquet", (1, 1))
+    with pytest.raises(ss.SourceError, match="other row groups than a summary"):
+        ss.scan_parquet(tmp_path).plan("x > 0").to_arrow()
+    assert both(ss.scan_parquet(tmp_path, use_metadata=False), "x = 60") == 1
+
+
+FORMS = (
+    "substring(s, 1, 1) = 'a'",
+    "coalesce(x, 7) = 1",
+    "s || 'b' = 'ab'",
+    "CASE WHEN x > 1 THEN s ELSE 'q' END = 'q'",
+    "greatest(x, 3) = 3",
+    "lpad(s, 3, 'x') = 'xxa'",
+)
+
+
+@pytest.mark.parametrize("where", FORMS)
+def test_no_rows_are_judged_by_any_form(where, tmp_path):
+    schema = pa.schema([("s", pa.string()), ("x", pa.int64())])
+    batch = pa.RecordBatch.from_pylist([], schema)
+    node = ss.PruningPredicate(where, schema).node
+    assert (matching_rows(node, batch).num_rows, len(evaluate_rows(node, batch))) == (0, 0)
+    log = Log(tmp_path / "t", delta_schema("s STRING, x BIGINT"), features=("deletionVectors",))
+    log.add(
+        Written([{"s": "a", "x": 1}, {"s": "b", "x": None}], dead=[0, 1]),
+        Written([{"s": "c", "x": 2}]),
+    )
+    assert both(ss.scan_delta(log.folder), where) >= 0
+
+
+def test_categories_beside_plain_text(tmp_path):
+    """pandas writes a column as a dictionary or not, from file to file."""
+    pq.write_table(
+        pa.table(
+            {
+                "s": pa.array(["a", "b"]).dictionary_encode(),
+                "k": pa.array([1, 2]).dictionary_encode(),
+            }
+        ),
+        tmp_path / "a.parquet",
+    )
+    pq.write_table(pa.table({"s": ["c"], "k": [3]}), tmp_path / "b.parquet")
+    pq.write_table(
+        pa.table(
+            {"s": pa.array(["d"]).dictionary_encode(), "k": pa.array([4]).dictionary_encode()}
+        ),
+        tmp_path / "c.parquet",
+    )
+    table = ss.scan_parquet(tmp_path / "*.parquet")
+    assert table.schema.types == [pa.string(), pa.int64()]
+    assert [both(table, w) for w in ("s >= 'b'", "s = 'd'", "k <= 3", "s IS NULL")] == [3, 1, 3, 0]
+    assert len(table.plan("s > 'c'").files) == 1
+
+
+def test_categories_within_others(tmp_path):
+    texts = pa.array(["a", "b", "c", "a"]).dictionary_encode()
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), texts)
+    pq.write_table(
+        pa.table({"s": pa.StructArray.from_arrays([texts], ["d"]), "l": lists}),
+        tmp_path / "t.parquet",
+        row_group_size=1,
+    )
+    table = ss.scan_parquet(tmp_path)
+    assert both(table, "s.d = 'a'") == 2 and table.plan().to_arrow()["l"].to_pylist() == [
+        ["a"],
+        ["b"],
+        ["c"],
+        ["a"],
+    ]
+
+
+def test_instants_that_writers_have_in_several_zones(tmp_path):
+    """And text that some have by categories, within structs."""
+    for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):
+        t = pa.array([DAY * i, DAY * i + 7_200_000_000]).cast(pa.timestamp("us", zone))
+        text = pa.array(["a", f"c{i}"]) if i else pa.array(["a", "c0"]).dictionary_encode()
+        pq.write_table(
+            pa.table({"t": t, "s": pa.StructArray.from_arrays([t, text], ["t", "c"])}),
+            tmp_path / f"{i}.parquet",
+        )
+    tables = (
+        ss.scan_parquet(tmp_path),
+        ss.scan_parquet(tmp_path, stats=ss.scan_parquet(tmp_path).save_stats(tmp_path / "_s")),
+    )
+    for table in tables:
+        assert (
+            table.schema.field("t").type
+            == table.schema.field("s").type.field("t").type
+            == pa.timestamp("us", "UTC")
+        )
+        for where, verdicts in [
+            ("t < '1970-01-02'", [2, 0, 0]),
+            ("s.t >= '1970-01-02 01:00:00'", [0, 1, 2]),
+            ("t > '1970-01-04' OR s.c > 'c1'", [0, 0, 1]),
+        ]:
+            assert table.plan(where).verdicts.tolist() == verdicts and both(table, where)
+
+
+#   condition                     rows, as Spark has them; None: it reads characters, and what it makes of these bytes is not known here
+MALFORMED = [
+    ("s > 'a'",                      [0, 1, 2, 4, 5]),
+    ("s LIKE 'a%'",                  [2]),
+    ("s LIKE '%b'",                  [2]),
+    ("contains(s, 'b')",             [2]),
+    ("NOT endswith(s, 'b')",         [0, 1, 4, 5]),
+    ("s NOT IN ('ok')",              [1, 2, 4, 5]),
+    ("s LIKE 'a_b'",                 None),
+    ("s LIKE '_'",                   None),
+    ("length(s) = 3",                None),
+    ("upper(s) = 'OK'",              None),
+    ("s || 'x' = 'okx'",             None),
+    ("length(s) = 3 AND s = 'ok'",   []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where, rows", MALFORMED)
+def test_text_that_is_no_utf8(tmp_path, where, rows):
+    texts = pa.array(
+        [b"ok", b"\xff\xfe", b"a\x80b", None, b"\xed\xa0\x80", b"\xc3"], pa.binary()
+    ).view(pa.string())
+    pq.write_table(pa.table({"s": texts, "x": range(6)}), tmp_path / "t.parquet", row_group_size=1)
+    plan = ss.scan_parquet(tmp_path).plan(where)
+    if rows is None:
+        for read in (plan.to_arrow, plan.count):
+            with pytest.raises(ss.UnsupportedForm, match="no UTF-8"):
+                read()
+    else:
+        assert plan.to_arrow()["x"].to_pylist() == rows and plan.count() == len(rows)
+
+
+def test_two_columns_of_one_name(tmp_path):
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]),
+        tmp_path / "a.parquet",
+    )
+    with pytest.raises(ss.SourceError, match="two columns named 'x'"):
+        ss.scan_parquet(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("scan", "path", "told"),
+    [
+        (ss.scan_parquet, "", "is blank"),
+        (ss.scan_hive, "", "is blank"),
+        (ss.scan_hive, "a.parquet", "is a file"),
+        (ss.scan_hive, "none", "is not there"),
+    ],
+)
+def test_places_that_are_none(tmp_path, scan, path, told):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ss.SourceError, match=told):
+        scan(str(tmp_path / path) if path else "")

@@ -1,0 +1,58 @@
+"""The compact-protocol reader: hostile bytes end in ThriftError, and nothing else."""
+
+import random
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from skipstone.bindings.tables.parquet.thrift import (
+    MAX_EXACT,
+    MIN_EXACT,
+    STATISTICS,
+    ThriftError,
+    column_chunks,
+    read_struct,
+)
+
+
+@pytest.fixture(scope="module")
+def footer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("thrift") / "t.parquet"
+    pq.write_table(
+        pa.table({"s": ["a", "b"], "x": [1.0, 2.0], "l": [[1], [2]]}), path, row_group_size=1
+    )
+    data = path.read_bytes()
+    return data[-8 - struct.unpack("<I", data[-8:-4])[0] : -8]
+
+
+def test_reads_a_footer(footer):
+    assert [
+        [[c[STATISTICS][f] for f in (MIN_EXACT, MAX_EXACT)] for c in group]
+        for group in column_chunks(footer)
+    ] == [[[True, True]] * 3] * 2
+    assert read_struct(footer)[3] == 2  # num_rows
+
+
+def test_mutated_footers(footer):
+    rng = random.Random(1)
+    refused = 0
+    for _ in range(3000):
+        data = bytearray(footer[: rng.randrange(len(footer) + 1)] if rng.random() < 0.3 else footer)
+        for _ in range(rng.randint(1, 6)):
+            if data:
+                data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            column_chunks(bytes(data))
+        except ThriftError:
+            refused += 1
+    assert refused > 500
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1c" * 5000, b"\x16" + b"\xff" * 20]
+)
+def test_bombs(data):
+    with pytest.raises(ThriftError):
+        read_struct(data)

@@ -1,0 +1,125 @@
+"""Hive partition folders: values, types, and what a plan makes of them."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_of
+
+
+def tree(root, folders):
+    for i, folder in enumerate(folders):
+        (root / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"x": [i, i + 10]}), root / folder / "p.parquet")
+    return ss.scan_parquet(root)
+
+
+#     folders' values                  Arrow type    values
+TYPES = [
+    (["1", "02", "-3"], "int32", [1, 2, -3]),
+    (["1", str(2**40)], "int64", [1, 2**40]),
+    (["1", "2.5", "1d"], "double", [1.0, 2.5, 1.0]),
+    (["2.5", "1e3"], "string", ["2.5", "1e3"]),
+    (["2013-01-01", "2014-12-31"], "date32[day]", [dt.date(2013, 1, 1), dt.date(2014, 12, 31)]),
+    (["2013-01-01", "2013-02-30"], "string", ["2013-01-01", "2013-02-30"]),
+    (["1", "x"], "string", ["1", "x"]),
+    (["a%2Fb", "a b"], "string", ["a/b", "a b"]),
+    (["1", HIVE_NULL], "int32", [1, None]),
+    ([HIVE_NULL], "string", [None]),
+    (["99999999999999999999", "5"], "decimal128(20, 0)", [99999999999999999999, 5]),
+]
+
+
+@pytest.mark.parametrize("texts, arrow, values", TYPES, ids=[str(t[0]) for t in TYPES])
+def test_types_are_inferred(tmp_path, texts, arrow, values):
+    table = tree(tmp_path, [f"k={t}" for t in texts])
+    assert str(table.schema.field("k").type) == arrow
+    got = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
+    assert sorted(set(got), key=str) == sorted(set(values), key=str)
+
+
+def test_given_types_win(tmp_path):
+    tree(tmp_path, ["k=1", "k=2"])
+    table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.string()})
+    assert table.plan(where="k = '2'").to_arrow()["k"].to_pylist() == ["2", "2"]
+    with pytest.raises(ss.SourceError, match="partition value k='1' is not a date"):
+        ss.scan_parquet(tmp_path, partition_schema=pa.schema([("k", pa.date32())])).plan(
+            where="k IS NULL"
+        )
+
+
+#     predicate                      kept   skipping     partition files   scan files
+PLANS = [
+    (None, 4, "none", 4, 4),
+    ("TRUE", 4, "none", 4, 4),
+    ("y = 2", 2, "partition", 2, 2),
+    ("y = 2 AND z IS NULL", 1, "partition", 1, 1),
+    ("y = 2 AND x >= 13", 1, "data", 2, 1),
+    ("x >= 13", 1, "data", 4, 1),
+    ("y IS NULL", 0, "partition", 0, 0),
+    ("y <> 1", 2, "partition", 2, 2),
+    ("z = 'b' OR x = 0", 3, "data", 4, 3),
+    ("NOT (z <=> 'b')", 2, "partition", 2, 2),
+]
+
+
+@pytest.mark.parametrize(
+    "where, kept, skipping, partition, scan", PLANS, ids=[str(p[0]) for p in PLANS]
+)
+def test_sizes_and_branches(tmp_path, where, kept, skipping, partition, scan):
+    table = tree(tmp_path, ["y=1/z=a", "y=1/z=b", f"y=2/z={HIVE_NULL}", "y=2/z=b"])
+    plan = table.plan(where=where)
+    assert (len(plan.files), plan.skipping) == (kept, skipping)
+    assert (plan.sizes.total.files, plan.sizes.partition.files, plan.sizes.scan.files) == (
+        4,
+        partition,
+        scan,
+    )
+    assert plan.sizes.scan.rows == 2 * scan
+    assert plan.to_arrow().equals(plan.unpruned().to_arrow())
+
+
+@pytest.mark.parametrize(
+    "where, verdicts",
+    [
+        ("k > 5", [0, 2]),
+        ("k = CAST('NaN' AS DOUBLE)", [0, 2]),
+        ("k < 5", [2, 0]),
+        ("k <> 1.5", [0, 2]),
+    ],
+)
+def test_a_float_value_is_known_to_be_nan_or_not(tmp_path, where, verdicts):
+    tree(tmp_path, ["k=1.5", "k=NaN"])
+    table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.float64()})
+    assert table.plan(where=where).verdicts.tolist() == verdicts
+
+
+def test_folder_overrides_a_column_of_the_file(tmp_path):
+    (tmp_path / "k=7").mkdir()
+    pq.write_table(pa.table({"k": [1], "x": [2]}), tmp_path / "k=7" / "p.parquet")
+    table = ss.scan_parquet(tmp_path)
+    assert table.schema.names == ["x", "k"]
+    assert table.plan(where="k = 7").to_arrow().to_pydict() == {"x": [2], "k": [7]}
+    assert table.plan(where="k = 1").files == ()
+
+
+def test_partition_columns_must_agree():
+    with pytest.raises(ss.SourceError, match="b has the partition columns none, and a has k"):
+        partition_fields([("a", {"k": "1"}), ("b", {})])
+
+
+@pytest.mark.parametrize(
+    "path, base, expected",
+    [
+        ("/t/a=1/b=%41/f", "/t", {"a": "1", "b": "%41"}),
+        ("/t/a=1/f", "/t/a=1", {}),
+        ("/t/a=/f", "/t", {"a": ""}),
+        ("/t/x/a=1=2/f", "/t/", {"a": "1=2"}),
+        (f"/t/a={HIVE_NULL}/f", "/t", {"a": None}),
+    ],
+)
+def test_partition_of(path, base, expected):
+    assert partition_of(path, base) == expected

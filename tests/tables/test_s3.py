@@ -1,0 +1,132 @@
+"""Tables in S3, on a real server: what lies at a URI is planned as what it is."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.shell import main
+from tests.support import s3
+from tests.support.iceberg_tables import make
+
+deltalake = pytest.importorskip("deltalake")
+pytestmark = pytest.mark.skipif(s3.MISSING is not None, reason=s3.MISSING or "")
+ROWS = [0, 10, 20]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with s3.server(tmp_path_factory.mktemp("s3")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def lake(address, tmp_path_factory):
+    """A bucket with a table of each format; Delta's removed rows still have their file."""
+    here = tmp_path_factory.mktemp("lake")
+    for i in ROWS:
+        rows = pa.table({"x": range(i, i + 10)})
+        deltalake.write_deltalake(str(here / "delta"), rows, mode="append")
+        (here / f"hive/day={i}").mkdir(parents=True)
+        pq.write_table(rows, here / f"hive/day={i}" / "part.parquet", row_group_size=5)
+    deltalake.DeltaTable(str(here / "delta")).delete("x >= 20")
+    (here / "plain").mkdir()
+    pq.write_table(pa.table({"x": range(30)}), here / "plain" / "a b.parquet", row_group_size=10)
+    table = make(here / "ice", pa.schema([("x", pa.int64())]))
+    table.append(pa.table({"x": range(30)}))
+    fs = s3.client(address)
+    fs.create_dir("lake")
+    pafs.copy_files(str(here), "lake", pafs.LocalFileSystem(), fs)
+    return "lake"
+
+
+@pytest.fixture(autouse=True)
+def reached(address, monkeypatch):
+    for name, value in s3.environment(address).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def shell(monkeypatch, capsys):
+    def run(*args):
+        monkeypatch.setattr("sys.argv", ["skipstone", *args])
+        with pytest.raises(SystemExit) as done:
+            main.main()
+        return done.value.code or 0, capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_the_shell_plans_a_delta_table_by_its_uri(lake, shell, scheme):
+    """And not as the Parquet files in its folder, some of which it removed."""
+    code, out = shell("plan", f"{scheme}://{lake}/delta", "-w", "x >= 5", "--json")
+    found = json.loads(out.out)
+    assert code == 0, out.err
+    assert (found["sizes"]["total"]["rows"], len(found["files"])) == (20, 2)
+    assert "row_groups" not in found
+
+
+#     where, format, rows with x >= 5
+FORMATS = [
+    ("delta", "DeltaTable", 15),
+    ("delta/", "DeltaTable", 15),
+    ("hive", "HiveTable", 25),
+    ("plain", "ParquetTable", 25),
+    ("plain/*.parquet", "ParquetTable", 25),
+    ("hive/day=10/part.parquet", "ParquetTable", 10),
+]
+
+
+@pytest.mark.parametrize("where, kind, rows", FORMATS)
+def test_scan_finds_the_format(lake, where, kind, rows):
+    table = ss.scan(f"s3://{lake}/{where}")
+    assert type(table).__name__ == kind
+    assert table.plan("x >= 5").to_arrow().num_rows == rows
+
+
+def test_an_iceberg_table_s_folder_is_no_parquet_folder(lake, shell):
+    fs, path = pafs.FileSystem.from_uri(f"s3://{lake}/ice")
+    inside = [i.path for i in fs.get_file_info(pafs.FileSelector(path, recursive=True))]
+    folder = next(p for p in inside if p.endswith(".metadata.json")).rpartition("/metadata/")[0]
+    for scan in (ss.scan_parquet, ss.scan_hive):
+        with pytest.raises(ss.SourceError, match="use scan_iceberg"):
+            scan(f"s3://{folder}")
+    code, out = shell("plan", f"s3://{folder}", "-w", "x >= 5")
+    assert code == 2 and "name that file" in out.err and "catalog" in out.err
+
+
+@pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
+def test_the_folder_of_a_delta_table_is_no_parquet_folder(lake, scan):
+    with pytest.raises(ss.SourceError, match="use scan_delta"):
+        scan(f"s3://{lake}/delta")
+
+
+def test_every_way_to_name_a_file_system(lake, address):
+    fs = s3.client(address)
+    for where, filesystem in [
+        (f"s3://{lake}/plain", None),
+        (f"s3a://{lake}/plain", None),
+        (f"s3://{lake}/plain", fs),
+        (f"s3a://{lake}/plain/a%20b.parquet", fs),
+        (f"{lake}/plain", fs),
+        (f"{lake}/plain", f"s3://?endpoint_override={address}"),
+        ("plain", f"s3://{lake}"),
+    ]:
+        table = ss.scan_parquet(where, filesystem=filesystem)
+        assert table.plan("x >= 25").to_arrow().num_rows == 5, (where, filesystem)
+    with pytest.raises(ss.SourceError, match="is a URI of gs, and filesystem= is of s3"):
+        ss.scan_parquet(f"gs://{lake}/plain", filesystem=fs)
+
+
+@pytest.mark.parametrize(
+    "scan", [ss.scan, ss.scan_parquet, ss.scan_hive, ss.scan_delta, ss.scan_iceberg]
+)
+@pytest.mark.parametrize("where", ["lake/none", "nobucket/x"])
+def test_what_is_not_there(lake, scan, where):
+    with pytest.raises(ss.SourceError) as found:
+        scan(f"s3://{where}")
+    assert len(str(found.value).splitlines()) == 1
