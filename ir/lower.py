@@ -35,11 +35,17 @@ class Want(enum.Enum):
     T = "true"
     F = "false"
     N = "null"
-    U = "not true"
-    V = "not false"
+    NOT_TRUE = "not true"
+    NOT_FALSE = "not false"
 
 
-NEGATED: Final = {Want.T: Want.F, Want.F: Want.T, Want.N: Want.N, Want.U: Want.V, Want.V: Want.U}
+NEGATED: Final = {
+    Want.T: Want.F,
+    Want.F: Want.T,
+    Want.N: Want.N,
+    Want.NOT_TRUE: Want.NOT_FALSE,
+    Want.NOT_FALSE: Want.NOT_TRUE,
+}
 
 
 @dataclass(frozen=True)
@@ -113,15 +119,19 @@ def lower(
     Raises:
         PredicateTooDeep: kernels could not follow the nesting.
     """
-    rows = Node(Op.ROWS)
+    rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
     held = [
-        Node(Op.HOLDS if g.kind == "in" else Op.OTHERS, value=(g.path, g.values), dtype=g.dtype)
+        Node(
+            Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
+            value=(g.path, g.values),
+            dtype=g.dtype,
+        )
         for g in guarantees
     ]
     program = Program(
-        _and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.U) if both else None
+        _and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.NOT_TRUE) if both else None
     )
     if _depth(program) > DEEPEST:
         raise PredicateTooDeep(
@@ -143,7 +153,9 @@ def condition_of(n: Node, want: Want) -> Node:
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
-            possible = {Want.U: (Want.F, Want.N), Want.V: (Want.T, Want.N)}.get(want, (want,))
+            possible = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}.get(
+                want, (want,)
+            )
             return TRUE if outcome in possible else FALSE
         case Op.UNKNOWN:
             return TRUE
@@ -152,18 +164,20 @@ def condition_of(n: Node, want: Want) -> Node:
         case Op.AND | Op.OR:
             return _combine(n, want)
         case Op.BOTH:
-            outcomes = {Want.U: (Want.F, Want.N), Want.V: (Want.T, Want.N)}.get(want, (want,))
+            outcomes = {Want.NOT_TRUE: (Want.F, Want.N), Want.NOT_FALSE: (Want.T, Want.N)}.get(
+                want, (want,)
+            )
             return _or(*(_and(*(condition_of(a, outcome) for a in n.args)) for outcome in outcomes))
         case Op.IS_TRUE:
             return {
                 Want.T: lambda: condition_of(n.args[0], Want.T),
-                Want.V: lambda: condition_of(n.args[0], Want.T),
-                Want.F: lambda: condition_of(n.args[0], Want.U),
-                Want.U: lambda: condition_of(n.args[0], Want.U),
+                Want.NOT_FALSE: lambda: condition_of(n.args[0], Want.T),
+                Want.F: lambda: condition_of(n.args[0], Want.NOT_TRUE),
+                Want.NOT_TRUE: lambda: condition_of(n.args[0], Want.NOT_TRUE),
                 Want.N: lambda: FALSE,
             }[want]()
         case Op.IS_NULL if n.args[0].op not in TERMS:
-            arg, can_be = n.args[0], want in (Want.T, Want.V)
+            arg, can_be = n.args[0], want in (Want.T, Want.NOT_FALSE)
             return (
                 FALSE
                 if want is Want.N
@@ -172,7 +186,7 @@ def condition_of(n: Node, want: Want) -> Node:
                 else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
             )
     term = n.args[0]
-    lost = (_slot(Op.LOST, term),) if term.op is Op.CALL else ()
+    lost = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
     return _or(_test(n, want), *lost)
 
 
@@ -182,33 +196,33 @@ def _test(n: Node, want: Want) -> Node:
         return (
             FALSE
             if want is Want.N
-            else _slot(Op.NULLS, n.args[0])
-            if want in (Want.T, Want.V)
+            else _slot(Op.MAY_HOLD_NULL, n.args[0])
+            if want in (Want.T, Want.NOT_FALSE)
             else _some(n.args[0])
         )
     match want:
         case Want.N:
-            return _slot(Op.NULLS, n.args[0])
-        case Want.U:
-            return _or(_leaf(n, Want.F), _slot(Op.NULLS, n.args[0]))
-        case Want.V:
-            return _or(_leaf(n, Want.T), _slot(Op.NULLS, n.args[0]))
+            return _slot(Op.MAY_HOLD_NULL, n.args[0])
+        case Want.NOT_TRUE:
+            return _or(_leaf(n, Want.F), _slot(Op.MAY_HOLD_NULL, n.args[0]))
+        case Want.NOT_FALSE:
+            return _or(_leaf(n, Want.T), _slot(Op.MAY_HOLD_NULL, n.args[0]))
     return _leaf(n, want)
 
 
 def _combine(n: Node, want: Want) -> Node:
     if want is Want.N:
         # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
-        avoid = Want.V if n.op is Op.AND else Want.U
+        avoid = Want.NOT_FALSE if n.op is Op.AND else Want.NOT_TRUE
         return _and(
             *(condition_of(a, avoid) for a in n.args),
             _or(*(condition_of(a, Want.N) for a in n.args)),
         )
-    all_must = want in ((Want.T, Want.V) if n.op is Op.AND else (Want.F, Want.U))
+    all_must = want in ((Want.T, Want.NOT_FALSE) if n.op is Op.AND else (Want.F, Want.NOT_TRUE))
     return (_and if all_must else _or)(*(condition_of(a, want) for a in n.args))
 
 
-SLOTS: Final = (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS, Op.LOST)
+SLOTS: Final = (Op.MIN, Op.MAX, Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN, Op.MAY_RAISE)
 
 
 def _slot(op: Op, term: Node) -> Node:
@@ -226,13 +240,17 @@ def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
 
 def _some(column: Node) -> Node:
     """The column may hold a value that is not NULL."""
-    return _or(_slot(Op.REAL, column), *_nans(column))
+    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nans(column))
 
 
 def _nans(column: Node) -> tuple[Node, ...]:
     from skipstone.ir.types import Kind
 
-    return (_slot(Op.NANS, column),) if column.dtype and column.dtype.kind is Kind.FLOAT else ()
+    return (
+        (_slot(Op.MAY_HOLD_NAN, column),)
+        if column.dtype and column.dtype.kind is Kind.FLOAT
+        else ()
+    )
 
 
 def _leaf(n: Node, want: Want) -> Node:
@@ -241,7 +259,7 @@ def _leaf(n: Node, want: Want) -> Node:
     low, high, real, nans = (
         _slot(Op.MIN, column),
         _slot(Op.MAX, column),
-        _slot(Op.REAL, column),
+        _slot(Op.MAY_HOLD_VALUE, column),
         _nans(column),
     )
     true = want is Want.T
@@ -275,12 +293,12 @@ def _leaf(n: Node, want: Want) -> Node:
                     real,
                     Node(Op.LE, (low, v)),
                     Node(Op.GE, (high, v)),
-                    _member(Op.HOLDS, column, (v.value,)),
+                    _member(Op.MAY_CONTAIN, column, (v.value,)),
                 )
             apart = _and(
                 real,
                 _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
-                _member(Op.OTHERS, column, (v.value,)),
+                _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
             )
             return _or(apart, *nans)
         case Op.IN:
@@ -289,12 +307,12 @@ def _leaf(n: Node, want: Want) -> Node:
                 return _and(
                     real,
                     Node(Op.ANY_IN, (low, high), n.value, column.dtype),
-                    _member(Op.HOLDS, column, n.value),
+                    _member(Op.MAY_CONTAIN, column, n.value),
                 )
             apart = _and(
                 real,
                 Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
-                _member(Op.OTHERS, column, n.value),
+                _member(Op.MAY_CONTAIN_OTHER, column, n.value),
             )
             return _or(apart, *nans)
         case Op.WITHIN:
@@ -310,7 +328,7 @@ def _leaf(n: Node, want: Want) -> Node:
 def _prefix(n: Node, true: bool) -> Node:
     """LIKE 'p%' is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
-    low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.REAL, column)
+    low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None

@@ -48,13 +48,13 @@ class Op(enum.Enum):
     # Statistics slots of a program; value: the column's Path, or the call that they are derived from.
     MIN = "min"  # scalar: no value of the column lies below
     MAX = "max"  # scalar: no value of the column lies above
-    REAL = "real"  # flag: may hold a value that is neither NULL nor NaN
-    NULLS = "nulls"  # flag: may hold NULL
-    NANS = "nans"  # flag: may hold NaN
-    LOST = "lost"  # flag: Spark may raise an error, or give what is not known here
-    HOLDS = "holds"  # flag; value: (Path, values): may hold one of the values
-    OTHERS = "others"  # flag; value: (Path, values): may hold a value besides them
-    ROWS = "rows"  # flag: the container may hold rows
+    MAY_HOLD_VALUE = "real"  # flag: may hold a value that is neither NULL nor NaN
+    MAY_HOLD_NULL = "nulls"  # flag: may hold NULL
+    MAY_HOLD_NAN = "nans"  # flag: may hold NaN
+    MAY_RAISE = "lost"  # flag: Spark may raise an error, or give what is not known here
+    MAY_CONTAIN = "holds"  # flag; value: (Path, values): may hold one of the values
+    MAY_CONTAIN_OTHER = "others"  # flag; value: (Path, values): may hold a value besides them
+    MAY_HOLD_ROWS = "rows"  # flag: the container may hold rows
 
     # Tests of a program.
     ANY_IN = "any in"  # min, max; value: sorted values. Some value lies in [min, max]

@@ -11,7 +11,15 @@ from skipstone.ir.types import DType, Kind
 
 COMPARISONS: Final = (Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ)
 LEAVES: Final = (*COMPARISONS, Op.IN, Op.LIKE, Op.NAN, Op.DEFINED)
-FLAGS: Final = (Op.REAL, Op.NULLS, Op.NANS, Op.LOST, Op.ROWS, Op.HOLDS, Op.OTHERS)
+FLAGS: Final = (
+    Op.MAY_HOLD_VALUE,
+    Op.MAY_HOLD_NULL,
+    Op.MAY_HOLD_NAN,
+    Op.MAY_RAISE,
+    Op.MAY_HOLD_ROWS,
+    Op.MAY_CONTAIN,
+    Op.MAY_CONTAIN_OTHER,
+)
 
 
 class SpecError(AssertionError):
@@ -34,7 +42,8 @@ def check_program(root: Node) -> Node:
             )
         elif node.op in FLAGS:
             _require(
-                not node.args and (node.op is Op.ROWS or isinstance(node.value, tuple | Node)),
+                not node.args
+                and (node.op is Op.MAY_HOLD_ROWS or isinstance(node.value, tuple | Node)),
                 node,
                 "program",
             )

@@ -192,7 +192,7 @@ def rewritten(n: Node) -> str:
 
 def _plain(n: Node) -> Node:
     """The condition without what no column of statistics holds; only AND holds such inputs."""
-    if n.op in (Op.ROWS, Op.HOLDS, Op.OTHERS, Op.LOST):
+    if n.op in (Op.MAY_HOLD_ROWS, Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER, Op.MAY_RAISE):
         return TRUE
     args = [_plain(a) for a in n.args]
     if n.op is Op.AND:
@@ -216,14 +216,14 @@ def _rewrite(n: Node, tight: bool) -> str:
             return show_value(n.value, n.dtype)
         case Op.MIN | Op.MAX:
             return column_name(path, n.op.value)
-        case Op.NULLS:
+        case Op.MAY_HOLD_NULL:
             return f"{column_name(path, 'null_count')} > 0"
-        case Op.NANS:
+        case Op.MAY_HOLD_NAN:
             nulls, nans, rows = (
                 column_name(path, s) for s in ("null_count", "nan_count", "row_count")
             )
             return f"CASE WHEN {nulls} = {rows} THEN false ELSE {nans} > 0 END"
-        case Op.REAL:
+        case Op.MAY_HOLD_VALUE:
             return f"CASE WHEN {_all_null(n)} THEN false ELSE true END"
         case Op.ANY_IN:
             low, high = (_rewrite(a, False) for a in n.args)
@@ -252,8 +252,8 @@ def _guarded(n: Node, tight: bool) -> str:
     """AND, with each column's all-NULL guard written as a CASE around what it guards."""
     parts: list[str] = []
     args = list(n.args)
-    for real in [a for a in n.args if a.op is Op.REAL]:
-        mine = [a for a in args if a.op is not Op.REAL and _paths(a) == {real.value}]
+    for real in [a for a in n.args if a.op is Op.MAY_HOLD_VALUE]:
+        mine = [a for a in args if a.op is not Op.MAY_HOLD_VALUE and _paths(a) == {real.value}]
         args = [a for a in args if a not in mine and a is not real]
         body = " AND ".join(_rewrite(a, True) for a in mine) or "true"
         parts.append(f"CASE WHEN {_all_null(real)} THEN false ELSE {body} END")
@@ -272,4 +272,8 @@ def _all_null(real: Node) -> str:
 
 
 def _paths(n: Node) -> set[object]:
-    return {m.value for m in n.walk() if m.op in (Op.MIN, Op.MAX, Op.REAL, Op.NULLS, Op.NANS)}
+    return {
+        m.value
+        for m in n.walk()
+        if m.op in (Op.MIN, Op.MAX, Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN)
+    }

@@ -15,7 +15,7 @@ from skipstone.bindings.filters.keys import keyed, not_in_as_text
 from skipstone.bindings.filters.limits import RANGES, limits_of
 from skipstone.bindings.filters.rows import batches_of
 from skipstone.bindings.filters.state import (
-    State,
+    CollectedKeys,
     bounded,
     broken,
     distinct,
@@ -92,7 +92,7 @@ class DynamicFilterCollector:
             names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi)
         )
         self._state = empty(self._fields.dtypes, self._limits)
-        self._waiting: list[State] = []
+        self._waiting: list[CollectedKeys] = []
         self._bytes, self._known, self._rows = 0, 0, 0
         self._finished: DynamicFilterData | None = None
         self._start_making()
@@ -160,7 +160,7 @@ class DynamicFilterCollector:
                 )
             return self._finished
 
-    def _settled(self) -> State:
+    def _settled(self) -> CollectedKeys:
         with self._lock:
             self._settle()
             return self._state
@@ -172,7 +172,7 @@ class DynamicFilterCollector:
             self._waiting, self._bytes = [], 0
             self._known = self._state.nbytes
 
-    def _part(self, rows: pa.Table) -> State:
+    def _part(self, rows: pa.Table) -> CollectedKeys:
         """The distinct keys of some rows."""
         fields = self._fields
         first = empty(fields.dtypes, self._limits)
@@ -198,7 +198,7 @@ class DynamicFilterCollector:
         table = pa.table({str(i): k.lanes for i, k in enumerate(found)})
         table = distinct(table if kept.all() else table.filter(pa.array(kept)))
         return bounded(
-            State(
+            CollectedKeys(
                 dtypes,
                 self._limits,
                 table,

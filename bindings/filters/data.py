@@ -12,7 +12,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.domain import Domain
 from skipstone.bindings.filters.keys import Mask, array_of, axis_of, keyed
 from skipstone.bindings.filters.rows import noted, table_of
-from skipstone.bindings.filters.state import State, union
+from skipstone.bindings.filters.state import CollectedKeys, union
 from skipstone.bindings.filters.tuples import Tuples, within
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.ir.cached import cached_property
@@ -57,7 +57,7 @@ class DynamicFilterData:
     """
 
     def __init__(
-        self, fields: Fields, state: State, rows_seen: int = 0, seconds: float = 0.0
+        self, fields: Fields, state: CollectedKeys, rows_seen: int = 0, seconds: float = 0.0
     ) -> None:
         self._fields, self.state = fields, state
         self.fields = fields.names

@@ -32,14 +32,14 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BoundFilter:
     """A filter beside the bound scalars that its keys are compared with."""
 
     data: DynamicFilterData
     terms: tuple[Node, ...]
 
 
-def evaluate(of: Compared, stats: Statistics) -> Verdicts:
+def evaluate(of: BoundFilter, stats: Statistics) -> Verdicts:
     """Whether no row, some or every row of each container has a match; ALWAYS by an exact filter only.
 
     Returns:
@@ -70,7 +70,7 @@ def evaluate(of: Compared, stats: Statistics) -> Verdicts:
     return out
 
 
-def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
+def evaluate_absent(of: BoundFilter, stats: Statistics) -> Verdicts:
     """What NOT IN is of each container's rows: NULL beside keys is no match, and no row without one."""
     data, n = of.data, stats.num_containers
     if data.empty:
@@ -89,7 +89,7 @@ def evaluate_absent(of: Compared, stats: Statistics) -> Verdicts:
     )
 
 
-def may_raise(of: Compared, stats: Statistics) -> Mask:
+def may_raise(of: BoundFilter, stats: Statistics) -> Mask:
     """Return which containers may hold a value whose cast to the type of the keys raises an error
     in Spark.
     """
@@ -100,7 +100,7 @@ def may_raise(of: Compared, stats: Statistics) -> Mask:
     return out
 
 
-def evaluate_order(of: Compared, op: str, stats: Statistics) -> Verdicts:
+def evaluate_order(of: BoundFilter, op: str, stats: Statistics) -> Verdicts:
     """Whether rows compare with any key as an inequality says: with the greatest, or the least."""
     data, n = of.data, stats.num_containers
     state = data.state
@@ -131,7 +131,7 @@ def extreme_of(domain: Domain, dtype: DType, *, greatest: bool) -> Any:
     )[0]
 
 
-def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
+def _over_scalar(condition: Expr, of: BoundFilter, stats: Statistics) -> Verdicts:
     op, (term, lit) = condition.node.op, condition.node.args
     value = lit.value
     nan = isinstance(value, float) and value != value
@@ -139,7 +139,7 @@ def _over_scalar(condition: Expr, of: Compared, stats: Statistics) -> Verdicts:
     return _over(bound, of.data, stats.schema).evaluate(stats)
 
 
-def predicate_of(of: Compared, i: int, schema: pa.Schema) -> PruningPredicate:
+def predicate_of(of: BoundFilter, i: int, schema: pa.Schema) -> PruningPredicate:
     """What one column must be by itself. Making it of a million keys takes as long as asking it ten times, so the filter keeps it."""
     kept, key = of.data.predicates, (i, of.terms[i], schema)
     if key not in kept:
@@ -215,7 +215,7 @@ class _Box:
         return cls(low, high, real, nans, nulls, lost, single)
 
 
-def _by_tuples(of: Compared, stats: Statistics, at: Positions) -> Verdicts:
+def _by_tuples(of: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:
     """The verdicts of some containers by whole rows of keys."""
     tuples, n = of.data.tuples, stats.num_containers
     boxes = []

@@ -16,7 +16,7 @@ import pyarrow as pa
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.judge import (
-    Compared,
+    BoundFilter,
     evaluate,
     evaluate_absent,
     evaluate_order,
@@ -147,7 +147,9 @@ class DynamicFilters:
         out = judged[0] if len(judged) == 1 else _together(judged, f.needs, data)
         return out if bound.whole else np.minimum(out, np.uint8(Verdict.MAYBE))
 
-    def _refined(self, f: DynamicFilter, of: Compared, found: Verdicts, failed: Failed) -> Verdicts:
+    def _refined(
+        self, f: DynamicFilter, of: BoundFilter, found: Verdicts, failed: Failed
+    ) -> Verdicts:
         """What transforms of the columns say, by which the table is partitioned."""
         if (refine := self.refine) is None:
             return found
@@ -160,7 +162,7 @@ class DynamicFilters:
             found = np.where(left == Verdict.NEVER, left, found)
         return found
 
-    def _conditions(self, f: DynamicFilter, of: Compared) -> Iterator[PruningPredicate]:
+    def _conditions(self, f: DynamicFilter, of: BoundFilter) -> Iterator[PruningPredicate]:
         plain = all(t.op is Op.COLUMN for t in of.terms)  # others may raise, as in `_judge`
         if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact and plain:
             for i, domain in enumerate(of.data.domains):
@@ -279,15 +281,15 @@ class Bound:
         return tuple(dict.fromkeys(show_path(p) for p in paths if isinstance(p, tuple)))
 
 
-def _compared(data: DynamicFilterData, terms: tuple[Node, ...]) -> Compared:
+def _compared(data: DynamicFilterData, terms: tuple[Node, ...]) -> BoundFilter:
     """The columns in the types that keys are compared in."""
     pairs = zip(terms, data.state.dtypes, strict=True)
-    return Compared(
+    return BoundFilter(
         data, tuple(t if t.dtype == dtype else cast(t, dtype, data.session) for t, dtype in pairs)
     )
 
 
-def _judge(f: DynamicFilter, of: Compared, statistics: Statistics) -> Verdicts:
+def _judge(f: DynamicFilter, of: BoundFilter, statistics: Statistics) -> Verdicts:
     if any(t.op is Op.UNKNOWN for t in of.terms):
         return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
     if f.op in ORDERED:

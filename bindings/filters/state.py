@@ -18,7 +18,7 @@ from skipstone.ir.types import DType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class CollectedKeys:
     """Distinct rows, or what is left of each column where they are too many.
 
     Attributes:
@@ -60,7 +60,7 @@ class State:
             return self.domains[i]
         return domain_of(_column(self.rows, i), self.dtypes[i], Limits(None, None, 1, True), 1)
 
-    def only(self, at: list[int]) -> State:
+    def only(self, at: list[int]) -> CollectedKeys:
         """Return what is known of some columns alone."""
         rows = self.rows
         if rows is not None:
@@ -131,20 +131,20 @@ def _column(rows: pa.Table, i: int) -> pa.Array:
     )
 
 
-def broken(state: State, why: str) -> State:
+def broken(state: CollectedKeys, why: str) -> CollectedKeys:
     """Return a state of keys of which nothing is known; `state` has the columns' own types."""
-    return State(
+    return CollectedKeys(
         state.dtypes, state.limits, None, (ALL,) * len(state.dtypes), seen=True, broken=why
     )
 
 
-def empty(dtypes: tuple[DType, ...], limits: Limits) -> State:
+def empty(dtypes: tuple[DType, ...], limits: Limits) -> CollectedKeys:
     """No rows."""
     columns = {
         str(i): pa.array([], pa.large_binary() if in_bytes(t) else pa.int64())
         for i, t in enumerate(dtypes)
     }
-    return State(dtypes, limits, pa.table(columns))
+    return CollectedKeys(dtypes, limits, pa.table(columns))
 
 
 def distinct(rows: pa.Table) -> pa.Table:
@@ -161,7 +161,7 @@ def row_bytes(rows: pa.Table, dtypes: tuple[DType, ...]) -> int:
     return sum(nbytes_of(rows.column(i), t) for i, t in enumerate(dtypes))
 
 
-def bounded(state: State) -> State:
+def bounded(state: CollectedKeys) -> CollectedKeys:
     """A state of distinct rows within its limits."""
     rows, limits = state.rows, state.limits
     if rows is None or limits.fits(rows.num_rows, row_bytes(rows, state.dtypes)):
@@ -178,7 +178,7 @@ def bounded(state: State) -> State:
     )
 
 
-def union(a: State, b: State) -> State:
+def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
     """The keys of both; associative, and the same in either order.
 
     Raises:
@@ -217,18 +217,18 @@ def union(a: State, b: State) -> State:
     )
 
 
-def _flags(states: list[State]) -> dict[str, Any]:
+def _flags(states: list[CollectedKeys]) -> dict[str, Any]:
     """Return what is true of some row of any of them."""
     names = ("seen", "nulls", "blank", "dropped", "as_text")
     return {name: any(getattr(s, name) for s in states) for name in names}
 
 
-def _blank(state: State) -> bool:
+def _blank(state: CollectedKeys) -> bool:
     """Return True if there are no keys that equal anything."""
     return state.rows is not None and not state.rows.num_rows
 
 
-def union_all(states: list[State]) -> State:
+def union_all(states: list[CollectedKeys]) -> CollectedKeys:
     """The keys of all; distinct rows are looked for once, and what has none is joined in pairs."""
     first = states[0]
     rows = [
@@ -236,7 +236,7 @@ def union_all(states: list[State]) -> State:
     ]
     if len(rows) == len(states):
         kept = distinct(pa.concat_tables(rows))
-        return bounded(State(first.dtypes, first.limits, kept, **_flags(states)))
+        return bounded(CollectedKeys(first.dtypes, first.limits, kept, **_flags(states)))
     while len(states) > 1:
         states = [
             union(*states[i : i + 2]) if i + 1 < len(states) else states[i]

@@ -313,7 +313,7 @@ class PruningPredicate:
     @property
     def always_true(self) -> bool:
         """Whether nothing can be pruned, whatever the statistics; only a container without rows still is."""
-        return self._both.can_match in (TRUE, Node(Op.ROWS))
+        return self._both.can_match in (TRUE, Node(Op.MAY_HOLD_ROWS))
 
     @property
     def has_unknown(self) -> bool:

@@ -26,7 +26,7 @@ PIECE: Final = 1 << 24  # bytes that are fetched at a time
 
 
 @dataclass(frozen=True)
-class Place:
+class ShardFolder:
     """A folder.
 
     Attributes:
@@ -38,7 +38,7 @@ class Place:
     path: str
 
     @classmethod
-    def of(cls, where: Location, filesystem: FileSystemLike | None = None) -> Place:
+    def of(cls, where: Location, filesystem: FileSystemLike | None = None) -> ShardFolder:
         """The folder of a path, or of a URI such as `file:/stats` or `s3://lake/stats`.
 
         Raises:

@@ -13,7 +13,7 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate, Source
 from skipstone.bindings.shards.manifest import AGAIN, NAME, Manifest, Shard, parse
-from skipstone.bindings.shards.place import Place
+from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.checked import read_table
@@ -55,7 +55,7 @@ class Shards:
         ShardVerdicts(2 of 10,000 containers kept; 1 of 4 shards opened)
     """
 
-    def __init__(self, place: Place, manifest: Manifest) -> None:
+    def __init__(self, place: ShardFolder, manifest: Manifest) -> None:
         self._place, self._manifest = place, manifest
 
     @classmethod
@@ -73,7 +73,7 @@ class Shards:
             StatisticsError: there is no manifest, or it is damaged; without it nobody knows what there is to keep.
             SourceError: no file system is known for the URI.
         """
-        place = Place.of(where, filesystem)
+        place = ShardFolder.of(where, filesystem)
         return cls(place, parse(place.at(NAME), place.read(NAME)))
 
     # What there is.

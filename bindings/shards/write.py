@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.shards.manifest import AGAIN, NAME, OURS, Manifest, Shard, parse
-from skipstone.bindings.shards.place import Place
+from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.summary import joined, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
 from skipstone.bindings.statistics.membership import Members
@@ -63,7 +63,7 @@ def save_shards(
         raise StatisticsError(
             f"about has {about.num_rows} rows; expected {n}, one for each container"
         )
-    place, save = Place.of(where, filesystem), new_token()
+    place, save = ShardFolder.of(where, filesystem), new_token()
     place.make()
     try:
         written = []
@@ -128,7 +128,7 @@ def part(stats: Statistics, first: int, stop: int) -> Statistics:
 
 
 def write_shard(
-    place: Place,
+    place: ShardFolder,
     save: str,
     stats: Statistics,
     about: pa.Table | None,
@@ -150,7 +150,11 @@ def write_shard(
 
 
 def commit(
-    place: Place, save: str, schema: pa.Schema, written: Sequence[Written], about: pa.Schema | None
+    place: ShardFolder,
+    save: str,
+    schema: pa.Schema,
+    written: Sequence[Written],
+    about: pa.Schema | None,
 ) -> None:
     """Make shards what the folder holds, in this order, and remove what neither they nor those before them need.
 
@@ -179,14 +183,14 @@ def commit(
         place.remove(_ours(place) - manifest.files - before)
 
 
-def forget(place: Place, save: str) -> None:
+def forget(place: ShardFolder, save: str) -> None:
     """Remove the files of a save that failed, unless it failed after they became what the folder holds."""
     with contextlib.suppress(OSError, StatisticsError):
         held = parse(place.at(NAME), place.read(NAME)).files if NAME in place.names() else set()
         place.remove(name for name in _ours(place) - held if f"-{save}-" in name)
 
 
-def _before(place: Place) -> set[str]:
+def _before(place: ShardFolder) -> set[str]:
     """The files of the manifest that is there; none, if it says nothing."""
     try:
         return parse(place.at(NAME), place.read(NAME)).files
@@ -194,5 +198,5 @@ def _before(place: Place) -> set[str]:
         return set()
 
 
-def _ours(place: Place) -> set[str]:
+def _ours(place: ShardFolder) -> set[str]:
     return {name for name in place.names() if OURS.fullmatch(name) and name != NAME}

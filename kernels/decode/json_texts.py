@@ -41,7 +41,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class TextForm:
     """Texts without their values.
 
     Attributes:
@@ -57,7 +57,7 @@ class Form:
     objects: frozenset[Path]
 
 
-def form_of(text: bytes, kind: pa.StructType) -> Form | None:
+def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
     """The form of a text, an object of objects; None: it is none, or has values that are not of a kind with `kind`."""
     leaves, values, keys, last = (
         dict(_leaves(kind, ())),
@@ -104,7 +104,7 @@ def form_of(text: bytes, kind: pa.StructType) -> Form | None:
     for what, first, stop, _ in values:
         program.append((what, len(constants), len(constants) + stop - first))
         constants += text[first:stop]
-    return Form(
+    return TextForm(
         np.frombuffer(constants, np.uint8),
         np.array(program, np.int64),
         tuple(p for *_, p in values[:-1]),

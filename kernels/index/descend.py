@@ -149,7 +149,9 @@ class _Search:
         # Value lists and bloom filters may say that a container does not hold what its bounds make certain.
         self.certain = not (
             index.leaf.has_members
-            and any(n.op in (Op.HOLDS, Op.OTHERS) for r in both.roots for n in r.walk())
+            and any(
+                n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER) for r in both.roots for n in r.walk()
+            )
         )
 
     def levels(self) -> None:

@@ -202,7 +202,12 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
     return out
 
 
-PLANES: Final = {Op.REAL: "real", Op.NULLS: "nulls", Op.NANS: "nans", Op.LOST: "lost"}
+PLANES: Final = {
+    Op.MAY_HOLD_VALUE: "real",
+    Op.MAY_HOLD_NULL: "nulls",
+    Op.MAY_HOLD_NAN: "nans",
+    Op.MAY_RAISE: "lost",
+}
 FEW: Final = 16  # runs of a set, up to which each is compared with as two literals
 TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
@@ -228,14 +233,14 @@ class _Builder:
                 return n
             case Op.AND | Op.OR:
                 return self.combine(n.op, [self.fold(a) for a in n.args])
-            case Op.ROWS:
-                return self.plane(Op.ROWS, self.source.rows_plane())
-            case Op.REAL | Op.NULLS | Op.NANS | Op.LOST:
+            case Op.MAY_HOLD_ROWS:
+                return self.plane(Op.MAY_HOLD_ROWS, self.source.rows_plane())
+            case Op.MAY_HOLD_VALUE | Op.MAY_HOLD_NULL | Op.MAY_HOLD_NAN | Op.MAY_RAISE:
                 c, name = self.column(n), PLANES[n.op]
                 plane: Plane = getattr(c, name)
                 self.guard(c, name, plane)
                 return self.plane((n.op, n.value), plane)
-            case Op.HOLDS | Op.OTHERS:
+            case Op.MAY_CONTAIN | Op.MAY_CONTAIN_OTHER:
                 return self.membership(n)
             case Op.ANY_IN | Op.NOT_ALL_IN:
                 return self.in_set(n)
@@ -392,7 +397,9 @@ class _Builder:
         answer = self.source.contained_in(path, values, n.dtype)
         if answer is None:
             return TRUE
-        decided = n.op is Op.OTHERS  # only these values: no others; none of them: not held
+        decided = (
+            n.op is Op.MAY_CONTAIN_OTHER
+        )  # only these values: no others; none of them: not held
         known = np.asarray(
             answer.fill_null(not decided).to_numpy(zero_copy_only=False), dtype=np.bool_
         )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from skipstone.bindings.spark.reading.data_source import NAME, Asked, PlanReader
+from skipstone.bindings.spark.reading.data_source import NAME, ReadRequest, PlanReader
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -25,11 +25,11 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns of the table."""
-        return Asked(self.options).schema()
+        return ReadRequest(self.options).schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the columns of this schema."""
-        return Reader(PlanReader(Asked(self.options), schema))
+        return Reader(PlanReader(ReadRequest(self.options), schema))
 
 
 class Split(InputPartition):  # type: ignore[misc]

@@ -29,7 +29,7 @@ KLEENE = [
 CONJUNCTION = {(a, b): c for a, b, c, _ in KLEENE}
 DISJUNCTION = {(a, b): d for a, b, _, d in KLEENE}
 SETS = [frozenset(s) for k in (1, 2, 3) for s in itertools.combinations((T, F, N), k)]
-MEANING = {Want.T: {T}, Want.F: {F}, Want.N: {N}, Want.U: {F, N}, Want.V: {T, N}}
+MEANING = {Want.T: {T}, Want.F: {F}, Want.N: {N}, Want.NOT_TRUE: {F, N}, Want.NOT_FALSE: {T, N}}
 
 
 @pytest.mark.parametrize("a, b, conjunction, disjunction", KLEENE)
@@ -77,11 +77,11 @@ def holds(n, facts):
             return (all if n.op is Op.AND else any)(holds(a, facts) for a in n.args)
         case Op.LITERAL:
             return n.value == 1
-        case Op.ROWS | Op.HOLDS | Op.OTHERS:
+        case Op.MAY_HOLD_ROWS | Op.MAY_CONTAIN | Op.MAY_CONTAIN_OTHER:
             return True
-        case Op.REAL:
+        case Op.MAY_HOLD_VALUE:
             return facts[n.value].may_hold_values
-        case Op.NULLS:
+        case Op.MAY_HOLD_NULL:
             return facts[n.value].may_hold_null
     slot, lit = n.args
     bound = facts[slot.value].low if slot.op is Op.MIN else facts[slot.value].high

@@ -324,7 +324,7 @@ def test_files_that_are_left_when_the_manifest_is_there_stay(tmp_path, monkeypat
         raise OSError("read-only")
 
     stats.save_shards(tmp_path, rows=30)
-    monkeypatch.setattr(place.Place, "remove", fails)
+    monkeypatch.setattr(place.ShardFolder, "remove", fails)
     stats.save_shards(tmp_path, rows=20)
     matches(ss.PruningPredicate("x = 5", SCHEMA), stats, ss.Shards.open(tmp_path))
 

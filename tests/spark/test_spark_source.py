@@ -130,10 +130,10 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
 )
 def test_refusals(lake, options, said):
     """Told when a table is loaded, by the class that Spark asks."""
-    from skipstone.bindings.spark.reading.data_source import Asked
+    from skipstone.bindings.spark.reading.data_source import ReadRequest
 
     with pytest.raises(ss.SkipstoneError, match=said):
-        Asked({"path": str(lake / "delta")} | options)
+        ReadRequest({"path": str(lake / "delta")} | options)
 
 
 def test_refusals_reach_the_user(source, lake):
@@ -150,9 +150,9 @@ def test_refusals_reach_the_user(source, lake):
 def test_a_reader_that_was_copied_plans_nothing(spark, lake):
     import pickle
 
-    from skipstone.bindings.spark.reading.data_source import Asked, PlanReader
+    from skipstone.bindings.spark.reading.data_source import ReadRequest, PlanReader
 
-    asked = Asked({"path": str(lake / "delta")})
+    asked = ReadRequest({"path": str(lake / "delta")})
     with pytest.raises(ss.SourceError, match="ask the reader that planned"):
         _ = pickle.loads(pickle.dumps(PlanReader(asked, asked.schema()))).groups
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.shards.read import Shards
-    from skipstone.bindings.spark.pruning.join_table import Join, Known
+    from skipstone.bindings.spark.pruning.join_table import Join, JoinFilters
 
 Read = Callable[[list[str]], "DataFrame"]
 PATH: Final = "path"  # the column of shards that says which file a container is, or is a part of
@@ -60,7 +60,7 @@ def join_shards(shards: Shards, dim: DataFrame, asked: Join, read: Read | None) 
     return remembered(asked.join(rows, known.dim), Pruned((report,)))
 
 
-def _condition(known: Known, schema: pa.Schema, **settings: Any) -> PruningPredicate:
+def _condition(known: JoinFilters, schema: pa.Schema, **settings: Any) -> PruningPredicate:
     """What a row that the join needs fulfils."""
     parts = [] if known.where is None else [known.where.node]
     for f in known.filters:

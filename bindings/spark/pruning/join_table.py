@@ -63,7 +63,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JoinFilters:
     """What is known of a fact table's rows before any is read.
 
     Attributes:
@@ -95,7 +95,7 @@ def join_table(fact: Any, dim: DataFrame, asked: Join) -> DataFrame:
 
 def known_of(
     asked: Join, dim: DataFrame, schema: pa.Schema, partition_columns: Collection[str]
-) -> Known:
+) -> JoinFilters:
     """Collect the dimension's keys for a table with these columns."""
     settings = settings_of(dim.sparkSession)
     same = settings["case_sensitive"]
@@ -115,7 +115,7 @@ def known_of(
         or _strange(schema, names)
         or _settled(asked, where, names, partition_columns)
     ):
-        return Known(where, (), dim, why)
+        return JoinFilters(where, (), dim, why)
     of = pa.schema([schema.field(a).with_name(str(i)) for i, a in enumerate(names)])
     try:
         steady, watched = once(dim)
@@ -128,11 +128,11 @@ def known_of(
             keys, of, of.names if asked.null_safe else (), asked.threshold, asked.most, settings
         )
     except failures() as e:
-        return Known(where, (), dim, f"its keys cannot be collected ({str(e)[:300]})")
+        return JoinFilters(where, (), dim, f"its keys cannot be collected ({str(e)[:300]})")
     one = DynamicFilter(
         data, columns={str(i): a for i, a in enumerate(names)}, how=asked.kind, side=asked.side
     )
-    return Known(where, (one,), steady, "")
+    return JoinFilters(where, (one,), steady, "")
 
 
 def _unfit(dim: Any, kind: str, side: Side, names: Mapping[str, str]) -> str:
@@ -169,7 +169,7 @@ def _settled(
     )
 
 
-def report_of(name: str, known: Known, files: int | None, kept: int) -> PrunedScan:
+def report_of(name: str, known: JoinFilters, files: int | None, kept: int) -> PrunedScan:
     """What was found; `files` is how many there are, None where that is not known."""
     asked = "" if known.where is None else known.where.expr
     why = known.why or (

@@ -30,7 +30,7 @@ OTHER: Final[dict[Side, Side]] = {"left": "right", "right": "left"}
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class JoinSide:
     """One side of a join.
 
     Attributes:
@@ -66,10 +66,10 @@ class PlanJoin:
     kind: str
     all: bool
     keys: list[Any]
-    left: Half
-    right: Half
+    left: JoinSide
+    right: JoinSide
 
-    def half(self, side: Side) -> Half:
+    def half(self, side: Side) -> JoinSide:
         """One of its sides."""
         return self.left if side == "left" else self.right
 
@@ -125,10 +125,10 @@ def _kind(how: str) -> str:
         return ""
 
 
-def _half(told: Any) -> Half:
+def _half(told: Any) -> JoinSide:
     above = tuple((a["join"], SIDES[not a["left"]]) for a in told["above"])
     origins = {o["scan"]: o["ids"] for o in told["scans"]}
-    return Half(
+    return JoinSide(
         origins,
         range(told["first"], told["last"]),
         told["others"],

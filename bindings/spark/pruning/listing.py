@@ -20,7 +20,7 @@ from skipstone.bindings.spark.session.catalyst import value_of
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files
-from skipstone.bindings.tables.parquet.footer_cache import Known
+from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import constant, forms_in
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import Texts
@@ -86,7 +86,7 @@ class Listing:
             if len(roots) == 1 and self._is_folder(roots[0])
             else None
         )
-        self._known = Known(root, self.filesystem, None, Meter(), summaries=False, keep=True)
+        self._known = FooterCache(root, self.filesystem, None, Meter(), summaries=False, keep=True)
         self._tables: OrderedDict[bytes, ParquetTable] = OrderedDict()
         self._stamps: Ints | None = None
         self.settled = False
@@ -140,7 +140,7 @@ class Listing:
     def forget(self) -> None:
         """Read footers again."""
         self._tables.clear()
-        self._known = Known(
+        self._known = FooterCache(
             self._known.root, self.filesystem, None, Meter(), summaries=False, keep=True
         )
 

@@ -12,7 +12,7 @@ from skipstone.bindings.spark.pruning.joins import (
     OTHER,
     SIDES,
     Collector,
-    Half,
+    JoinSide,
     Joins,
     PlanJoin,
     session_of,
@@ -48,7 +48,7 @@ class Dimension:
     join: PlanJoin
     side: Side
     above: Above
-    halves: tuple[Half, ...]
+    halves: tuple[JoinSide, ...]
 
     @property
     def scans(self) -> list[int]:
@@ -115,7 +115,7 @@ class _Star:
                             (half, *(self.joins.each[n].half(OTHER[s]) for n, s in above)),
                         )
 
-    def _above(self, half: Half) -> Iterator[tuple[int, Side]]:
+    def _above(self, half: JoinSide) -> Iterator[tuple[int, Side]]:
         for number, standing in half.above:
             join = self.joins.each[number]
             other = join.half(OTHER[standing])
@@ -130,7 +130,7 @@ class _Star:
                 yield number, standing
                 yield from further
 
-    def _nbytes(self, half: Half) -> int:
+    def _nbytes(self, half: JoinSide) -> int:
         return half.others + sum(self.scans[n].nbytes for n in half.scans)
 
     def _cost(self, dimension: Dimension) -> int:

@@ -70,7 +70,7 @@ def register(spark: Any) -> None:
             raise
 
 
-class Asked:
+class ReadRequest:
     """A table and a question, as options say.
 
     Raises:
@@ -180,7 +180,7 @@ class PlanReader:
         schema: What Spark expects of the batches.
     """
 
-    def __init__(self, asked: Asked, schema: StructType) -> None:
+    def __init__(self, asked: ReadRequest, schema: StructType) -> None:
         plan = asked.plan(asked.narrowed(schema))
         own = carried(pa.schema([plan.table.schema.field(name) for name in plan.columns]))
         self.to = pa.schema([f.with_name(s.name) for f, s in zip(own, schema.fields, strict=True)])

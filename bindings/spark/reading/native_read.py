@@ -20,7 +20,7 @@ from skipstone.bindings.tables.files import is_hidden
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.read import partition_of
 from skipstone.bindings.tables.parquet.declared_types import FIELD, meaning_of, noted_paths
-from skipstone.bindings.tables.parquet.file_schemas import Form
+from skipstone.bindings.tables.parquet.file_schemas import FileSchema
 from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import HIVE_NULL, Texts, unescaped
 from skipstone.ir.node import Op, Path, columns_of, quoted_name, quoted_path
@@ -147,7 +147,7 @@ def _foreign(
     table: ParquetTable, files: set[int], columns: Sequence[str], case_sensitive: bool
 ) -> str:
     """Why Spark would read a column of some of the files otherwise than the table has it; "": it would not."""
-    forms: list[Form] = []
+    forms: list[FileSchema] = []
     for part in table.groups.parts:
         used = {
             int(form)

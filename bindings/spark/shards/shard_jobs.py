@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.shards.place import Place
+from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.read import OnError, Shards
 from skipstone.bindings.shards.verdicts import as_bytes
 from skipstone.bindings.shards.write import write_shard
@@ -72,7 +72,7 @@ class Packing:
         rows, order_by: As in `Statistics.save_shards`.
     """
 
-    place: Place
+    place: ShardFolder
     save: str
     schema: pa.Schema
     slots: tuple[Slot, ...]

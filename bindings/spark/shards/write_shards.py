@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.shards.place import Place
+from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.read import Shards
 from skipstone.bindings.shards.write import ROWS, Written, check_rows, commit, forget, new_token
 from skipstone.bindings.spark.session.session import fold_of, functions_of, quiet, require_pyspark
@@ -92,7 +92,7 @@ def write_shards(
             if kept
             else None
         )
-        place, save = Place.of(where, filesystem), new_token()
+        place, save = ShardFolder.of(where, filesystem), new_token()
         place.make()
         by = (order_by,) if isinstance(order_by, str) else tuple(order_by or ())
         try:

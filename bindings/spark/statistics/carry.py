@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skipstone.bindings.spark.session.types import arrow_type
 from skipstone.bindings.spark.statistics.native_bounds import EPOCH, TICK, bound, count
-from skipstone.bindings.spark.statistics.places import Place
+from skipstone.bindings.spark.statistics.places import StatisticColumn
 from skipstone.bindings.spark.statistics.series import Carrier
 from skipstone.bindings.spark.statistics.slots import Slot
 from skipstone.ir.types import Kind
@@ -28,7 +28,7 @@ DAYS, INSTANT, WALL, TEXT = (
 NAMES: Final = {DAYS: "date", INSTANT: "timestamp", WALL: "timestamp_ntz", TEXT: "string"}
 
 
-def usable(slot: Slot, place: Place) -> bool:
+def usable(slot: Slot, place: StatisticColumn) -> bool:
     """Whether a statistic of this type in Spark says anything."""
     from pyspark.sql import types as T
 
@@ -46,7 +46,7 @@ def usable(slot: Slot, place: Place) -> bool:
     return bound("", place.type, slot.dtype, high=False) is not None
 
 
-def exact(slot: Slot, place: Place) -> Column:
+def exact(slot: Slot, place: StatisticColumn) -> Column:
     """A usable statistic as Arrow carries it: counts as BIGINT, and so are decimals that bound whole numbers; others as they are."""
     assert place.column is not None
     whole = slot.counts or (
@@ -55,7 +55,7 @@ def exact(slot: Slot, place: Place) -> Column:
     return place.column.try_cast("bigint") if whole else place.column
 
 
-def split(F: Any, slot: Slot, place: Place) -> tuple[Carrier, list[Column]]:
+def split(F: Any, slot: Slot, place: StatisticColumn) -> tuple[Carrier, list[Column]]:
     """How a usable statistic travels to pandas, and the columns that do."""
     from pyspark.sql import types as T
 

@@ -17,7 +17,7 @@ from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.spark.session.session import functions_of, quiet, require_pyspark
 from skipstone.bindings.spark.statistics.judge import Answer
 from skipstone.bindings.spark.statistics.native_bounds import bound, count, literal
-from skipstone.bindings.spark.statistics.places import Place, assumed, located
+from skipstone.bindings.spark.statistics.places import StatisticColumn, assumed, located
 from skipstone.bindings.spark.statistics.slots import Slot, slots_of
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import StatisticsError, UnsupportedForm
@@ -45,8 +45,8 @@ EMIT: Final = {
     # Of sorted runs, those that end below a lower bound are left behind by halves. NULL, an unknown bound, leaves none.
     Op.ANY_IN: "if({0} > {1}, {3}, {2})",
     Op.NOT_ALL_IN: "if({0} > {1}, {3}, {2})",
-    Op.HOLDS: "coalesce(exists({0}, {1} -> {2} IS NULL OR {2} IN ({3})), true)",
-    Op.OTHERS: "coalesce(size({0}) = 0 OR exists({0}, {1} -> {2} IS NULL OR {2} NOT IN ({3})), true)",
+    Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> {2} IS NULL OR {2} IN ({3})), true)",
+    Op.MAY_CONTAIN_OTHER: "coalesce(size({0}) = 0 OR exists({0}, {1} -> {2} IS NULL OR {2} NOT IN ({3})), true)",
 }
 YES: Final = "true"
 NO: Final = "false"
@@ -54,7 +54,7 @@ MEMBER: Final = "`skipstone member`"  # a lambda's variable; no column is likely
 
 NONE: Final[frozenset[Path]] = frozenset()
 
-Places = Mapping[tuple[Path, str], Place]
+Places = Mapping[tuple[Path, str], StatisticColumn]
 
 
 def to_column(
@@ -112,7 +112,9 @@ def to_column(
         return column
 
 
-def text_of(predicate: PruningPredicate, found: Mapping[Slot, Place], answer: Answer) -> str:
+def text_of(
+    predicate: PruningPredicate, found: Mapping[Slot, StatisticColumn], answer: Answer
+) -> str:
     """The SQL text of `to_column`.
 
     Args:
@@ -147,7 +149,7 @@ def obstacle(program: Program, places: Places) -> str | None:
     for _, n, _ in program.steps():
         if isinstance(n.value, Node):
             return f"the statistics of {show(n.value)} are derived by kernels"
-        if n.op in (Op.HOLDS, Op.OTHERS) and (n.value[0], "bloom") in places:  # type: ignore[index]
+        if n.op in (Op.MAY_CONTAIN, Op.MAY_CONTAIN_OTHER) and (n.value[0], "bloom") in places:  # type: ignore[index]
             return f"the bloom filters of {show_path(n.value[0])} are probed by kernels"  # type: ignore[index]
     return None
 
@@ -185,7 +187,7 @@ class _Writer:
         """The columns whose counts and bounds a condition asks; those of value lists alone are not among them."""
         if n not in self.asked:
             own = NONE
-            if n.op in (Op.REAL, Op.NULLS, Op.NANS, Op.MIN, Op.MAX):
+            if n.op in (Op.MAY_HOLD_VALUE, Op.MAY_HOLD_NULL, Op.MAY_HOLD_NAN, Op.MIN, Op.MAX):
                 assert isinstance(n.value, tuple)
                 own = frozenset({n.value})
             self.asked[n] = own.union(*map(self.asks, n.args))
@@ -217,14 +219,14 @@ class _Writer:
                 return YES if n == TRUE else NO
             case Op.AND | Op.OR:
                 return self.parts(n)
-            case Op.ROWS:
+            case Op.MAY_HOLD_ROWS:
                 rows = self.count((), "row_count")
                 return YES if rows is None else f"coalesce({rows} <> 0, true)"
-            case Op.REAL | Op.NULLS | Op.NANS:
+            case Op.MAY_HOLD_VALUE | Op.MAY_HOLD_NULL | Op.MAY_HOLD_NAN:
                 return self.planes(n)[n.op]
             case Op.ANY_IN | Op.NOT_ALL_IN:
                 return self.in_set(n)
-            case Op.HOLDS | Op.OTHERS:
+            case Op.MAY_CONTAIN | Op.MAY_CONTAIN_OTHER:
                 return self.membership(n)
         slot, lit = n.args
         return self.compare(n.op, slot, lit.value, self.given(slot))
@@ -305,7 +307,11 @@ class _Writer:
         assert isinstance(path, tuple) and n.dtype is not None
         floating, leaf = n.dtype.kind is Kind.FLOAT, self.leaves[path]
         if path in self.unknown:
-            return {Op.REAL: YES, Op.NULLS: YES, Op.NANS: YES if floating else NO}
+            return {
+                Op.MAY_HOLD_VALUE: YES,
+                Op.MAY_HOLD_NULL: YES,
+                Op.MAY_HOLD_NAN: YES if floating else NO,
+            }
         null, nan = (self.known(self.count(path, s)) for s in ("null_count", "nan_count"))
         rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
         counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
@@ -320,9 +326,11 @@ class _Writer:
         struct = self.leaves.get(path[:-1])
         above = len(path) > 1 and (struct is None or struct.nullable)
         return {
-            Op.REAL: inverse(either(all_null, all_nan, empty)),
-            Op.NULLS: YES if above else either(nulls, empty),
-            Op.NANS: both(holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty))
+            Op.MAY_HOLD_VALUE: inverse(either(all_null, all_nan, empty)),
+            Op.MAY_HOLD_NULL: YES if above else either(nulls, empty),
+            Op.MAY_HOLD_NAN: both(
+                holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)
+            )
             if floating
             else NO,
         }

@@ -27,7 +27,7 @@ Key = tuple[Path, str]  # a column's path, () for the container, and a statistic
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatisticColumn:
     """Where one statistic is.
 
     Attributes:
@@ -47,7 +47,7 @@ def located(
     slots: Iterable[Slot],
     columns: Mapping[str, Column | str],
     statistics: Container[str] = STATISTICS,
-) -> dict[Slot, Place]:
+) -> dict[Slot, StatisticColumn]:
     """Those of some statistics that a DataFrame has.
 
     A name of `columns` counts before one of the DataFrame, and `x.min` before the field `min` of a struct `x`.
@@ -63,7 +63,7 @@ def located(
         StatisticsError: there is none of any column of the table; or `columns` names something else.
     """
     names, slots = _Names(schema, fold_of(df.sparkSession), statistics), list(slots)
-    found: dict[Key, Place] = {}
+    found: dict[Key, StatisticColumn] = {}
     for name, place in _named(df):
         names.add(found, name, place)
     wanted = {(s.path, s.statistic) for s in slots}
@@ -78,7 +78,7 @@ def located(
         df.select(*(c.alias(str(i)) for i, c in enumerate(given.values()))).schema if given else []
     )
     for (name, column), field in zip(given.items(), types, strict=True):
-        names.add(found, name, Place(name_of(column) or "", field.dataType, column))
+        names.add(found, name, StatisticColumn(name_of(column) or "", field.dataType, column))
     if not found and not columns:
         raise StatisticsError(
             f"the DataFrame has columns {', '.join(df.columns)}; expected names such as {names.shown}, or columns= that says where they are"
@@ -94,12 +94,12 @@ def statistics_columns(
     return {name for name, place in _named(df) if names.add({}, name, place)}
 
 
-def _named(df: DataFrame) -> Iterator[tuple[str, Place]]:
+def _named(df: DataFrame) -> Iterator[tuple[str, StatisticColumn]]:
     """The columns of a DataFrame: structs first, so that a column of its own wins over a field."""
     F, fields = functions_of(df), list(df.schema)
     for field in sorted(fields, key=lambda f: f.dataType.typeName() != "struct"):
         name = quoted_name(field.name)
-        yield field.name, Place(name, field.dataType, F.col(name))
+        yield field.name, StatisticColumn(name, field.dataType, F.col(name))
 
 
 class _Names:
@@ -136,7 +136,7 @@ class _Names:
             )
         return folded in self.columns or self.statistics[folded] in wanted
 
-    def add(self, found: dict[Key, Place], name: str, place: Place) -> bool:
+    def add(self, found: dict[Key, StatisticColumn], name: str, place: StatisticColumn) -> bool:
         """What a column of a DataFrame holds, if its name is that of a statistic, or of a column whose statistics are its fields; whether it holds any."""
         key = self.statistics.get(self.fold(name))
         if key is not None:
@@ -145,7 +145,9 @@ class _Names:
             return self.add_fields(found, path, place)
         return key is not None
 
-    def add_fields(self, found: dict[Key, Place], path: Path, place: Place) -> bool:
+    def add_fields(
+        self, found: dict[Key, StatisticColumn], path: Path, place: StatisticColumn
+    ) -> bool:
         """The statistics that a struct's fields are: of the column itself, and in structs, of its own fields; whether there are any."""
         from pyspark.sql.types import StructType
 
@@ -159,7 +161,7 @@ class _Names:
             if names.count(folded) > 1:
                 continue  # no one can say which is meant
             assert place.column is not None
-            inner = Place(
+            inner = StatisticColumn(
                 place.name and f"{place.name}.{quoted_name(f.name)}",
                 f.dataType,
                 place.column.getField(f.name),
@@ -175,7 +177,9 @@ class _Names:
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
-def assumed(predicate: PruningPredicate, columns: Mapping[str, Column | str]) -> dict[Slot, Place]:
+def assumed(
+    predicate: PruningPredicate, columns: Mapping[str, Column | str]
+) -> dict[Slot, StatisticColumn]:
     """The statistics that a predicate can use, for DataFrames that are not known yet.
 
     They are taken to be of the columns' own types and, when the DataFrame is there, unknown if they are not.
@@ -207,11 +211,11 @@ def assumed(predicate: PruningPredicate, columns: Mapping[str, Column | str]) ->
     }
 
 
-def _guarded(slot: Slot, name: str | None) -> Place:
+def _guarded(slot: Slot, name: str | None) -> StatisticColumn:
     """A statistic by name that is NULL where it has another type than is assumed."""
     told, kind = own_type(slot)
     names = ", ".join(f"'{n}'" for n in told)
-    return Place(
+    return StatisticColumn(
         ""
         if name is None
         else f"if(typeof({name}) IN ({names}), try_cast({name} AS {kind.simpleString()}), NULL)",

@@ -19,7 +19,7 @@ from skipstone.bindings.spark.session.session import (
 from skipstone.bindings.spark.statistics.carry import exact, split, usable
 from skipstone.bindings.spark.statistics.judge import Judge, over_batches
 from skipstone.bindings.spark.statistics.native_expression import obstacle, text_of, weight
-from skipstone.bindings.spark.statistics.places import Place, located
+from skipstone.bindings.spark.statistics.places import StatisticColumn, located
 from skipstone.bindings.spark.statistics.slots import Slot, slots_of
 from skipstone.bindings.spark.statistics.udf import make, predicate_of
 from skipstone.ir.errors import BackendMissing, SkipstoneError, StatisticsError
@@ -103,7 +103,7 @@ def with_verdict(
 def chosen(
     strategy: Strategy,
     predicate: PruningPredicate,
-    found: Mapping[Slot, Place],
+    found: Mapping[Slot, StatisticColumn],
     version: tuple[int, int],
 ) -> str:
     """The strategy that is taken.
@@ -123,14 +123,17 @@ def chosen(
     return "arrow_udf" if version >= ARROW_UDF_SINCE else "pandas_udf"
 
 
-Located = Mapping[Slot, Place]
+Located = Mapping[Slot, StatisticColumn]
 
 
 def _native(df: DataFrame, predicate: PruningPredicate, found: Located) -> DataFrame:
     F, unnamed = functions_of(df), [s for s, place in found.items() if not place.name]
     new = _unused(df, len(unnamed))
     names = dict(zip(unnamed, new, strict=True))
-    given = {s: Place(names[s], place.type) if s in names else place for s, place in found.items()}
+    given = {
+        s: StatisticColumn(names[s], place.type) if s in names else place
+        for s, place in found.items()
+    }
     columns = [(found[s].column, name) for s, name in names.items()]
     added = [column.alias(name) for column, name in columns if column is not None]
     wide = df.select("*", *added) if added else df

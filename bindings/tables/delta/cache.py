@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Final
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
-    from skipstone.bindings.tables.delta.log import Asked
+    from skipstone.bindings.tables.delta.log import SnapshotRequest
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 MOST: Final = 1 << 30  # bytes of tables that nobody holds
 
 _lock = forks.lock()
-_held: weakref.WeakValueDictionary[Asked, DeltaTable] = weakref.WeakValueDictionary()
-_last: OrderedDict[Asked, DeltaTable] = OrderedDict()
+_held: weakref.WeakValueDictionary[SnapshotRequest, DeltaTable] = weakref.WeakValueDictionary()
+_last: OrderedDict[SnapshotRequest, DeltaTable] = OrderedDict()
 
 
-def table_of(asked: Asked, read: Callable[[DeltaTable | None], DeltaTable]) -> DeltaTable:
+def table_of(asked: SnapshotRequest, read: Callable[[DeltaTable | None], DeltaTable]) -> DeltaTable:
     """The table of a version.
 
     Args:
@@ -55,7 +55,7 @@ def table_of(asked: Asked, read: Callable[[DeltaTable | None], DeltaTable]) -> D
     return found
 
 
-def discard(asked: Asked) -> None:
+def discard(asked: SnapshotRequest) -> None:
     """Hold a version no more: the next scan reads it again."""
     with _lock:
         _last.pop(asked, None)

@@ -26,7 +26,13 @@ from skipstone.bindings.statistics.store.read import PackedFile
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.log import METADATA, Asked, Place, Snapshot, Stamp
+from skipstone.bindings.tables.delta.log import (
+    METADATA,
+    SnapshotRequest,
+    LogLocation,
+    Snapshot,
+    Stamp,
+)
 from skipstone.ir.errors import StatisticsError, told
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ FORGOTTEN: Final = 3600  # seconds after which a file that nobody finished is re
 _NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
-def newest(asked: Asked, place: Place) -> DeltaTable | None:
+def newest(asked: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
     """The newest version that is saved of a table, up to the one that is asked for; None: there is none, or it cannot be used."""
     folder = _folder(asked)
     for version, stamp, name in _saved(folder) if folder is not None else ():
@@ -50,18 +56,18 @@ def newest(asked: Asked, place: Place) -> DeltaTable | None:
             with contextlib.suppress(StatisticsError, OSError):
                 return _opened(
                     os.path.join(str(folder), name),
-                    Asked(asked.uri, version, stamp, asked.options),
+                    SnapshotRequest(asked.uri, version, stamp, asked.options),
                     place,
                 )
     return None
 
 
-def outgrown(saved: DeltaTable, asked: Asked) -> bool:
+def outgrown(saved: DeltaTable, asked: SnapshotRequest) -> bool:
     """Whether a version is so much newer than the saved one that it should be saved as well."""
     return asked.version - saved.version >= COMMITS
 
 
-def saved(table: DeltaTable, place: Place) -> DeltaTable:
+def saved(table: DeltaTable, place: LogLocation) -> DeltaTable:
     """Save a version, and give it as it is there; as it was if nothing is to be kept, a newer version is, or its commit is of this moment."""
     asked = table.asked
     folder = _folder(asked)
@@ -102,7 +108,7 @@ def saved(table: DeltaTable, place: Place) -> DeltaTable:
         return table
 
 
-def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
+def _opened(path: str, asked: SnapshotRequest, place: LogLocation) -> DeltaTable:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
     file = PackedFile(path)
@@ -133,7 +139,7 @@ def _opened(path: str, asked: Asked, place: Place) -> DeltaTable:
     return DeltaTable(asked, read, place.meter, file.adopt)
 
 
-def _folder(asked: Asked) -> str | None:
+def _folder(asked: SnapshotRequest) -> str | None:
     """Where the versions of a table are kept; None: nowhere."""
     key = repr((asked.uri, sorted(asked.options)))
     return kept_in("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
@@ -151,7 +157,7 @@ def _saved(folder: str) -> Iterator[tuple[int, Stamp, str]]:
     yield from sorted(found, reverse=True)
 
 
-def discard(asked: Asked) -> None:
+def discard(asked: SnapshotRequest) -> None:
     """Remove what is kept of a version."""
     folder = _folder(asked)
     for version, stamp, name in _saved(folder) if folder is not None else ():
@@ -160,7 +166,7 @@ def discard(asked: Asked) -> None:
                 os.unlink(os.path.join(str(folder), name))
 
 
-def _sweep(folder: str, place: Place) -> None:
+def _sweep(folder: str, place: LogLocation) -> None:
     """Remove older versions, those of another table, and what processes that died left of a file. Who has one open keeps it."""
     found = list(_saved(folder))
     of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][:VERSIONS]

@@ -21,7 +21,14 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta.clock import told_of_time
 from skipstone.bindings.tables.delta.columns import LogColumns, partition_raw
 from skipstone.bindings.tables.delta.fields import TableFields
-from skipstone.bindings.tables.delta.generation import Cell, Generated, Part, Same, Turn, generated
+from skipstone.bindings.tables.delta.generation import (
+    Cell,
+    Generated,
+    Substring,
+    Same,
+    Turn,
+    generated,
+)
 from skipstone.ir import types as ty
 from skipstone.ir.cached import cached_property
 from skipstone.ir.functions.build import build
@@ -42,7 +49,7 @@ def statistics_of(
     """The statistics of a table's files; of one with generated partition columns, narrowed by what they tell."""
     if not any(name in fields.generated for name in fields.partitions):
         return Statistics(fields.schema, files, columns, row_count=row_count, counts_parents=True)
-    return Narrowed(fields.schema, files, columns, Told(fields, columns), row_count)
+    return Narrowed(fields.schema, files, columns, GeneratedBounds(fields, columns), row_count)
 
 
 class Narrowed(Statistics):
@@ -53,7 +60,7 @@ class Narrowed(Statistics):
         schema: pa.Schema,
         files: int,
         columns: Mapping[Path, Raw],
-        told: Told,
+        told: GeneratedBounds,
         row_count: Rows,
     ) -> None:
         self._told = told
@@ -107,7 +114,7 @@ def _text_bounds(values: Given | None, side: Side) -> Bounds | None:
     return Bounds(array, known_of(array))
 
 
-class Told(Mapping[Path, Raw]):
+class GeneratedBounds(Mapping[Path, Raw]):
     """What the partition columns of some files tell of other columns, made at first use."""
 
     def __init__(self, fields: TableFields, columns: LogColumns) -> None:
@@ -138,7 +145,7 @@ class Told(Mapping[Path, Raw]):
         """False: the part of no value is the partition's, so none is in the file; null: not known."""
         absent = None
         for g in self._by_source.get(path, ()):
-            if isinstance(g.form, Part) and dtype == ty.STRING:
+            if isinstance(g.form, Substring) and dtype == ty.STRING:
                 parts = pa.array(
                     {part_of(v, g.form) for v in values if isinstance(v, bytes)}, pa.large_binary()
                 )
@@ -160,7 +167,7 @@ class Told(Mapping[Path, Raw]):
             yield told_of_time(kind, times)
         for g in made:
             texts = self._columns.texts(g.name)
-            if isinstance(g.form, Part):
+            if isinstance(g.form, Substring):
                 yield told_of_text(texts, g.form)
             elif isinstance(g.form, Same) and ty.from_arrow(kind) == ty.TIMESTAMP:
                 yield told_of_time(kind, [(Cell("microsecond"), texts, kind)])
@@ -181,7 +188,7 @@ def told_by_itself(texts: Given, kind: pa.DataType) -> Raw:
     return Raw(blank, blank, pc.if_else(pc.equal(raw.null_count, 0), 0, None), raw.row_count)
 
 
-def told_of_text(texts: Given, part: Part) -> Raw:
+def told_of_text(texts: Given, part: Substring) -> Raw:
     """A text of which the partition column is a part: the text itself if that ends before it is cut, or what it starts with.
 
     An empty part is written as NULL.
@@ -205,7 +212,7 @@ def told_of_text(texts: Given, part: Part) -> Raw:
     )
 
 
-def part_of(value: bytes, part: Part) -> bytes:
+def part_of(value: bytes, part: Substring) -> bytes:
     """The characters of a text that a part is of."""
     numbers = (part.at,) if part.count is None else (part.at, part.count)
     found = build(

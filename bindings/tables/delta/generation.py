@@ -25,7 +25,7 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Substring:
     """Characters of a text, by Spark's `substring`; `count` None: all from there on."""
 
     at: int
@@ -51,7 +51,7 @@ class Turn:
     unit: str
 
 
-Form: TypeAlias = Same | Part | Cell | Turn
+Form: TypeAlias = Same | Substring | Cell | Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _read(name: str, text: str, leaves: Mapping[Path, Leaf]) -> Generated | None
     match form:
         case Same():
             fits = own == dtype and dtype.ordered
-        case Part():
+        case Substring():
             fits = own == dtype == ty.STRING
         case _:
             fits = own.kind is result and _keeps(form, dtype, zoned)
@@ -153,11 +153,11 @@ def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
         ) is not None:
             return Cell(known, _text(pattern)), Kind.STRING, x, True
         case Node(Op.CALL, (x, at), "substring" | "substr"):
-            return Part(_whole(at), None), None, x, False
+            return Substring(_whole(at), None), None, x, False
         case Node(Op.CALL, (x, at, count), "substring" | "substr"):
-            return Part(_whole(at), _whole(count)), None, x, False
+            return Substring(_whole(at), _whole(count)), None, x, False
         case Node(Op.CALL, (x, count), "left"):
-            return Part(1, _whole(count)), None, x, False
+            return Substring(1, _whole(count)), None, x, False
     raise _NotKnown
 
 

@@ -109,7 +109,7 @@ Stamp = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SnapshotRequest:
     """A version of a table, as it can be told from another one in its place.
 
     Attributes:
@@ -126,7 +126,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogLocation:
     """Where a log lies, what it holds now, what was read of it, and the time before it was listed, in ns since 1970."""
 
     uri: str
@@ -163,7 +163,7 @@ def locate(
     where: Location,
     version: int | str | datetime.datetime | None,
     storage_options: Mapping[str, str] | None,
-) -> tuple[Asked, Place]:
+) -> tuple[SnapshotRequest, LogLocation]:
     """Find a table's log, and the version that is meant.
 
     Raises:
@@ -171,7 +171,7 @@ def locate(
     """
     uri, options = path_text(where), options_of(storage_options)
     fs, root = _reached(uri, None if storage_options is None else options)
-    place = Place(uri, fs, root, (), Meter(), time.time_ns())
+    place = LogLocation(uri, fs, root, (), Meter(), time.time_ns())
     try:
         with place.meter.phase("listing"):
             listed = tuple(
@@ -187,10 +187,14 @@ def locate(
         raise unreachable(uri, e) from e
     place = replace(place, listed=listed)
     at = version_at(listed, version, fs, uri)
-    return Asked(root or uri, at, place.stamp(at), frozenset(options.items())), place
+    return SnapshotRequest(root or uri, at, place.stamp(at), frozenset(options.items())), place
 
 
-def snapshot(asked: Asked, place: Place, older: tuple[Asked, Snapshot] | None = None) -> Snapshot:
+def snapshot(
+    asked: SnapshotRequest,
+    place: LogLocation,
+    older: tuple[SnapshotRequest, Snapshot] | None = None,
+) -> Snapshot:
     """Read the log of a table.
 
     Args:
@@ -250,7 +254,7 @@ def _once(parts: list[tuple[pa.Table, pa.ChunkedArray]]) -> list[tuple[pa.Table,
 
 
 def _refreshed(
-    older: Snapshot, asked: Asked, place: Place, names: Sequence[str]
+    older: Snapshot, asked: SnapshotRequest, place: LogLocation, names: Sequence[str]
 ) -> Snapshot | None:
     """A newer version from an older one; None: the log has to be read from its checkpoint."""
     try:
@@ -291,7 +295,7 @@ def _files_of(table: pa.Table) -> pa.Table:
 
 
 def _of_parts(
-    place: Place,
+    place: LogLocation,
     version: int,
     fields: TableFields,
     metadata: Mapping[str, Any],

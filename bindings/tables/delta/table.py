@@ -26,7 +26,7 @@ from skipstone.bindings.tables.delta.footers import MOST, by_footers
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import (
     MAPPING,
-    Asked,
+    SnapshotRequest,
     Snapshot,
     locate,
     logical_rows,
@@ -61,7 +61,7 @@ class DeltaTable(DynamicTable):
 
     def __init__(
         self,
-        asked: Asked,
+        asked: SnapshotRequest,
         read: Snapshot,
         meter: Meter,
         adopt: Callable[[Statistics], None] | None = None,

@@ -21,7 +21,7 @@ from skipstone.bindings.tables.detect import refuse_other_formats
 from skipstone.bindings.tables.dynamic_table import DynamicTable
 from skipstone.bindings.tables.hive.tree import Folder, Tree
 from skipstone.bindings.tables.parquet.file_schemas import plain_schema
-from skipstone.bindings.tables.parquet.footer_cache import Known
+from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import constant, forms_in
 from skipstone.bindings.tables.parquet.metadata_file import read_schema
 from skipstone.bindings.tables.parquet.table import ParquetTable, saved_at, types_of
@@ -55,7 +55,7 @@ class HiveTable(DynamicTable):
     def __init__(
         self,
         tree: Tree,
-        known: Known,
+        known: FooterCache,
         partitions: list[pa.Field],
         schema: pa.Schema | None,
         meter: Meter,
@@ -374,5 +374,5 @@ def scan_hive(
             tree.folders()[0] if untyped and infer_types else [(root, dict.fromkeys(tree.columns))]
         )
         partitions = partition_fields(folders, given, infer=infer_types)
-    known = Known(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
+    known = FooterCache(root, fs, named, meter, summaries=use_metadata, keep=on_error == "keep")
     return HiveTable(tree, known, partitions, schema, meter, listed)

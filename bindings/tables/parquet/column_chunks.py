@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.coerce_inputs import values_of
 from skipstone.bindings.tables.files import Ints
-from skipstone.bindings.tables.parquet.encodings import POWERS, Way
+from skipstone.bindings.tables.parquet.encodings import POWERS, Encoding
 from skipstone.bindings.tables.parquet.footer import Tail
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.decode.footer_loops import (
@@ -36,7 +36,7 @@ LONGEST: Final = 1 << 31  # bytes of an array
 BOTH: Final = 1 << MIN | 1 << MAX
 
 
-class Told(NamedTuple):
+class ChunkBounds(NamedTuple):
     """What footers say of one column in n row groups.
 
     Attributes:
@@ -111,11 +111,11 @@ def told_of(
     slots: Ints,
     start: Ints,
     schema: Ints,
-    ways: Sequence[Way | None],
+    ways: Sequence[Encoding | None],
     way: Ints,
     julian: Mask,
     kind: pa.DataType,
-) -> Told:
+) -> ChunkBounds:
     """What footers say of one column in n row groups.
 
     Args:
@@ -158,15 +158,15 @@ def told_of(
         out[0][at], out[1][at], units[at] = low, high, one.unit
     if out[0] is None and known.any():
         out = _bytes(data, places, known, left, kind)
-    return Told(
+    return ChunkBounds(
         out[0], out[1], known, units, slots[:, NULLS], said & (told >> NULLS & 1 == 1) & ~left, left
     )
 
 
-def nothing(left: Mask) -> Told:
+def nothing(left: Mask) -> ChunkBounds:
     """Of row groups about which pyarrow has to be asked, or nobody."""
     none, zeros = np.zeros(len(left), np.bool_), np.zeros(len(left), np.int64)
-    return Told(None, None, none, zeros, zeros, none, left)
+    return ChunkBounds(None, None, none, zeros, zeros, none, left)
 
 
 def _room(n: int, kind: pa.DataType) -> Any:
@@ -192,7 +192,7 @@ def _room(n: int, kind: pa.DataType) -> Any:
     return None
 
 
-def _values(data: Bytes, places: Ints, sizes: Ints, way: Way) -> Any:
+def _values(data: Bytes, places: Ints, sizes: Ints, way: Encoding) -> Any:
     """Lanes, shape (m,), or words of decimals, shape (m, 2)."""
     size = int(sizes[0])
     raw = np.frombuffer(gathered(data, places, sizes, None).buffers()[2], np.uint8).reshape(
@@ -206,7 +206,7 @@ def _values(data: Bytes, places: Ints, sizes: Ints, way: Way) -> Any:
     return np.ascontiguousarray(wide[:, ::-1]).view(np.uint64)
 
 
-def _odd(values: Any, way: Way) -> Mask:
+def _odd(values: Any, way: Encoding) -> Mask:
     """Where values are none of the column's."""
     if way.digits:
         return ~(below(values, 10**way.digits) & ~below(values, 1 - 10**way.digits))
@@ -248,7 +248,9 @@ def _decodes(value: bytes) -> bool:
         return False
 
 
-def bound_of(values: Any, told: Told, asked: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+def bound_of(
+    values: Any, told: ChunkBounds, asked: Mapping[int, Any], kind: pa.DataType
+) -> pa.Array:
     """One bound of n row groups as values of a type; null is unknown.
 
     Args:
@@ -281,7 +283,7 @@ def _array(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
 
 
 def _stamps(
-    values: Ints | None, told: Told, asked: Mapping[int, Any], kind: pa.DataType
+    values: Ints | None, told: ChunkBounds, asked: Mapping[int, Any], kind: pa.DataType
 ) -> pa.Array:
     known, units = told.known.copy(), told.units.copy()
     ticks = np.zeros(len(known), np.int64) if values is None else values.copy()

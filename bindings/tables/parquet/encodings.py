@@ -18,7 +18,7 @@ POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # that Python has dates for
 
 
-class Way(NamedTuple):
+class Encoding(NamedTuple):
     """How bounds are stored.
 
     Attributes:
@@ -41,7 +41,7 @@ class Way(NamedTuple):
     counts: bool = False
 
 
-def way_of(head: Head, column: int, kind: pa.DataType) -> Way | None:
+def way_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
     """How a column's bounds are stored; None: pyarrow has to be asked what they are as values of a type."""
     found = head.metadata.schema.column(column)
     if not head.trusted or found.logical_type is None:
@@ -56,13 +56,13 @@ def logical_of(told: str) -> dict[str, Any]:
 
 
 @cache
-def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | None:
+def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Encoding | None:
     told, t = logical_of(logical), pa.types
     match physical, told.get("Type"):
         case "INT96", _:
-            return Way("", counts=True)
+            return Encoding("", counts=True)
         case "BOOLEAN", "None" if t.is_boolean(kind):
-            return Way("u1", 0, 1)
+            return Encoding("u1", 0, 1)
         case "INT32" | "INT64", "None" | "Int" if t.is_integer(kind):
             wide, signed = int(physical[3:]), told.get("isSigned", True)
             bits = told.get("bitWidth", wide)
@@ -71,41 +71,41 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Way | N
             )
             lane = f"{'i' if signed or bits < wide else 'u'}{wide // 8}"
             return (
-                Way(lane, least, most)
+                Encoding(lane, least, most)
                 if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(kind))
                 else None
             )
         case "INT32", "Date" if t.is_date32(kind):
-            return Way("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
+            return Encoding("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
         case "INT64", "Timestamp" if (
             t.is_timestamp(kind)
             and told["timeUnit"] in UNITS
             and (kind.tz is not None) == told["isAdjustedToUTC"]
         ):
             power = POWERS[UNITS[told["timeUnit"]]]
-            return Way("i8", unit=power, settled=SETTLED * 10**power)
+            return Encoding("i8", unit=power, settled=SETTLED * 10**power)
         case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
             lane = "f4" if physical == "FLOAT" else "f8"
-            return Way(lane) if np.can_cast(lane, dtype_of(kind)) else None
+            return Encoding(lane) if np.can_cast(lane, dtype_of(kind)) else None
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
             t.is_decimal128(kind) and kind.scale == told["scale"]
         ):
             digits = told["precision"]
             lane = f"i{int(physical[3:]) // 8}" if physical.startswith("INT") else ""
             return (
-                Way(lane, digits=digits, size=0 if lane else length)
+                Encoding(lane, digits=digits, size=0 if lane else length)
                 if digits <= kind.precision and length <= 16
                 else None
             )
         case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
-            return Way("")
+            return Encoding("")
         case "BYTE_ARRAY", "None" if kind in (
             pa.binary(),
             pa.large_binary(),
             pa.string(),
             pa.large_string(),
         ):
-            return Way("")
+            return Encoding("")
         case "FIXED_LEN_BYTE_ARRAY", "None" if kind == pa.binary(length):
-            return Way("")
+            return Encoding("")
     return None

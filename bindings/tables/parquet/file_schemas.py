@@ -32,7 +32,7 @@ class Bloom(NamedTuple):
     stored: Stored
 
 
-class Form:
+class FileSchema:
     """What files may have in common: their schema, and how each Parquet column is stored. Equal by these.
 
     Attributes:
@@ -48,7 +48,7 @@ class Form:
         self._key = schema.serialize().to_pybytes(), physical
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and self._key == other._key
+        return isinstance(other, FileSchema) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -139,7 +139,7 @@ def _short(t: pa.DataType) -> pa.DataType:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
-def common_schema(forms: Iterable[Form]) -> pa.Schema:
+def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
     """One schema for all files: types widen, and a column that some file lacks may be NULL.
 
     Raises:

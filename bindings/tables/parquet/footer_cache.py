@@ -11,12 +11,12 @@ import pyarrow.fs as pafs
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files, Ints
 from skipstone.bindings.tables.parquet.footers import Footer, FooterPart, Progress, read_footers
-from skipstone.bindings.tables.parquet.groups import Part
+from skipstone.bindings.tables.parquet.groups import RowGroupPart
 from skipstone.bindings.tables.parquet.metadata_file import Summary, read_summary
 from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot, find_snapshot
 
 
-class Known:
+class FooterCache:
     """The footers of a table's files, each read once at most.
 
     Args:
@@ -55,14 +55,14 @@ class Known:
         self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
         self._served[part.saved] = True
 
-    def parts(self, files: Files, progress: Progress | None = None) -> list[Part]:
+    def parts(self, files: Files, progress: Progress | None = None) -> list[RowGroupPart]:
         """What is known of some files, after reading the footers that nothing stands in for.
 
         Raises:
             SourceError: a footer cannot be read, and such files are not kept.
         """
         with self.meter.phase("footers"):
-            parts: list[Part] = []
+            parts: list[RowGroupPart] = []
             unknown = np.ones(len(files), np.bool_)
             if self._snapshot is not None and len(files):
                 saved = self._snapshot.part(files)

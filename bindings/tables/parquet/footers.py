@@ -18,9 +18,15 @@ from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.calendar import GREGORIAN, SETTLED
-from skipstone.bindings.tables.parquet.column_chunks import Chunks, Told, bound_of, nothing, told_of
+from skipstone.bindings.tables.parquet.column_chunks import (
+    Chunks,
+    ChunkBounds,
+    bound_of,
+    nothing,
+    told_of,
+)
 from skipstone.bindings.tables.parquet.encodings import POWERS, UNITS, logical_of, way_of
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, Form
+from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema
 from skipstone.bindings.tables.parquet.footer import REFUSED, Head, Tail, read_tail, stored_as
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
@@ -284,7 +290,7 @@ class FooterPart:
             least, most, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64())
         )
 
-    def _told(self, place: Ints, kind: pa.DataType) -> Told:
+    def _told(self, place: Ints, kind: pa.DataType) -> ChunkBounds:
         """What the loop found of the column that stands at some places; -1: nothing is asked."""
         if self._chunks.empty:
             return nothing(place >= 0)
@@ -368,11 +374,11 @@ def _whole(arrays: Iterable[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[Form], Ints]:
+def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[FileSchema], Ints]:
     """The distinct heads and which each file has, -1: it could not be read; the distinct forms and which each head has."""
     heads: dict[int, int] = {}
     found: list[Head] = []
-    forms: dict[Form, int] = {}
+    forms: dict[FileSchema, int] = {}
     head, form = np.full(len(footers), UNKNOWN, np.int64), list[int]()
     for i, f in enumerate(footers):
         if f.tail is None:
@@ -388,7 +394,7 @@ def _heads(footers: Sequence[Footer]) -> tuple[list[Head], Ints, list[Form], Int
             form.append(
                 form[-1]
                 if alike
-                else forms.setdefault(Form(own.columns, own.physical, f.path), len(forms))
+                else forms.setdefault(FileSchema(own.columns, own.physical, f.path), len(forms))
             )
             found.append(own)
         head[i] = heads[id(own)]

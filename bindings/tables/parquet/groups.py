@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.tables.delta.columns import attempt
 from skipstone.bindings.tables.files import Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, Form, type_at
+from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema, type_at
 from skipstone.bindings.tables.partitions import values_of
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.columns import Raw
 
 
-class Part(Protocol):
+class RowGroupPart(Protocol):
     """Some files of a table, m of them, with k row groups; a file that cannot be read has one, of which nothing is known.
 
     Attributes:
@@ -36,7 +36,7 @@ class Part(Protocol):
     rows: Ints
 
     @property
-    def forms(self) -> Sequence[Form]:
+    def forms(self) -> Sequence[FileSchema]:
         """The distinct forms of the files."""
         ...
 
@@ -65,9 +65,9 @@ def first_of(codes: Ints, n: int) -> Ints:
     return out[:n]
 
 
-def forms_in(parts: Sequence[Part]) -> list[Form]:
+def forms_in(parts: Sequence[RowGroupPart]) -> list[FileSchema]:
     """The distinct forms that files have, in the order in which a table comes upon them."""
-    first: dict[Form, int] = {}
+    first: dict[FileSchema, int] = {}
     for p in parts:
         for form, at in zip(p.forms, first_of(p.form, len(p.forms)).tolist(), strict=True):
             if at >= 0:
@@ -91,7 +91,7 @@ class RowGroups:
     def __init__(
         self,
         files: Files,
-        parts: Sequence[Part],
+        parts: Sequence[RowGroupPart],
         schema: pa.Schema,
         partitions: Sequence[pa.Field],
         values: Mapping[str, pa.Array] | None = None,

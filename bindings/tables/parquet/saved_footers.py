@@ -24,7 +24,7 @@ from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.delta.columns import attempt
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints, in_folder
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, Form, widens
+from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_of
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, told
@@ -104,9 +104,9 @@ def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
 
 
-def _numbered(groups: RowGroups) -> tuple[list[Form], Ints]:
+def _numbered(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
     """The distinct forms of all files, and which each has; -1: it could not be read."""
-    known: dict[Form, int] = {}
+    known: dict[FileSchema, int] = {}
     codes = np.full(len(groups.files), UNKNOWN, np.int64)
     for part in groups.parts:
         own = np.array([known.setdefault(f, len(known)) for f in part.forms] + [UNKNOWN], np.int64)
@@ -188,9 +188,9 @@ class Snapshot:
         return here, np.asarray(found.drop_null().to_numpy(), np.int64)
 
 
-def _form(told: dict[str, Any], example: str) -> Form:
+def _form(told: dict[str, Any], example: str) -> FileSchema:
     schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
-    return Form(
+    return FileSchema(
         schema, tuple((str(kind), int(length)) for kind, length in told["physical"]), example
     )
 

@@ -29,7 +29,7 @@ from skipstone.bindings.tables.files import (
 )
 from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
-from skipstone.bindings.tables.parquet.footer_cache import Known
+from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.footers import FooterPart, Progress
 from skipstone.bindings.tables.parquet.groups import Columns, Exactness, RowGroups, forms_in
 from skipstone.bindings.tables.parquet.saved_footers import NAME, write_snapshot
@@ -59,7 +59,7 @@ class ParquetTable(DynamicTable):
     def __init__(
         self,
         files: Files,
-        known: Known,
+        known: FooterCache,
         partitions: list[pa.Field],
         listed: int,
         schema: pa.Schema | None = None,
@@ -368,7 +368,7 @@ def scan_parquet(
         found = list_files(where, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
     named = saved_at(stats)
-    known = Known(
+    known = FooterCache(
         found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep"
     )
     return ParquetTable(found.files, known, partitions, listed, progress=progress)
