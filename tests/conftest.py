@@ -15,6 +15,7 @@ from tests.support import cuda_emulated, cuda_interpreted
 from tests.support.cuda_emulated import device  # noqa: F401
 from tests.support.cuda_interpreted import interpreted  # noqa: F401
 from tests.support.cuda_where import where  # noqa: F401
+from tests.support.levels import eager  # noqa: F401
 from tests.support.spark_session import connect, spark  # noqa: F401
 
 hypothesis.settings.register_profile(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from skipstone.bindings.spark.reading.data_source import NAME, ReadRequest, PlanReader
+from skipstone.bindings.spark.reading.data_source import NAME, PlanReader, ReadRequest
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]

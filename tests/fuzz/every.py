@@ -17,12 +17,12 @@ import traceback
 import warnings
 from pathlib import Path
 
-from tests.ir.test_oracle_rows import judge
-from tests.kernels.test_backends import numba_shapes, numpy_verdicts
-from tests.kernels.test_cuda import random_predicates
+from tests.support.backends import numba_shapes, numpy_verdicts
 from tests.support.cuda_emulated import MISSING, Emulated
+from tests.support.cuda_shapes import random_predicates
 from tests.support.inside import judge as judge_intervals
 from tests.support.judges import Tally, by_duckdb, by_rows
+from tests.support.oracle_rows import judge
 from tests.support.partitions import judge as judge_partitions
 
 KERNELS = Path(tempfile.mkdtemp())

@@ -26,7 +26,7 @@ from skipstone.bindings.tables.iceberg.listing import decode as decode_list
 from skipstone.kernels.decode.avro import Container
 from tests.fuzz import avro as fuzz_avro
 from tests.fuzz.files import Lost
-from tests.kernels.test_avro import text, varint
+from tests.support.avro import text, varint
 from tests.support.iceberg_tables import append, make, position_deletes
 from tests.support.mutants import damaged, damaged_json, dumped
 

@@ -149,7 +149,7 @@ def test_never_less_than_pyiceberg(arrow, text):
     from pyiceberg.typedef import Record
     from pyiceberg.types import NestedField
 
-    from tests.ir.test_transforms import iceberg_types, python
+    from tests.support.transforms import iceberg_types, python
 
     r, dtype, transform = random.Random(text), from_arrow(arrow), Transform.parse(text)
     schema = Schema(NestedField(1, "x", iceberg_types()[dtype]))

@@ -13,11 +13,11 @@ from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.partitioning.murmur import hash_bytes, hash_longs
 from skipstone.ir.partitioning.transforms import Transform
-from skipstone.ir.types import Kind, decimal_type, to_axis, to_python
+from skipstone.ir.types import Kind, decimal_type, to_axis
 from tests.support.strategies import TEXTS, point
+from tests.support.transforms import MILLIS, NANOS, SECONDS, iceberg_types, python
 
 T = Transform.parse
-NANOS, SECONDS, MILLIS = (ty.DType(Kind.TIMESTAMP, unit=u) for u in ("ns", "s", "ms"))
 
 
 def apply(transform, values, dtype):
@@ -219,23 +219,6 @@ def test_calendar_is_numpys(name, dtype, unit):
     assert [T(name).floor(int(v), dtype) for v in values[:50]] == expected[:50].tolist()
 
 
-def iceberg_types():
-    t = pytest.importorskip("pyiceberg.types")
-    return {
-        ty.INT32: t.IntegerType(),
-        ty.INT64: t.LongType(),
-        ty.DATE: t.DateType(),
-        ty.TIMESTAMP: t.TimestamptzType(),
-        ty.TIMESTAMP_NTZ: t.TimestampType(),
-        NANOS: t.TimestampNanoType(),
-        ty.STRING: t.StringType(),
-        ty.BINARY: t.BinaryType(),
-        decimal_type(9, 2): t.DecimalType(9, 2),
-        decimal_type(18, 0): t.DecimalType(18, 0),
-        decimal_type(38, 10): t.DecimalType(38, 10),
-    }
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -286,13 +269,6 @@ def test_values_are_pyicebergs(text):
         assert apply(text, values, dtype) == wanted
         seen += len(values)
     assert seen > 300
-
-
-def python(v, dtype):
-    """As pyiceberg holds a value: decimals with all digits of their scale, times and dates as integers."""
-    if dtype.kind is Kind.DECIMAL:
-        return Decimal((int(v < 0), tuple(map(int, str(abs(v)))), -dtype.scale))
-    return v if dtype.kind in (Kind.DATE, Kind.TIMESTAMP) else to_python(v, dtype)
 
 
 def axis(v, dtype):

@@ -12,7 +12,8 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.joins.join import join_explained
 from skipstone.spark import prune_join, pruned
-from tests.joins.test_dynamic import LONG, MAYBE, NEVER, V05, box, collected, judge, schema
+from tests.support.dynamic_cases import MAYBE, NEVER, V05, box, collected, judge, schema
+from tests.support.effort import LONG
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.joins.test_dynamic import V05, collected, schema
+from tests.support.dynamic_cases import V05, collected, schema
 
 KEY = schema(k=pa.int64())
 

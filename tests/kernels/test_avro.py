@@ -14,6 +14,7 @@ from skipstone.kernels.decode import avro, avro_loops
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported, program_of
 from tests.fuzz.avro import LISTS, bases, check, check_list, mutated, ours, theirs, written
+from tests.support.avro import avro_file, record, text, varint
 
 BASES = bases()
 
@@ -102,44 +103,6 @@ def test_loops_in_python():
 
 
 # Files of other shapes, by hand.
-
-
-def varint(n):
-    n = (n << 1) ^ (n >> 63)
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes([*out, n])
-
-
-def text(b):
-    return varint(len(b)) + b
-
-
-def avro_file(schema, blocks, codec=b"null", **more):
-    """A container: blocks are (records, bytes)."""
-    header = {
-        "avro.schema": schema if isinstance(schema, bytes) else json.dumps(schema).encode(),
-        "avro.codec": codec,
-        **more,
-    }
-    out = (
-        b"Obj\x01"
-        + varint(len(header))
-        + b"".join(text(k.encode()) + text(v) for k, v in header.items())
-        + b"\0"
-        + b"S" * 16
-    )
-    return out + b"".join(varint(n) + text(data) + b"S" * 16 for n, data in blocks)
-
-
-def record(*fields):
-    return {
-        "type": "record",
-        "name": "r",
-        "fields": [{"name": f"f{i}", "field-id": i, "type": t} for i, t in enumerate(fields)],
-    }
 
 
 LONGS = {"type": "array", "items": "long", "element-id": 9}

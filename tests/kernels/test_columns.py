@@ -16,7 +16,7 @@ from skipstone.kernels.pack import counts, lanes
 from skipstone.kernels.pack.columns import Raw, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import unpack
-from tests.kernels.test_backends import agree
+from tests.support.backends import agree
 from tests.support.predicates import predicate
 from tests.support.strategies import TYPES, Field, point, schema_of
 from tests.support.zonemaps import hostile

@@ -11,10 +11,12 @@ import skipstone as ss
 from skipstone.kernels.gpu import cuda_text, gpu
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.run.run import run
-from tests.kernels import test_cuda, test_cuda_faults
-from tests.support import ptx, ptx_values
+from tests.support import cuda_faults, ptx, ptx_values
+from tests.support.cuda_checks import check_comparisons, check_sets, check_sizes
+from tests.support.cuda_faults import Faulty, finds, launches
 from tests.support.cuda_interpreted import MISSING, Interpreted
 from tests.support.cuda_memory import Wrong
+from tests.support.cuda_shapes import random_predicates
 from tests.support.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -24,27 +26,27 @@ needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 @pytest.mark.parametrize("n", [1, 65, 4097])
 def test_sizes(n, interpreted):
-    test_cuda.test_sizes(n, interpreted)
+    check_sizes(n, interpreted)
 
 
 @pytest.mark.parametrize("lane", ["int8", "uint16", "float32", "float64"])
 def test_comparisons(lane, interpreted):
-    test_cuda.test_comparisons(lane, interpreted)
+    check_comparisons(lane, interpreted)
 
 
 def test_sets(interpreted):
-    test_cuda.test_sets("float32", interpreted)
+    check_sets("float32", interpreted)
 
 
 def test_random_predicates(interpreted):
-    test_cuda.random_predicates("ptx", 12, interpreted)
+    random_predicates("ptx", 12, interpreted)
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
 def test_other_architectures(arch):
     """NVRTC has another compiler, and writes another dialect, for the newer ones."""
-    test_cuda.random_predicates(f"ptx {arch}", 100 if LONG else 6, Interpreted(arch))
+    random_predicates(f"ptx {arch}", 100 if LONG else 6, Interpreted(arch))
 
 
 # Denormals.
@@ -91,7 +93,7 @@ def test_flushing_them_would_lose_rows(denormals):
     assert all(lost(flushing, launch) > 1000 for launch in denormals)
 
 
-# Faults planted in PTX; those of the text are in tests/kernels/test_cuda_faults.py.
+# Faults planted in PTX; those of the text are in tests/support/cuda_faults.py.
 
 #     fault                                 in the PTX                                    instead                             found by
 FAULTS = [
@@ -132,22 +134,20 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected):
         return edited
 
     device, found = Interpreted(change=change), ["nothing"]
-    for launch in test_cuda_faults.launches():
+    for launch in launches():
         if expected not in found[-1]:
-            found.append(test_cuda_faults.finds(device, launch))
+            found.append(finds(device, launch))
     assert any(planted), "PTX has no such place any more"
     assert expected in found[-1], found
 
 
 @needs_nvrtc
 def test_nothing_is_found_where_nothing_is_planted(interpreted):
-    assert {
-        test_cuda_faults.finds(interpreted, launch) for launch in test_cuda_faults.launches()
-    } == {"nothing"}
+    assert {finds(interpreted, launch) for launch in launches()} == {"nothing"}
 
 
 OF_THE_TEXT = (
-    test_cuda_faults.FAULTS if LONG else test_cuda_faults.FAULTS[::13]
+    cuda_faults.FAULTS if LONG else cuda_faults.FAULTS[::13]
 )  # g++ finds them all in every run
 
 
@@ -155,8 +155,8 @@ OF_THE_TEXT = (
     "fault, pattern, instead, expected", OF_THE_TEXT, ids=[f[0] for f in OF_THE_TEXT]
 )
 def test_a_fault_in_the_text_is_found(fault, pattern, instead, expected, interpreted):
-    faulty = test_cuda_faults.Faulty(interpreted, pattern, instead)
-    found = {test_cuda_faults.finds(faulty, launch) for launch in test_cuda_faults.launches()}
+    faulty = Faulty(interpreted, pattern, instead)
+    found = {finds(faulty, launch) for launch in launches()}
     # Shifts by 32 and more are undefined in C++ alone; PTX gives them the value that was wanted.
     assert found - {"nothing"} or expected.startswith(("undefined", "refuses")), found
 

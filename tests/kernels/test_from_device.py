@@ -13,8 +13,7 @@ from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.run.launch import prepare
-from tests.kernels.test_backends import random_zone_map
-from tests.kernels.test_resident import SCHEMA, small
+from tests.support.backends import random_zone_map
 from tests.support.cuda_arrays import (
     FIXED,
     ArrowDevice,
@@ -27,6 +26,7 @@ from tests.support.cuda_arrays import (
 from tests.support.cuda_where import here
 from tests.support.effort import LONG
 from tests.support.predicates import predicate
+from tests.support.resident import SCHEMA, small
 
 
 def dressed(r, where, array):

@@ -1,7 +1,6 @@
 """Levels: judging blocks first gives every container the verdict that it gets by itself."""
 
 import itertools
-import math
 import random
 
 import numpy as np
@@ -19,41 +18,13 @@ from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
 from skipstone.kernels.run.launch import COMPARE
 from tests.support.judges import trial
+from tests.support.levels import (
+    indexes,
+    same,
+)
 from tests.support.predicates import predicate
 from tests.support.strategies import fields, schema_of, table
 from tests.support.zonemaps import hostile, zone_map
-
-
-@pytest.fixture
-def eager(monkeypatch):
-    """Coarse codes always judge, however few containers there are, and whatever is found is spread."""
-    monkeypatch.setattr(descend, "FLAT", 0)
-    monkeypatch.setattr(descend, "SAMPLE", 1)
-    monkeypatch.setattr(descend, "WORTH", math.inf)
-    monkeypatch.setattr(descend._Search, "_share", lambda self, dense: 1)
-
-
-def groupings(r, n):
-    """Random blocks, and blocks of these."""
-    out = []
-    while n > 1 and len(out) < 3:
-        out.append(np.array([*sorted(r.sample(range(1, n), r.randint(0, min(n - 1, n // 2)))), n]))
-        n = len(out[-1])
-    return out or None
-
-
-def same(p, flat, indexed, backend="numpy"):
-    """Compare all three calls, twice: the second time the index knows the predicate."""
-    for _ in range(2):
-        for call in ("evaluate", "prune", "survivors"):
-            expected, got = getattr(p, call)(flat, backend), getattr(p, call)(indexed, backend)
-            assert expected.dtype == got.dtype
-            wrong = (
-                np.flatnonzero(expected != got)
-                if call != "survivors" and len(got) == len(expected)
-                else []
-            )
-            assert expected.tolist() == got.tolist(), (p.expr, call, backend, wrong[:5])
 
 
 @pytest.mark.parametrize("seed", range(14))
@@ -83,16 +54,6 @@ def test_expressions_over_levels(seed, eager):
         p = t.pruning(t.predicates.predicate().sql)
         for indexed in variants:
             same(p, t.stats, indexed)
-
-
-def indexes(r, flat):
-    """The same statistics under blocks of words and of any size, in their order and in another."""
-    names = [n for n in flat.columns if "`" not in n]
-    return [
-        flat.index(b, o)
-        for b in (64, groupings(r, len(flat)))
-        for o in (None, r.sample(names, min(len(names), r.randint(1, 3))))
-    ]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from skipstone.ir.types import from_arrow
 from skipstone.kernels.gpu import cuda_tools, nvrtc
 from skipstone.kernels.gpu.cuda_text import source_of
 from skipstone.kernels.run import compile_cache
-from tests.kernels.test_cuda import shapes
 from tests.support.cuda_interpreted import MISSING
+from tests.support.cuda_shapes import shapes
 from tests.support.effort import LONG
 from tests.support.strategies import array_of
 

@@ -12,17 +12,17 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import skipstone as ss
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
-from tests.kernels.test_backends import SIZES, agree, edge_statistics, random_zone_map
-from tests.kernels.test_levels import eager, same  # noqa: F401
+from tests.support.backends import SIZES, agree, edge_statistics, random_zone_map
 from tests.support.cuda_where import agree_there, here
 from tests.support.effort import LONG
+from tests.support.levels import eager, same  # noqa: F401
 from tests.support.predicates import predicate
+from tests.support.resident import SCHEMA, small
 
 # The same answers as the oracle's.
 
@@ -99,19 +99,6 @@ def test_more_literals_than_a_kernel_has_arguments(where, eager, monkeypatch):  
 
 
 # What lies there.
-
-SCHEMA = pa.schema([("x", pa.int64()), ("f", pa.float32()), ("s", pa.string())])
-
-
-def small(n=130):
-    x = np.arange(n) * 7 % 101 + 2**40
-    text = [f"{i % 17:03}" for i in range(n)]
-    columns = {
-        "x": {"min": x, "max": x + 5, "null_count": np.arange(n) % 2},
-        "f": {"min": x.astype("f4"), "max": x.astype("f4") * 2},
-        "s": {"min": text, "max": text},
-    }
-    return ss.Statistics.from_dict(columns, SCHEMA, row_count=np.full(n, 9))
 
 
 def test_a_column_is_uploaded_once(where):

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from tests.joins.test_dynamic import collected, schema
+from tests.support.dynamic_cases import collected, schema
 
 KEY = schema(k=pa.int64())
 

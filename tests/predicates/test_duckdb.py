@@ -5,7 +5,6 @@ statistics it evaluates the rewritten predicate, whose FALSE must be what `prune
 """
 
 import random
-import re
 
 import pyarrow as pa
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import skipstone as ss
 from skipstone.ir.node import Op
 from skipstone.ir.types import Kind
+from tests.support.duckdb_rows import in_duckdb
 from tests.support.effort import LONG
 from tests.support.predicates import predicate
 from tests.support.strategies import Field, Table, array_of, point
@@ -34,31 +34,6 @@ FIELDS = (
     Field(("s",), pa.string()),
     Field(("y",), pa.binary()),
 )
-SPARK_STRING = re.compile(r"(\bX)?'((?:[^'\\]|\\.)*)'", re.S)
-
-
-def in_duckdb(sql: str) -> str:
-    """Spark SQL, as `predicates.py` and `rewritten` write it, in DuckDB's dialect."""
-
-    def string(m):
-        if m[1]:
-            return "'" + re.sub("..", r"\\x\g<0>", m[2]) + "'::BLOB"
-        return "'" + re.sub(r"\\(.)", r"\1", m[2], flags=re.S).replace("'", "''") + "'"
-
-    sql = SPARK_STRING.sub(string, sql)
-    sql = re.sub(r"(LIKE '(?:[^']|'')*')(?! ESCAPE)", r"\1 ESCAPE '\\'", sql)
-    sql = re.sub(
-        r"(?<![\w.'])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)([FD])\b",
-        lambda m: f"CAST('{m[1]}' AS {'FLOAT' if m[2] == 'F' else 'DOUBLE'})",
-        sql,
-    )
-    return (
-        sql.replace("TIMESTAMP_NTZ", "TIMESTAMP")
-        .replace(" <=> ", " IS NOT DISTINCT FROM ")
-        .replace(" IS UNKNOWN", " IS NULL")
-        .replace(" IS NOT UNKNOWN", " IS NOT NULL")
-        .replace("! (", "NOT (")
-    )
 
 
 def moderate(r, f: Field, center: int):

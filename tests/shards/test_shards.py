@@ -18,51 +18,12 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.shards import manifest, place, read, write
 from skipstone.bindings.statistics.store import atomic
-from tests.kernels import test_levels
 from tests.support.effort import LONG
+from tests.support.judges import trial
 from tests.support.predicates import predicate
+from tests.support.shards import SCHEMA, about_of, clustered, files
 from tests.support.strategies import fields, schema_of, table
 from tests.support.zonemaps import hostile, zone_map
-
-eager = test_levels.eager
-SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.string()), ("f", pa.float64())])
-
-
-def clustered(n, base=0):
-    """x and s ascend, f is random; some containers are empty, some all NULL in x: without bounds."""
-    r = np.random.default_rng(n)
-    x = np.arange(n) * 10 + base
-    names = [f"{v:08}" for v in x]
-    rows = np.where(np.arange(n) % 7 == 3, 0, 5)
-    nulls = np.where(np.arange(n) % 5 == 1, rows, 0)
-
-    def known(values, without=rows == 0):
-        return pa.array(values, mask=without)
-
-    f = r.random(n)
-    columns = {
-        "x": {
-            "min": known(x, nulls == rows),
-            "max": known(x + 14, nulls == rows),
-            "null_count": nulls,
-        },
-        "s": {
-            "min": known(names),
-            "max": known([name + "~" for name in names]),
-            "null_count": [0] * n,
-        },
-        "f": {
-            "min": known(f),
-            "max": known(f + 0.1),
-            "null_count": [0] * n,
-            "nan_count": [0] * n,
-        },
-    }
-    return ss.Statistics.from_dict(columns, SCHEMA, row_count=rows)
-
-
-def about_of(n):
-    return pa.table({"path": [f"part-{i}.parquet" for i in range(n)], "size": range(n)})
 
 
 def matches(p, stats, shards):
@@ -103,7 +64,7 @@ def test_shards_judge_as_statistics_do(seed, tmp_path, eager):
 
 @pytest.mark.parametrize("seed", range(12 if LONG else 1))
 def test_expressions(seed, tmp_path, eager):
-    t = test_levels.trial(seed, 250)
+    t = trial(seed, 250)
     stats = write.part(t.stats, 0, 250)  # without what a provider says, which is not kept
     stats.save_shards(tmp_path, rows=60)
     shards = ss.Shards.open(tmp_path)
@@ -270,10 +231,6 @@ def test_another_file_system(tmp_path, monkeypatch):
 # Replacing, and dying on the way.
 
 
-def files(folder):
-    return set(os.listdir(folder))
-
-
 def test_saving_again_keeps_the_files_before_and_no_others(tmp_path):
     (tmp_path / "mine.txt").write_text("stays")
     (tmp_path / "shard-of-mine.stats").write_text("stays")
@@ -331,7 +288,7 @@ def test_files_that_are_left_when_the_manifest_is_there_stay(tmp_path, monkeypat
 
 KILLED = """
 import sys, numpy as np, skipstone as ss
-from tests.shards.test_shards import clustered
+from tests.support.shards import clustered
 for i in range(1000):
     clustered(3000, int(sys.argv[2]) + i).save_shards(sys.argv[1], rows=300)
     print("saved", flush=True)

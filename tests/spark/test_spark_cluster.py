@@ -10,8 +10,8 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.shards.read import Shards
-from tests.shards.test_shards import clustered
 from tests.support.effort import LONG
+from tests.support.shards import clustered
 from tests.support.spark_cluster import WORKER, cluster, lose  # noqa: F401
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -17,7 +17,7 @@ from skipstone.ir.rows import values_of
 from skipstone.ir.session import Session
 from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
 from skipstone.ir.values import to_array
-from tests.spark.test_spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
+from tests.support.spark_coercion import BATCH, COLUMNS, ROWS, SCHEMA, SETTINGS
 
 EXPRESSIONS = [
     line

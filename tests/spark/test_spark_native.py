@@ -11,7 +11,10 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.spark.statistics.native_expression import obstacle
 from skipstone.spark import keep_udf, to_column, with_verdict
-from tests.spark.test_spark import (
+from tests.support.effort import LONG
+from tests.support.predicates import predicate as random_predicate
+from tests.support.spark_session import QUIET
+from tests.support.spark_statistics import (
     ODD,
     PREDICATES,
     SCHEMA,
@@ -20,9 +23,6 @@ from tests.spark.test_spark import (
     frame,
     random_statistics,
 )
-from tests.support.effort import LONG
-from tests.support.predicates import predicate as random_predicate
-from tests.support.spark_session import QUIET
 from tests.support.strategies import Field
 
 pytestmark = pytest.mark.filterwarnings(QUIET)

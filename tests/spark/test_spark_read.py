@@ -12,10 +12,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 import skipstone as ss
-from skipstone.bindings.spark.session import metrics
 from skipstone.spark import prune, read
 from tests.support.delta_log import Log, Written, delta_schema, rows_of
 from tests.support.iceberg_tables import append, make, position_deletes
+from tests.support.spark_opened import files_opened
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
@@ -25,13 +25,6 @@ NAN = float("nan")
 def rows(df):
     """Rows of a DataFrame as texts, in which NaN equals itself."""
     return rows_of(df.toArrow())
-
-
-def files_opened(df, ran=False):
-    """Files that Spark's own scans opened, from its metrics."""
-    if not ran:
-        df.collect()
-    return sum(metrics.files_opened(df))
 
 
 @pytest.fixture(scope="module", params=["classic", "connect"])

@@ -13,7 +13,7 @@ import skipstone as ss
 from skipstone.bindings.shards import read
 from skipstone.bindings.spark.session.frame import from_arrow
 from skipstone.spark import delta_statistics, prune_shards, write_shards
-from tests.shards.test_shards import about_of, clustered, files
+from tests.support.shards import about_of, clustered, files
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)

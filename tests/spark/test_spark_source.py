@@ -150,7 +150,7 @@ def test_refusals_reach_the_user(source, lake):
 def test_a_reader_that_was_copied_plans_nothing(spark, lake):
     import pickle
 
-    from skipstone.bindings.spark.reading.data_source import ReadRequest, PlanReader
+    from skipstone.bindings.spark.reading.data_source import PlanReader, ReadRequest
 
     asked = ReadRequest({"path": str(lake / "delta")})
     with pytest.raises(ss.SourceError, match="ask the reader that planned"):

@@ -18,9 +18,9 @@ from skipstone.bindings.spark.statistics.slots import slots_of
 from skipstone.bindings.spark.statistics.verdict import chosen
 from skipstone.kernels.run import compile_cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict
-from tests.spark.test_spark import STRATEGIES, answers, plan_of
 from tests.support.blooms import bloom
 from tests.support.spark_session import HAS_ARROW_UDF, QUIET
+from tests.support.spark_statistics import STRATEGIES, answers, plan_of
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 

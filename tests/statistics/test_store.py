@@ -20,13 +20,10 @@ from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.store import layout, write
 from skipstone.ir.types import plain
 from skipstone.kernels.run import guard
-from tests.kernels import test_levels
-from tests.kernels.test_levels import indexes, same
+from tests.support.levels import indexes, same
 from tests.support.predicates import predicate
 from tests.support.strategies import fields, schema_of, table
 from tests.support.zonemaps import hostile, zone_map
-
-eager = test_levels.eager
 
 
 @pytest.fixture

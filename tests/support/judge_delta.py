@@ -97,7 +97,7 @@ TABLES = {
 
 def opened(df):
     """Files that the scans of a DataFrame opened."""
-    from tests.spark.test_spark_read import files_opened
+    from tests.support.spark_opened import files_opened
 
     return files_opened(df, ran=True)
 

@@ -260,7 +260,7 @@ def by_duckdb(
     """DuckDB judges, where it agrees with Spark. It counts rows in all containers at once."""
     import duckdb
 
-    from tests.predicates.test_duckdb import in_duckdb
+    from tests.support.duckdb_rows import in_duckdb
 
     session = Session("UTC", random.Random(seed).random() < 0.5)
     t, r = (

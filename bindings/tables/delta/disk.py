@@ -28,9 +28,9 @@ from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
 from skipstone.bindings.tables.delta.log import (
     METADATA,
-    SnapshotRequest,
     LogLocation,
     Snapshot,
+    SnapshotRequest,
     Stamp,
 )
 from skipstone.ir.errors import StatisticsError, told

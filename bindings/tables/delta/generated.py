@@ -24,8 +24,8 @@ from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.generation import (
     Cell,
     Generated,
-    Substring,
     Same,
+    Substring,
     Turn,
     generated,
 )

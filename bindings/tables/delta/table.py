@@ -26,8 +26,8 @@ from skipstone.bindings.tables.delta.footers import MOST, by_footers
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import (
     MAPPING,
-    SnapshotRequest,
     Snapshot,
+    SnapshotRequest,
     locate,
     logical_rows,
     snapshot,

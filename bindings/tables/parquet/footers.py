@@ -19,8 +19,8 @@ from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.tables.parquet.column_chunks import (
-    Chunks,
     ChunkBounds,
+    Chunks,
     bound_of,
     nothing,
     told_of,

@@ -26,6 +26,7 @@ from pyiceberg.types import (
 )
 
 import skipstone as ss
+from tests.support.iceberg_deletes import SCHEMA
 from tests.support.iceberg_tables import (
     append,
     commit,
@@ -36,11 +37,6 @@ from tests.support.iceberg_tables import (
     position_deletes,
 )
 
-SCHEMA = Schema(
-    NestedField(1, "x", LongType()),
-    NestedField(2, "p", StringType()),
-    NestedField(3, "f", DoubleType()),
-)
 ARROW = pa.schema([("x", pa.int64()), ("p", pa.string()), ("f", pa.float64())])
 BY_P = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
 NAN = float("nan")

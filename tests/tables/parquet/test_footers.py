@@ -32,8 +32,8 @@ from skipstone.kernels.decode.spans import GATHER
 from skipstone.kernels.run.loops import compiled
 from tests.support import footers as hand
 from tests.support.effort import LONG
+from tests.support.parquet_cases import LEGACY, WIDE
 from tests.support.traps import TRAPS, double, long
-from tests.tables.parquet.test_parquet import LEGACY, WIDE
 
 D, NAN = decimal.Decimal, float("nan")
 LOCAL = pafs.LocalFileSystem()

@@ -17,7 +17,7 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables.parquet.saved_footers import NAME
 from tests.support.lazy import OLD, Spy, write, years
-from tests.tables.parquet.test_parquet import CASES, WIDE
+from tests.support.parquet_cases import CASES, WIDE
 
 SCANS = {"parquet": ss.scan_parquet, "hive": ss.scan_hive}
 
