@@ -64,7 +64,7 @@ long: $(VENV)/.dev ## the tests that have more to try than `make test` has time 
 
 fuzz: $(VENV)/.dev ## the long random run: 20,000 mutants of each kind of file, 10 million verdicts, 40,000 conditions and 2,000 joins in Spark, forks; SECONDS=600
 	$(BIN)/python -m tests.fuzz.files --cases $(or $(MUTANTS),20000)
-	$(BIN)/python -m tests.fuzz.every --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --conditions $(or $(CONDITIONS),20000) --joins $(or $(JOINS),2000) --seconds $(or $(SECONDS),600)
+	$(BIN)/python -m tests.fuzz --verdicts $(or $(VERDICTS),10000000) --spark-predicates $(or $(PREDICATES),20000) --conditions $(or $(CONDITIONS),20000) --joins $(or $(JOINS),2000) --seconds $(or $(SECONDS),600)
 	$(BIN)/python -m tests.fuzz.processes --forks $(or $(FORKS),200) --interrupts $(or $(INTERRUPTS),100)
 
 mutants: $(VENV)/.dev ## plant faults in modules and list those that no test notices; long

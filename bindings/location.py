@@ -303,3 +303,8 @@ def one_line(e: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     found = ": ".join(lines) or type(e).__name__
     return found if len(found) <= 300 else found[:300] + "..."
+
+
+def in_folder(folder: str, name: str) -> str:
+    """A path in a folder; the root of a file system may have no name."""
+    return f"{folder.rstrip('/')}/{name}" if folder else name

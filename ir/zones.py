@@ -22,6 +22,10 @@ DAY: Final = 86_400_000_000  # microseconds
 # the tz database differ by seconds; far in the future only rules are left.
 FIRST: Final = -2_208_988_800_000_000  # 1900-01-01
 LAST: Final = 7_258_118_400_000_000  # 2200-01-01
+# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
+# from ours before these days (2299161 in Julian days; zones settle by 1900). What they hashed is another number too.
+GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
+SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
 @functools.lru_cache(maxsize=64)

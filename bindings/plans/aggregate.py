@@ -19,8 +19,7 @@ from skipstone.bindings.plans.order import (
 )
 from skipstone.bindings.plans.table_protocol import LiveFiles
 from skipstone.bindings.predicates.expr import col
-from skipstone.bindings.tables.delta.columns import attempt
-from skipstone.bindings.tables.parquet.file_schemas import type_at
+from skipstone.bindings.statistics.casts import attempt, type_at
 from skipstone.ir.bind import bind_scalar
 from skipstone.ir.errors import PredicateError, UnknownColumn
 from skipstone.ir.node import Op, Path

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import (
@@ -313,9 +314,7 @@ class Plan:
         Example:
             >>> plan.to_spark(spark).groupBy("dest").count().show()  # doctest: +SKIP
         """
-        from skipstone.bindings.spark.reading.read import read_plan
-
-        return read_plan(spark, self, how)
+        return hooks.call("plan to Spark", spark, self, how)
 
     def count(self) -> int:
         """How many rows match; as many as the limit allows.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings import hooks
 from skipstone.bindings.predicates.expr import Expr, from_filters, is_filters
 from skipstone.bindings.predicates.iceberg_expr import from_iceberg, is_iceberg
 from skipstone.bindings.statistics.statistics import PruningStatistics, Statistics
@@ -347,9 +348,7 @@ class PruningPredicate:
 
     def explain(self, stats: Statistics | PruningStatistics | None = None) -> str:
         """A report for people: how the predicate was understood and, given statistics, what each conjunct prunes."""
-        from skipstone.bindings.plans.explain import explain
-
-        return explain(self, stats)
+        return str(hooks.call("explain predicate", self, stats))
 
     # Being a value.
 
@@ -417,9 +416,7 @@ def _bind(predicate: object, leaves: Any, session: Session) -> Node:
         case _ if is_iceberg(predicate):
             return bind(from_iceberg(predicate, leaves, session), leaves, session)
         case _ if is_column(predicate):
-            from skipstone.bindings.spark.pruning.column import from_column
-
-            return bind(from_column(predicate), leaves, session)
+            return bind(hooks.call("predicate from Column", predicate), leaves, session)
     raise PredicateError(
         f"a predicate cannot be made from {type(predicate).__name__} {predicate!r:.80}; expected SQL text, a col() expression, "
         'a pyarrow or pyiceberg expression, a PySpark Column, or filters such as [("x", "=", 5)]'

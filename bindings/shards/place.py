@@ -12,11 +12,10 @@ from typing import Final
 
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import FileSystemLike, Location, resolve
+from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.folder import kept_in
 from skipstone.bindings.statistics.store.layout import wrong
-from skipstone.bindings.tables.files import in_folder
 from skipstone.kernels.run.compile_cache import directory
 
 WAY_OUT: Final = "name a folder that save_shards or write_shards wrote"

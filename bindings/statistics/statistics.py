@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings import hooks
 from skipstone.bindings.statistics.coerce_inputs import (
     KEYS,
     PACKED,
@@ -419,9 +420,7 @@ class Statistics(OnDevice):
             >>> stats = Statistics.from_dict({"x": {"min": [0, 5], "max": [4, 9]}}, schema)
             >>> stats.save_shards(tempfile.mkdtemp(), rows=1, about=pa.table({"path": ["a.parquet", "b.parquet"]}))
         """
-        from skipstone.bindings.shards.write import save_shards
-
-        save_shards(self, where, rows, order_by, about, filesystem)
+        hooks.call("save shards", self, where, rows, order_by, about, filesystem)
 
     # What is known.
 

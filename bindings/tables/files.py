@@ -20,6 +20,7 @@ from skipstone.bindings.location import (
     Location,
     each_path,
     filesystem_of,
+    in_folder,
     info_at,
     missing,
     one_line,
@@ -326,11 +327,6 @@ def is_hidden(name: str) -> bool:
         or (name.startswith("_") and "=" not in name)
         or name.endswith("._COPYING_")
     )
-
-
-def in_folder(folder: str, name: str) -> str:
-    """A path in a folder; the root of a file system may have no name."""
-    return f"{folder.rstrip('/')}/{name}" if folder else name
 
 
 def partition_folders(files: Files) -> Iterable[tuple[str, Texts]]:

@@ -1,4 +1,4 @@
-"""Predicates of all forms: cases that were once wrong, and a bounded part of the long random run (`tests/fuzz/every.py`) for each judge."""
+"""Predicates of all forms: cases that were once wrong, and a bounded part of the long random run (`tests/fuzz/__main__.py`) for each judge."""
 
 import datetime as dt
 import math

@@ -14,12 +14,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from skipstone.bindings.spark.session.session import is_connect
-from skipstone.bindings.tables.parquet.calendar import SETTLED
 from skipstone.ir import types as ty
 from skipstone.ir.errors import PredicateError, PredicateSyntaxError
 from skipstone.ir.literals import literal_type
 from skipstone.ir.node import Name, Node, Op, literal, quoted_path, unknown
 from skipstone.ir.types import DType, Kind
+from skipstone.ir.zones import SETTLED
 
 BINARY: Final = {
     "=": Op.EQ, "==": Op.EQ, "!=": Op.NE, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "<=>": Op.SAME,

@@ -14,13 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.statistics.casts import as_spark, attempt, chunks_of
 from skipstone.bindings.statistics.coerce_inputs import MOST_ROWS
 from skipstone.bindings.tables.delta.fields import LeafField
-from skipstone.ir.literals import from_text
 from skipstone.ir.node import Path
-from skipstone.ir.session import Incomparable, Session
-from skipstone.ir.types import from_arrow
-from skipstone.ir.values import constant, to_array
 from skipstone.ir.zones import to_instant, zone_of
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
@@ -66,7 +63,7 @@ class LogColumns(Mapping[Path, Raw]):
     def rows(self) -> pa.ChunkedArray:
         """Physical rows of each file, int64; null is unknown, and so are more than a file can have, and none beside bounds or NULLs."""
         return pa.chunked_array(
-            [c for s in self._read.stats for c in _chunks(self._rows_of(s))], pa.int64()
+            [c for s in self._read.stats for c in chunks_of(self._rows_of(s))], pa.int64()
         )
 
     def _rows_of(self, stats: Given) -> Given:
@@ -93,7 +90,7 @@ class LogColumns(Mapping[Path, Raw]):
             pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)
             for n, f in found
         )
-        return pa.chunked_array([c for t in told for c in _chunks(t)], pa.bool_())
+        return pa.chunked_array([c for t in told for c in chunks_of(t)], pa.bool_())
 
     def texts(self, name: str) -> Given:
         """The values of a partition column as the log has them."""
@@ -131,7 +128,7 @@ class LogColumns(Mapping[Path, Raw]):
             pa.nulls(len(s), kind) if p is None else attempt(p, kind)
             for p, s in zip(parts, self._read.stats, strict=True)
         ]
-        return pa.chunked_array([c for p in whole for c in _chunks(p)], kind)
+        return pa.chunked_array([c for p in whole for c in chunks_of(p)], kind)
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:
@@ -144,51 +141,8 @@ def child(structs: Given, path: Sequence[str]) -> Given | None:
     return structs
 
 
-def _chunks(values: Given) -> list[pa.Array]:
-    return values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-
-
 def _int64(values: Given | None, n: int) -> Given:
     return pa.nulls(n, pa.int64()) if values is None else attempt(values, pa.int64())
-
-
-def attempt(values: Given, kind: pa.DataType) -> pa.ChunkedArray:
-    """Values as another type; null where one cannot be."""
-    return pa.chunked_array(
-        [part for chunk in _chunks(values) for part in _attempt(chunk, kind)], kind
-    )
-
-
-def _attempt(values: pa.Array, kind: pa.DataType) -> Iterator[pa.Array]:
-    if values.type == kind:
-        yield values
-        return
-    try:
-        yield values.cast(kind)
-    except pa.ArrowNotImplementedError:
-        yield pa.nulls(len(values), kind)
-    except pa.ArrowInvalid:
-        if len(values) == 1:
-            yield (
-                _as_spark(values[0].as_py(), kind)
-                if pa.types.is_string(values.type)
-                else pa.nulls(1, kind)
-            )
-            return
-        step = -(-len(values) // 16)
-        for start in range(0, len(values), step):
-            yield from _attempt(values.slice(start, step), kind)
-
-
-def _as_spark(text: str, kind: pa.DataType) -> pa.Array:
-    """One value that Arrow does not read: of a far year, or in a spelling of Spark's; null if it is none. A time with a zone needs UTC's."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None and not text.endswith(("Z", "+00:00")):
-        return pa.nulls(1, kind)
-    dtype = from_arrow(kind)
-    try:
-        return to_array(constant(from_text(text, dtype, Session()), dtype), 1).cast(kind)
-    except Incomparable:
-        return pa.nulls(1, kind)
 
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
@@ -233,7 +187,7 @@ def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
     if pa.types.is_timestamp(values.type):
         # Those of checkpoints may lack the zone of the other kind, or have nanoseconds.
         kind = pa.timestamp("us", values.type.tz)
-    return _chunks(attempt(attempt(values, kind), pa.int64()))
+    return chunks_of(attempt(attempt(values, kind), pa.int64()))
 
 
 def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
@@ -263,7 +217,7 @@ def _decimals(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Ar
     near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     steps = 4 * np.spacing(np.abs(near))
     wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
-    moved = attempt(wide, kind).combine_chunks()
+    moved = attempt(wide, kind).combinechunks_of()
     beyond = pc.greater(moved, values) if high else pc.less(moved, values)
     return pc.if_else(pc.is_null(moved), None, pc.if_else(beyond, moved, values))
 
@@ -331,12 +285,12 @@ def partition_values(
             read = _instants(words, kind, timezone)
         elif pa.types.is_decimal(kind):  # with an exponent Arrow's overflow unnoticed
             read = pa.concat_arrays(
-                [pa.nulls(0, kind), *(_as_spark(word or "", kind) for word in words.to_pylist())]
+                [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
             )
         else:
-            read = attempt(words, kind).combine_chunks()
+            read = attempt(words, kind).combinechunks_of()
         out.append(pc.take(read, chunk.indices))
-    return pa.chunked_array([c for o in out for c in _chunks(o)], kind), empty
+    return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
 
 
 def is_zoned(texts: Given) -> Given:
@@ -354,13 +308,13 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
     """Timestamps of texts with a zone or without."""
     zoned = is_zoned(words)
     if kind.tz is None:
-        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
-    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
-    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
+        return attempt(pc.if_else(zoned, None, words), kind).combinechunks_of()
+    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combinechunks_of()
+    absolute = attempt(pc.if_else(zoned, words, None), kind).combinechunks_of()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)
-        for chunk in _chunks(bare)
+        for chunk in chunks_of(bare)
         for v in chunk.cast(pa.int64()).to_pylist()
     ]
     return pc.if_else(zoned, absolute, pa.array(local, pa.int64()).cast(kind))

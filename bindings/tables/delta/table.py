@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings import hooks
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.location import Location
 from skipstone.bindings.plans.plan import Plan, plan_table
@@ -225,11 +226,8 @@ class DeltaTable(DynamicTable):
         Raises:
             BackendMissing: PySpark or pandas is not installed.
         """
-        from skipstone.bindings.spark.session.frame import stats_frame
-
-        return stats_frame(
-            spark, self.statistics, self.files.select(["path", "size", "modificationTime"])
-        )
+        files = self.files.select(["path", "size", "modificationTime"])
+        return hooks.call("statistics to Spark", spark, self.statistics, files)
 
     @property
     def with_no_stats(self) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from skipstone.ir.errors import SourceError
 from skipstone.ir.types import PER_SECOND
+from skipstone.ir.zones import GREGORIAN, SETTLED
 
 Ints = npt.NDArray[np.int64]
 Notes = Mapping[bytes, bytes]
@@ -24,10 +25,6 @@ ZONE: Final = b"org.apache.spark.timeZone"
 UTC: Final = (b"UTC", b"Etc/UTC", b"GMT", b"Z")
 MARCH_0: Final = 719_470  # days from March of the year 0 in the Julian calendar to 1970
 DAY: Final = 86_400
-# Spark before 3.0, and later ones in legacy mode, wrote these in the Julian calendar, which differs
-# from ours before these days (2299161 in Julian days; zones settle by 1900). What they hashed is another number too.
-GREGORIAN: Final = -141_427  # 1582-10-15, days since 1970
-SETTLED: Final = -2_208_988_800  # 1900-01-01, seconds since 1970
 
 
 def is_julian(notes: Notes, *, int96: bool = False) -> bool:

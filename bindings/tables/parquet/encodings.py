@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.tables.parquet.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.tables.parquet.footer import Head
+from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.pack.bounds import dtype_of
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}

@@ -241,16 +241,6 @@ def without_views(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def type_at(schema: pa.Schema, path: Path) -> pa.DataType:
-    """The type of a column's values."""
-    t = schema.field(path[0]).type
-    for name in path[1:]:
-        t = t.field(name).type
-    while pa.types.is_dictionary(t):
-        t = t.value_type
-    return t
-
-
 def _number(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.DataType]]]:
     at = 0
     for field in schema:

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
-from skipstone.bindings.tables.parquet.calendar import GREGORIAN, SETTLED
 from skipstone.bindings.tables.parquet.column_chunks import (
     ChunkBounds,
     Chunks,
@@ -31,6 +30,7 @@ from skipstone.bindings.tables.parquet.footer import REFUSED, Head, Tail, read_t
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
+from skipstone.ir.zones import GREGORIAN, SETTLED
 from skipstone.kernels.decode.footer_layout import at_hand
 from skipstone.kernels.decode.footer_loops import (
     BLOOM,

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.tables.delta.columns import attempt
+from skipstone.bindings.statistics.casts import attempt, type_at
 from skipstone.bindings.tables.files import Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema, type_at
+from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema
 from skipstone.bindings.tables.partitions import values_of
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of

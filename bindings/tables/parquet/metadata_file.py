@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.files import Files, in_folder
+from skipstone.bindings.tables.files import Files
 from skipstone.bindings.tables.parquet.footer import REFUSED, Tail, read_tail
 from skipstone.bindings.tables.parquet.footers import MANY, Footer
 

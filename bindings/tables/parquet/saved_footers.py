@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from skipstone.bindings.location import REFUSED, one_line, resolve, shown
+from skipstone.bindings.location import REFUSED, in_folder, one_line, resolve, shown
 from skipstone.bindings.plans.work import Meter
+from skipstone.bindings.statistics.casts import attempt
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.checked import read_table, write_table
 from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
 from skipstone.bindings.statistics.store.settled import settled
-from skipstone.bindings.tables.delta.columns import attempt
-from skipstone.bindings.tables.files import UNKNOWN, Files, Ints, in_folder
+from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
 from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema, widens
 from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_of
 from skipstone.ir.cached import cached_property

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.location import FileSystemLike, Location, path_text, resolve
+from skipstone.bindings.location import FileSystemLike, Location, in_folder, path_text, resolve
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
@@ -23,7 +23,6 @@ from skipstone.bindings.tables.files import (
     Ints,
     Where,
     check_unchanged,
-    in_folder,
     list_files,
     partition_folders,
 )

@@ -1,6 +1,6 @@
 """The long random run.
 
-`python -m tests.fuzz.every --seconds 600` runs every target in turn, `--verdicts 10000000` until rows and DuckDB have judged
+`python -m tests.fuzz --seconds 600` runs every target in turn, `--verdicts 10000000` until rows and DuckDB have judged
 so many, `--spark-predicates 20000` until Spark has judged so many predicates, `--conditions 20000` until it has judged
 so many of its own grammar over all writers' files, `--joins 2000` so many joins; `--seed` is the first of all.
 What fails prints its seed, which alone repeats it.
@@ -127,7 +127,7 @@ def take_turns(run: Run, targets: list[str], seconds: float) -> None:
 
 
 def main(args: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="tests.fuzz.every", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
     parser.add_argument("--verdicts", type=int, default=0, help="judged by rows and by DuckDB")
     parser.add_argument(
         "--spark-predicates", type=int, default=0, help="judged by Spark, each over 150 containers"
