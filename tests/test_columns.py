@@ -16,6 +16,7 @@ from skipstone.kernels import counts, lanes
 from skipstone.kernels.columns import Raw, pack_column
 from skipstone.kernels.counts import rows_plane
 from skipstone.kernels.planes import unpack
+from tests.effort import LONG
 from tests.predicates import predicate
 from tests.strategies import TYPES, Field, point, schema_of
 from tests.test_backends import agree
@@ -150,7 +151,7 @@ def test_layouts(arrow, layout):
     if layout == "dictionary" and pa.types.is_string_view(arrow):
         pytest.skip("Arrow has no dictionaries of views")
     stats = z.statistics(schema, LAYOUTS[layout])
-    for _ in range(20):
+    for _ in range(20 if LONG else 8):
         agree(
             ss.PruningPredicate(predicate(r, (f,)).sql, schema),
             z,

@@ -8,7 +8,7 @@ from tests import fuzz_files
 from tests.effort import LONG
 from tests.mutants import damaged, damaged_json, dumped
 
-CASES = 2000 if LONG else 60
+CASES = 2000 if LONG else 30
 
 
 @pytest.mark.parametrize("kind", fuzz_files.KINDS)

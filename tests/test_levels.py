@@ -18,6 +18,7 @@ from skipstone.kernels.columns import column_of
 from skipstone.kernels.launch import COMPARE
 from skipstone.kernels.levels import any_of, summary
 from skipstone.kernels.planes import pack
+from tests.effort import LONG
 from tests.judges import trial
 from tests.predicates import predicate
 from tests.strategies import fields, schema_of, table
@@ -56,7 +57,7 @@ def same(p, flat, indexed, backend="numpy"):
             assert expected.tolist() == got.tolist(), (p.expr, call, backend, wrong[:5])
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(14 if LONG else 7))
 def test_indexed_verdicts_are_flat_verdicts(seed, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 700))
@@ -74,7 +75,7 @@ def test_indexed_verdicts_are_flat_verdicts(seed, eager):
             same(p, flat, indexed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(5 if LONG else 2))
 def test_expressions_over_levels(seed, eager):
     """Calls are derived for blocks from the bounds of blocks, and for single containers where blocks do not settle them."""
     t, r = trial(seed, 250), random.Random(seed)
