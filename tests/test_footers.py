@@ -500,7 +500,7 @@ def outcomes(each, way):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_each_byte_changed_or_cut(footer):
     r, each = random.Random(3), [footer]
-    for at in range(0, len(footer), 1 if LONG else 7):
+    for at in range(0, len(footer), 1 if LONG else 3):
         each += [
             footer[:at] + bytes([byte]) + footer[at + 1 :]
             for byte in {
