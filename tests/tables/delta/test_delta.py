@@ -360,9 +360,9 @@ def test_a_damaged_vector_is_an_error(tmp_path, damage):
 
 
 def test_base_85():
-    with pytest.raises(ss.SourceError, match="no text in Z85"):
+    with pytest.raises(ss.SourceError, match="not a text in Z85"):
         vectors.z85("abcd", "it")
-    with pytest.raises(ss.SourceError, match="no text in Z85"):
+    with pytest.raises(ss.SourceError, match="not a text in Z85"):
         vectors.z85("#####", "it")
 
 

@@ -219,7 +219,7 @@ def test_no_folder(folder, monkeypatch):
 def test_a_folder_that_cannot_be_written_costs_nothing_else(tmp_path, kept, monkeypatch):
     folder = simple(tmp_path / "t", 2).folder
     (tmp_path / "cache").write_text("a file")
-    with pytest.warns(RuntimeWarning, match="does not keep"):
+    with pytest.warns(RuntimeWarning, match="cannot save"):
         table = kept(folder)
     assert len(table.plan("x = 3").files) == 1
 

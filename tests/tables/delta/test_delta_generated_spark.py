@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skipstone.bindings.tables.delta.clock import SKIPPED, told_of_time
+from skipstone.bindings.tables.delta.clock import SKIPPED_DAYS, bounds_from_times
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.generation import Cell, Same, generated
+from skipstone.bindings.tables.delta.generation import Cell, Same, generated_columns
 from tests.support.generated_columns import DATE, FORMS, STAMP, WALL, described
 
 TURNS = {
@@ -105,13 +105,13 @@ def test_what_spark_makes_of_a_time_bounds_it(zone, spark):
 def bounded(schema, kind, texts, at, zone):
     """Each value lies within the bounds that its partition values tell; these are known of usual years, and not of NULL alone."""
     fields = fields_of(schema, list(texts), False)
-    forms = {g.name: g.form for g in generated(fields)}
+    forms = {g.name: g.form for g in generated_columns(fields)}
     assert list(forms) == list(texts)
     cells = [
         (Cell("microsecond") if form == Same() else form, texts[n], fields.schema.field(n).type)
         for n, form in forms.items()
     ]
-    told = told_of_time(kind, cells)
+    told = bounds_from_times(kind, cells)
     low, high = (
         np.asarray(b.cast(pa.int32()).cast(pa.int64()) if kind == DATE else b.cast(pa.int64()))
         for b in (told.min.fill_null(0), told.max.fill_null(0))
@@ -157,5 +157,5 @@ def test_days_that_no_clock_showed():
                 noon = dt.datetime.combine(d.item(), dt.time(12), zone)
                 if noon.astimezone(dt.UTC).astimezone(zone).date() != d.item():
                     found.add(int(d.astype(np.int64)))
-    assert found <= set(SKIPPED.tolist())
+    assert found <= set(SKIPPED_DAYS.tolist())
     assert np.datetime64("2011-12-30").astype(np.int64) in found
