@@ -33,7 +33,9 @@ VECTOR: Final = pa.struct(
     ]
 )
 COLUMNS: Final = ("path", "size", "modificationTime", "stats", "deletionVector", "partition")
-MAX_PARSED_BYTES: Final = 1 << 24  # bytes of JSON in one call of the parser, unless a commit is larger
+MAX_PARSED_BYTES: Final = (
+    1 << 24
+)  # bytes of JSON in one call of the parser, unless a commit is larger
 MAX_CONCURRENT_READS: Final = 16  # commits fetched at once
 
 
@@ -234,7 +236,9 @@ def _schema(partitions: Sequence[str]) -> pa.Schema:
     )
 
 
-def _parse_commits(texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[pa.Table]:
+def _parse_commits(
+    texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema
+) -> list[pa.Table]:
     data = b"".join(texts)
     if not data.strip():
         return []
@@ -259,7 +263,9 @@ def _parse_commits(texts: Sequence[bytes], names: Sequence[str], schema: pa.Sche
                 "it may be cut short"
             ) from e
     return [
-        t for text, name in zip(texts, names, strict=True) for t in _parse_commits([text], [name], schema)
+        t
+        for text, name in zip(texts, names, strict=True)
+        for t in _parse_commits([text], [name], schema)
     ]
 
 

@@ -25,11 +25,15 @@ if TYPE_CHECKING:
 MAX_CACHED_BYTES: Final = 1 << 30  # bytes of recent tables; the program may hold more itself
 
 _lock = forks.lock()
-_live_tables: weakref.WeakValueDictionary[SnapshotRequest, DeltaTable] = weakref.WeakValueDictionary()
+_live_tables: weakref.WeakValueDictionary[SnapshotRequest, DeltaTable] = (
+    weakref.WeakValueDictionary()
+)
 _recent_tables: OrderedDict[SnapshotRequest, DeltaTable] = OrderedDict()
 
 
-def cached_table(request: SnapshotRequest, read: Callable[[DeltaTable | None], DeltaTable]) -> DeltaTable:
+def cached_table(
+    request: SnapshotRequest, read: Callable[[DeltaTable | None], DeltaTable]
+) -> DeltaTable:
     """Return the table of a version, from the cache if it is there.
 
     Args:
@@ -44,14 +48,21 @@ def cached_table(request: SnapshotRequest, read: Callable[[DeltaTable | None], D
             for k in _live_tables
             if k.uri == request.uri and k.options == request.options and k.version < request.version
         ]
-        base = _live_tables.get(max(older, key=lambda k: k.version)) if older and table is None else None
+        base = (
+            _live_tables.get(max(older, key=lambda k: k.version))
+            if older and table is None
+            else None
+        )
     if table is None:
         table = read(base)
     with _lock:
         _live_tables[request] = table
         _recent_tables[request] = table
         _recent_tables.move_to_end(request)
-        while len(_recent_tables) > 1 and sum(t.nbytes for t in _recent_tables.values()) > MAX_CACHED_BYTES:
+        while (
+            len(_recent_tables) > 1
+            and sum(t.nbytes for t in _recent_tables.values()) > MAX_CACHED_BYTES
+        ):
             _recent_tables.popitem(last=False)
         if table.nbytes > MAX_CACHED_BYTES:
             _recent_tables.pop(request, None)

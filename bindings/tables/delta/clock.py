@@ -74,7 +74,9 @@ class ClockInterval:
         return ClockInterval(start, stop, a.known | b.known)
 
 
-def bounds_from_times(kind: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]) -> Raw:
+def bounds_from_times(
+    kind: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
+) -> Raw:
     """Bound a date or timestamp column by the partition values that were generated from it.
 
     The result also says whether the column is NULL: each form is NULL exactly where its source is.
@@ -203,7 +205,9 @@ def _narrow_by_turn(wall: ClockInterval, unit: str, numbers: Ticks, valid: Mask)
         )
     a, b = months(first // DAY), months(last // DAY)
     if unit == "day":
-        return ClockInterval(begin := (month_start(a) + number - 1) * DAY, begin + DAY, known & (a == b))
+        return ClockInterval(
+            begin := (month_start(a) + number - 1) * DAY, begin + DAY, known & (a == b)
+        )
     month = a // 12 * 12 + number
     return ClockInterval(
         month_start(month - 1) * DAY, month_start(month) * DAY, known & (a // 12 == b // 12)

@@ -23,7 +23,7 @@ from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 
 if TYPE_CHECKING:
-    from skipstone.bindings.tables.delta.log import Snapshot
+    from skipstone.bindings.tables.delta.snapshot import Snapshot
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
 # Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
@@ -68,7 +68,8 @@ class LogColumns(Mapping[Path, Raw]):
         bounds or NULLs.
         """
         return pa.chunked_array(
-            [c for s in self._snapshot.stats for c in chunks_of(self._plausible_rows(s))], pa.int64()
+            [c for s in self._snapshot.stats for c in chunks_of(self._plausible_rows(s))],
+            pa.int64(),
         )
 
     def _plausible_rows(self, stats: Given) -> Given:
@@ -163,7 +164,9 @@ def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | Non
     if pa.types.is_floating(kind):
         return _float_bounds(attempt(values, kind), leaf, high=high)
     if pa.types.is_timestamp(kind):
-        return pa.chunked_array([_timestamp_bounds(part, kind, high) for part in _microseconds(values, kind)], kind)
+        return pa.chunked_array(
+            [_timestamp_bounds(part, kind, high) for part in _microseconds(values, kind)], kind
+        )
     if pa.types.is_string(kind):
         values = attempt(values, kind)
         return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values

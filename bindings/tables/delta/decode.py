@@ -75,13 +75,19 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def parse_statistics(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa.ChunkedArray:
+def parse_statistics(
+    texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]
+) -> pa.ChunkedArray:
     """Parse statistics, one struct for each text; null where a text is absent or cannot be parsed."""
     kind = statistics_type(leaves)
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    read = _parse_compiled if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand()) else _parse_with_arrow
+    read = (
+        _parse_compiled
+        if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand())
+        else _parse_with_arrow
+    )
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
         found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
@@ -111,7 +117,9 @@ def _joined(texts: pa.Array) -> bytes:
     return b"" if buffer is None else buffer.to_pybytes()
 
 
-def _parse_compiled(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
+def _parse_compiled(
+    texts: pa.Array, kind: pa.StructType, floating: bool
+) -> Iterator[pa.StructArray]:
     """Parse texts by a compiled loop, and those whose form it does not know by Arrow's parser."""
     texts = pc.fill_null(texts, "{}") if texts.null_count else texts
     try:
@@ -130,7 +138,9 @@ def _parse_compiled(texts: pa.Array, kind: pa.StructType, floating: bool) -> Ite
     yield pa.concat_arrays([found, others]).take(pa.array(at))
 
 
-def _parse_with_arrow(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
+def _parse_with_arrow(
+    texts: pa.Array, kind: pa.StructType, floating: bool
+) -> Iterator[pa.StructArray]:
     n = len(texts)
     try:
         lines = _lines(texts, floating)

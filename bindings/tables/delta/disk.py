@@ -26,13 +26,8 @@ from skipstone.bindings.statistics.store.read import PackedFile
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.log import (
-    METADATA,
-    LogLocation,
-    Snapshot,
-    SnapshotRequest,
-    Stamp,
-)
+from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
+from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot
 from skipstone.ir.errors import StatisticsError, told
 
 if TYPE_CHECKING:
@@ -128,7 +123,9 @@ def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable
         metadata, parts = {name: note["metadata"][name] for name in METADATA}, range(note["parts"])
         metadata["configuration"] = dict(metadata["configuration"])
     except MALFORMED as e:
-        raise StatisticsError(f"{path}: its note is not of this version ({told(e)}); remove it") from e
+        raise StatisticsError(
+            f"{path}: its note is not of this version ({told(e)}); remove it"
+        ) from e
 
     def stats() -> tuple[pa.ChunkedArray, ...]:
         return tuple(file.table(f"stats {i}").column(0) for i in parts)
@@ -180,7 +177,9 @@ def _sweep(folder: str, place: LogLocation) -> None:
     A process that has a removed file open can still use it.
     """
     found = list(_saved_versions(folder))
-    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][:MAX_VERSIONS]
+    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][
+        :MAX_VERSIONS
+    ]
     old = [name for _, _, name in found if name not in of_this]
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -189,6 +188,9 @@ def _sweep(folder: str, place: LogLocation) -> None:
             if (
                 name in old
                 or unknown
-                or (name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > MAX_TEMPORARY_AGE)
+                or (
+                    name.endswith(".tmp")
+                    and time.time() - os.stat(path).st_mtime > MAX_TEMPORARY_AGE
+                )
             ):
                 os.unlink(path)

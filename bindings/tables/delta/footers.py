@@ -58,7 +58,9 @@ def prune_by_footers(
     for path in paths:
         lacking |= _lacks(statistics, path)
     at = np.flatnonzero(lacking & (verdicts == Verdict.MAYBE))
-    names = table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= limit else []
+    names = (
+        table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= limit else []
+    )
     inside = [
         i
         for i, name in enumerate(names)

@@ -59,7 +59,9 @@ def statistics_of(
     """
     if not any(name in fields.generated for name in fields.partitions):
         return Statistics(fields.schema, files, columns, row_count=row_count, counts_parents=True)
-    return Narrowed(fields.schema, files, columns, GeneratedBounds(fields, columns), row_count)
+    return NarrowedStatistics(
+        fields.schema, files, columns, GeneratedBounds(fields, columns), row_count
+    )
 
 
 class NarrowedStatistics(Statistics):
@@ -161,7 +163,8 @@ class GeneratedBounds(Mapping[Path, Raw]):
         for g in self._by_source.get(path, ()):
             if isinstance(g.form, Substring) and dtype == ty.STRING:
                 parts = pa.array(
-                    {substring_of(v, g.form) for v in values if isinstance(v, bytes)}, pa.large_binary()
+                    {substring_of(v, g.form) for v in values if isinstance(v, bytes)},
+                    pa.large_binary(),
                 )
                 texts = whole(self._columns.texts(g.name)).cast(pa.large_binary())
                 # Writers store an empty substring as NULL.

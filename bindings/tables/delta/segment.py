@@ -97,7 +97,9 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
         elif m := _COMPACTED.fullmatch(name):
             found = Commits(name, int(m[1]), int(m[2]))
             longest = compacted.get(found.first)
-            if found.first <= found.last <= version and (longest is None or longest.last < found.last):
+            if found.first <= found.last <= version and (
+                longest is None or longest.last < found.last
+            ):
                 compacted[found.first] = found
     for (at, count), found_parts in parts.items():
         # A part is missing where a writer died or is still writing. The lengths are compared first,

@@ -17,8 +17,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.plans.plan import Cut
-from skipstone.bindings.tables.delta import cache, vectors
-from skipstone.bindings.tables.delta import log as log_module
+from skipstone.bindings.tables.delta import cache, snapshot, vectors
 from tests.support.delta_log import (
     Log,
     Written,
@@ -424,9 +423,9 @@ def test_the_same_version_is_read_once_and_a_newer_one_from_there_on(tmp_path, m
     first = ss.scan_delta(log.folder)
     assert ss.scan_delta(log.folder) is first
     fetched = []
-    fetch = log_module.fetch
+    fetch = snapshot.fetch
     monkeypatch.setattr(
-        log_module,
+        snapshot,
         "fetch",
         lambda fs, folder, commits, meter: (
             fetched.extend(c.name for c in commits) or fetch(fs, folder, commits, meter)

@@ -12,7 +12,7 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.statistics.store.settled import STEP
-from skipstone.bindings.tables.delta import cache, disk, log
+from skipstone.bindings.tables.delta import cache, disk, log, snapshot
 from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.effort import LONG
 
@@ -41,7 +41,7 @@ def unread(monkeypatch):
         disk.PackedFile, "table", lambda self, name: pytest.fail(f"{name} was read")
     )
     monkeypatch.setattr(
-        "skipstone.bindings.tables.delta.table.snapshot",
+        "skipstone.bindings.tables.delta.table.read_snapshot",
         lambda *_: pytest.fail("the log was read"),
     )
 
@@ -112,8 +112,10 @@ def test_a_plan_reads_neither_the_log_nor_the_list_of_files(tmp_path, kept, monk
 def test_newer_commits_are_read_from_there_on(tmp_path, kept, monkeypatch):
     log_ = simple(tmp_path / "t", 3)
     kept(log_.folder)
-    read = log.read_checkpoint
-    monkeypatch.setattr(log, "read_checkpoint", lambda *_: pytest.fail("the checkpoint was read"))
+    read = snapshot.read_checkpoint
+    monkeypatch.setattr(
+        snapshot, "read_checkpoint", lambda *_: pytest.fail("the checkpoint was read")
+    )
     log_.add(Written([{"x": 500, "s": "q"}]))
     log_.remove(0)
     table = kept(log_.folder)
@@ -129,7 +131,7 @@ def test_newer_commits_are_read_from_there_on(tmp_path, kept, monkeypatch):
         str(table.version),
         str(table.version + 2),
     ]  # the oldest is gone
-    monkeypatch.setattr(log, "read_checkpoint", read)
+    monkeypatch.setattr(snapshot, "read_checkpoint", read)
     assert (
         kept(log_.folder, version=table.version - 1).num_files == 4
     )  # and an old version is not saved beside newer ones
