@@ -84,7 +84,8 @@ def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str
                 line = json.loads(text[start:stop])
             except (ValueError, RecursionError) as e:
                 raise SourceError(
-                    f"{name}: the commit is not JSON of the Delta protocol ({e}); it may be cut short"
+                    f"{name}: the commit is not JSON of the Delta protocol ({e}); "
+                    "it may be cut short"
                 ) from e
             found |= {
                 key: line[key] for key in ("metaData", "protocol") if line.get(key) is not None
@@ -108,8 +109,8 @@ def read_commits(
         partitions: Physical names of the partition columns.
 
     Raises:
-        SourceError: a commit is not JSON, or an action lacks a required field; the message names the
-            commit.
+        SourceError: a commit is not JSON, or an action lacks a required field; the message names
+            the commit.
     """
     schema = _schema(partitions)
     tables: list[pa.Table] = []

@@ -83,8 +83,8 @@ def sidecar_path(reference: str | None, log: str, path: str) -> str:
     own = not folder or f"/{folder}".endswith("/_delta_log/_sidecars")
     if not own or not SIDECAR_NAME.fullmatch(name):
         raise SourceError(
-            f"{path}: the checkpoint names the sidecar {clip(str(reference))!r}; expected the name of a "
-            "Parquet file in _delta_log/_sidecars"
+            f"{path}: the checkpoint names the sidecar {clip(str(reference))!r}; "
+            "expected the name of a Parquet file in _delta_log/_sidecars"
         )
     return f"{log}/_sidecars/{name}"
 

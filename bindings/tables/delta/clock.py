@@ -157,7 +157,9 @@ def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
 
 
 def _start_of_text(text: str, pattern: str) -> int | None:
-    """Return the start, in microseconds since 1970, of the interval that a text of date_format names.
+    """Return the start, in microseconds since 1970, of the interval that a text names.
+
+    The text was made by `date_format` with this pattern.
 
     Years before 1 and years of more than four digits have a sign.
 
@@ -236,8 +238,8 @@ def _instants_truncated_to(instant: Ticks, known: Mask, unit: str) -> ClockInter
     """Return the instants that `date_trunc` may have cut to an instant.
 
     None is earlier. The last one lies a unit later on the clock, plus what the clock was put back
-    meanwhile: at most a day and a daylight saving change, where an island crosses the date line. Within
-    an hour that is less than an hour since 1900, and within a minute clocks do not change.
+    meanwhile: at most a day and a daylight saving change, where an island crosses the date line.
+    Within an hour that is less than an hour since 1900, and within a minute clocks do not change.
     """
     start, known = _within(instant, known, MAX_DAYS * DAY)
     stop = start + MAX_LENGTH[unit]

@@ -90,7 +90,7 @@ class LogColumns(Mapping[Path, Raw]):
         return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
-        """Return whether each file's bounds occur in its rows: they do unless the file denies it."""
+        """Return whether each file's bounds occur in its rows; they do unless it denies so."""
         fields = ((len(s), child(s, ("tightBounds",))) for s in self._snapshot.stats)
         flags = (
             pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)
@@ -143,7 +143,10 @@ class LogColumns(Mapping[Path, Raw]):
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:
-    """Return a nested field of structs, NULL where a parent is NULL; None if there is no such field."""
+    """Return a nested field of structs; None if there is no such field.
+
+    It is NULL where a struct around it is NULL.
+    """
     for name in path:
         kind = structs.type
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:

@@ -78,7 +78,7 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
 def parse_statistics(
     texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]
 ) -> pa.ChunkedArray:
-    """Parse statistics, one struct for each text; null where a text is absent or cannot be parsed."""
+    """Parse statistics, one struct for each text; null where it is absent or malformed."""
     kind = statistics_type(leaves)
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
@@ -97,8 +97,8 @@ def _lines(texts: pa.Array, floating: bool) -> bytes:
     """Return the texts as lines: one JSON object each, "{}" where a text is not an object."""
     texts = pc.fill_null(texts, "{}") if texts.null_count else texts
     data = _joined(texts)
-    # Each line must hold one object: Arrow reads two from a line that has two, none from a blank one,
-    # and crashes on a block that begins with `null`.
+    # Each line must hold one object: Arrow reads two from a line that has two, none from a blank
+    # one, and crashes on a block that begins with `null`.
     objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     plain = data.count(b"\n") == len(texts) - 1 and b"\r" not in data and pc.all(objects).as_py()
     if plain and not (floating and (b'NaN"' in data or b'Infinity"' in data)):

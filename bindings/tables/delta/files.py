@@ -173,8 +173,8 @@ class DeltaFiles(DynamicTable):
         """Return one statistic of one column, an item per file; null is unknown.
 
         Args:
-            statistic: "min", "max" or "null_count"; or "num_records" (physical rows), which needs no
-                column.
+            statistic: "min", "max" or "null_count"; or "num_records" (physical rows), which needs
+                no column.
             column: The column as SQL names it, in any case: `a.b` for a struct's field.
 
         Returns:
@@ -304,8 +304,8 @@ class DeltaFiles(DynamicTable):
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
         """Return for each file whether its minimum and its maximum occur in live rows.
 
-        Partition values do. Other bounds do in files without deleted rows, for types that writers do
-        not truncate.
+        Partition values do. Other bounds do in files without deleted rows, for types that writers
+        do not truncate.
 
         Source: Delta Lake, `OptimizeMetadataOnlyDeltaQuery`.
         """

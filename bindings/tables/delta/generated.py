@@ -2,8 +2,8 @@
 
 Delta derives a filter on the partition column from each filter on its source column. Here the
 partition value bounds the source column instead, as file statistics do, and narrows these. So every
-form of a condition gains, also under OR and NOT, and no condition is rewritten. Delta's writers must
-enforce that rows obey the expression.
+form of a condition gains, also under OR and NOT, and no condition is rewritten. Delta's writers
+must enforce that rows obey the expression.
 
 Source: PROTOCOL.md, "GeneratedColumn Columns".
 """
@@ -65,7 +65,7 @@ def statistics_of(
 
 
 class NarrowedStatistics(Statistics):
-    """Statistics that kernels see narrowed by partition values, and people see as the log has them."""
+    """Statistics that kernels see narrowed by partition values, and people as in the log."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ def _text_bounds(values: Given | None, side: Side) -> Bounds | None:
 
 
 class GeneratedBounds(Mapping[Path, Raw]):
-    """The bounds that partition values put on other columns of some files, computed at first use."""
+    """Bounds of other columns by the partition values, computed at first use."""
 
     def __init__(self, fields: TableFields, columns: LogColumns) -> None:
         self._fields, self._columns = fields, columns

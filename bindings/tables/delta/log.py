@@ -1,4 +1,4 @@
-"""Find the log of a Delta table, and the version of it that is meant."""
+"""Find the log of a Delta table and the requested version."""
 
 from __future__ import annotations
 
@@ -223,5 +223,6 @@ def _file_system(
         return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {}))), ""
     except (DeltaError, OSError, ValueError, TypeError) as e:
         raise SourceError(
-            f"{shown(uri)}: the storage cannot be reached ({one_line(e)}); check the URI and storage_options="
+            f"{shown(uri)}: the storage cannot be reached ({one_line(e)}); "
+            "check the URI and storage_options="
         ) from e

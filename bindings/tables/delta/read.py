@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.tables.delta.actions import first_line
 from skipstone.bindings.tables.delta.columns import partition_values
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.vectors import deleted_rows
@@ -130,9 +131,7 @@ class FileReader:
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(
-                f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
-            ) from e
+            raise SourceError(f"{path}: reading the file failed ({first_line(e)})") from e
 
     def _locate(self, path: str) -> tuple[pafs.FileSystem, str]:
         if path.startswith("file:/"):  # the path is percent-decoded already
@@ -200,8 +199,8 @@ def position(
 ) -> int | None:
     """Return the position of a column among a file's columns or a struct's fields; None if absent.
 
-    The column is found by its id, if the table maps by id and the file has any ids; otherwise by its
-    physical name, first as spelled and then in any case.
+    The column is found by its id, if the table maps by id and the file has any ids; otherwise by
+    its physical name, first as spelled and then in any case.
 
     Args:
         own: The file's columns, or the struct's fields.

@@ -1,7 +1,7 @@
 """Choose the files of a Delta log that make up one version: a checkpoint and the commits after it.
 
-Source: Delta's PROTOCOL.md, "Checkpoints", "Log Compaction Files". `_last_checkpoint` is only a hint
-and a listing gives the same answer, so it is not read.
+Source: Delta's PROTOCOL.md, "Checkpoints", "Log Compaction Files". `_last_checkpoint` is only a
+hint and a listing gives the same answer, so it is not read.
 """
 
 from __future__ import annotations

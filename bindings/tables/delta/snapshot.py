@@ -1,4 +1,4 @@
-"""Read one version of a Delta table from its log: its columns, its live files and their statistics."""
+"""Read one version of a Delta table from its log: columns, live files and statistics."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class Snapshot:
     def files(self) -> pa.Table:
         """One row for each live file.
 
-        Columns: `path` (percent-decoded), `size`, `modificationTime`, `deletionVector`, `partition`,
-        and `spark`, True if Spark certainly computed the file's statistics.
+        Columns: `path` (percent-decoded), `size`, `modificationTime`, `deletionVector`,
+        `partition`, and `spark`, True if Spark certainly computed the file's statistics.
         """
         return self.read_files()
 
     @cached_property
     def stats(self) -> tuple[pa.ChunkedArray, ...]:
-        """The statistics of `files`, in their order: structs, a chunked array per part of the log."""
+        """The statistics of `files`, in their order: structs, one array per part of the log."""
         return self.read_stats()
 
     @property
@@ -266,8 +266,8 @@ def _check_settings(
     for name in ("metaData", "protocol"):
         if name not in found:
             raise SourceError(
-                f"{uri}: the log of version {version} has no {name}; expected one in each checkpoint "
-                "and in the first commit"
+                f"{uri}: the log of version {version} has no {name}; expected one in each "
+                "checkpoint and in the first commit"
             )
     try:
         return _read_settings(found["protocol"], found["metaData"], uri)

@@ -1,4 +1,4 @@
-"""Plan a Delta table from its log: Delta Lake's `DataSkippingReaderBase`, in Python and per conjunct."""
+"""Plan a Delta table from its log, as Delta Lake's `DataSkippingReaderBase` does, per conjunct."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ class DeltaTable(DeltaFiles):
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
                 table's schema. None keeps everything.
             columns: The top-level columns to read; None reads all.
-            limit: The number of matching rows that suffice; any will do. Fully matched files are kept
-                until their live rows suffice. If they never do, all files that may match are kept.
+            limit: The number of matching rows that suffice; any will do. Fully matched files are
+                kept until their live rows suffice. If they never do, all files that may match are
+                kept.
             order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
                 With a limit, only files that may hold one of the first rows are kept.
             stats_skipping: Whether to use statistics; if False, only partition values decide.
-            footers: The most files whose footers are read because the log lacks bounds. If more files
-                that may match lack bounds, no footer is read.
+            footers: The most files whose footers are read because the log lacks bounds. If more
+                files that may match lack bounds, no footer is read.
             dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
-                which may still be pending. Rows that they rule out are not read; a limit chooses among
-                the others.
+                which may still be pending. Rows that they rule out are not read; a limit chooses
+                among the others.
             dynamic_filtering: Whether to use `dynamic`; None: as the table or the environment says.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
@@ -179,12 +180,12 @@ def scan_delta(
         storage_options: The options that the package `deltalake` needs to reach the storage.
 
         Returns:
-            The table. Only its log has been read: only the newer part of it, if this process, or one
-            with the same `skipstone.cache_dir`, has read the table before.
+            The table. Only its log has been read: only the newer part of it, if this process, or
+            one with the same `skipstone.cache_dir`, has read the table before.
 
         Raises:
-            SourceError: there is no such table or version, a part of the log is missing or damaged, or
-                the table needs features that this reader lacks.
+            SourceError: there is no such table or version, a part of the log is missing or damaged,
+                or the table needs features that this reader lacks.
 
     Source: Delta Lake, PROTOCOL.md, "Action Reconciliation", and `DataSkippingReaderBase`.
 

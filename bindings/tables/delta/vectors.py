@@ -41,8 +41,8 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
         ) from e
     if found.stop > rows:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(
-            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names row "
-            f"{found.stop - 1}; the file has {rows} rows. It belongs to another file."
+            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names "
+            f"row {found.stop - 1}; the file has {rows} rows. It belongs to another file."
         )
     return found
 

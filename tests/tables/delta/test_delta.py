@@ -290,9 +290,9 @@ def bad_type(log):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (cut, "00002.json: the commit is no JSON"),
+        (cut, "00002.json: the commit is not JSON"),
         (gone, "lacks the commit of version 2"),
-        (unknown_feature, "needs a reader that knows teleportation"),
+        (unknown_feature, "needs a reader that supports teleportation"),
         (no_settings, "has no metaData"),
         (bad_type, "the type 'lung'"),
     ],

@@ -357,7 +357,7 @@ ADD = {
         ),
         ('{"protocol":{"minReaderVersion":3,"readerFeatures":[5]}}\n', "expected names"),
         ('{"protocol":{"minReaderVersion":3,"readerFeatures":"x"}}\n', "expected names"),
-        ('{"protocol":{"minReaderVersion":4}}\n', "needs a reader that knows reader version 4"),
+        ('{"protocol":{"minReaderVersion":4}}\n', "needs a reader that supports reader version 4"),
         ('{"metaData":{"configuration":[1],"schemaString":"{}"}}\n', "cannot be read"),
         (
             '{"metaData":{"schemaString":'
