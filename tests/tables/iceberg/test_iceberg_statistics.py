@@ -236,7 +236,7 @@ def test_many_partitions_and_few_columns_decoded(tmp_path):
     )
     table = ss.scan_iceberg(source)
     assert table.plan("c7 = 3 AND c9 = 3").files == ("/3",)
-    assert set(table.files.statistics._raw._made) == {("c7",), ("c9",)}
+    assert set(table.files.statistics._raw._decoded) == {("c7",), ("c9",)}
 
 
 def test_bounds_of_another_files_columns(tmp_path):
