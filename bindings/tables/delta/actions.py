@@ -133,7 +133,7 @@ def read_commits(
 
 
 def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
-    """Raise SourceError if an action lacks its path, its vector's place or its partition values."""
+    """Raise SourceError if an action lacks its path, its vector's location or partition values."""
     where = (
         f"the commits {names[0]} to {names[-1]}"
         if len(names) > 1

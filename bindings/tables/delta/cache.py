@@ -1,7 +1,7 @@
 """Cache the Delta tables whose log this process has read.
 
-The same version is not read again, and a newer version is read from there on. The cache keeps a
-table while the program holds it, and also the most recent tables, up to a gigabyte.
+The same version is not read again; for a newer version, only newer commits are read. The cache
+keeps a table while the program holds it, and also the most recent tables, up to a gigabyte.
 
 A version of a Delta table never changes, but another table may take its place. So the cache
 compares the commit's size and time, and on a local file system its inode and time of change too.

@@ -90,7 +90,7 @@ class LogColumns(Mapping[Path, Raw]):
         return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
-        """Return whether each file's bounds occur in its rows; they do unless it denies so."""
+        """Return whether each file's bounds occur in its rows; they do unless the log denies it."""
         fields = ((len(s), child(s, ("tightBounds",))) for s in self._snapshot.stats)
         flags = (
             pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)

@@ -39,7 +39,7 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 class LeafField:
     """A column that may have statistics: a field, or a struct's field, of a type without fields.
 
-    Structs, arrays and maps are no leaves.
+    Structs, arrays and maps are not leaves.
 
     Attributes:
         path: Its logical names, outermost first.

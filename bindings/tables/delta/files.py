@@ -124,7 +124,7 @@ class DeltaFiles(DynamicTable):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of what is known of the files, in host memory; packed columns come on top."""
+        """The bytes of the log's entries and statistics, without columns packed for kernels."""
         return self.snapshot.nbytes + sum(s.nbytes for s in self._statistics.values())
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 Verdicts = npt.NDArray[np.uint8]
-MAX_FOOTERS: Final = 64  # a plan reads at limit so many; reading the files needs these footers too
+MAX_FOOTERS: Final = 64  # reading these files needs their footers too
 
 
 def prune_by_footers(

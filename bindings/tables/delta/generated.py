@@ -5,7 +5,7 @@ partition value bounds the source column instead, as file statistics do, and nar
 form of a condition gains, also under OR and NOT, and no condition is rewritten. Delta's writers
 must enforce that rows obey the expression.
 
-Source: PROTOCOL.md, "GeneratedColumn Columns".
+Source: PROTOCOL.md, "Generated Columns".
 """
 
 from __future__ import annotations

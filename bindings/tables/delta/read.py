@@ -51,7 +51,7 @@ def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
     Args:
         table: The table.
         plan: A plan of it.
-        lenient: Whether to return the rows too that the condition cannot be evaluated for here.
+        lenient: Whether to add the rows for which the condition cannot be evaluated here.
     """
     kept, snapshot = plan.kept.tolist(), table.snapshot
     actions = (

@@ -152,9 +152,9 @@ def read_snapshot(
 def _refresh(
     older: Snapshot, request: SnapshotRequest, place: LogLocation, names: Sequence[str]
 ) -> Snapshot | None:
-    """Return a newer version, read from an older one on.
+    """Read only the commits after an older version, and return the newer one.
 
-    None means that this is not possible, and that the log must be read from its checkpoint.
+    None means that this is not possible, so the log must be read from its checkpoint.
     """
     try:
         chosen = segment(names, request.version, place.log, after=older.version)
@@ -201,7 +201,7 @@ def _without_duplicates(
 
 
 def _drop(table: pa.Table, is_hidden: npt.NDArray[np.bool_]) -> pa.Table:
-    """Return the other rows. Usually these are all rows, and are not copied."""
+    """Return the rows that are not hidden. Usually these are all rows, and are not copied."""
     return table.filter(pa.array(~is_hidden)) if is_hidden.any() else table
 
 

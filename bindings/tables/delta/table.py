@@ -72,7 +72,8 @@ class DeltaTable(DeltaFiles):
             dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
                 which may still be pending. Rows that they rule out are not read; a limit chooses
                 among the others.
-            dynamic_filtering: Whether to use `dynamic`; None: as the table or the environment says.
+            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
+                environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -155,7 +156,7 @@ class DeltaTable(DeltaFiles):
 
         Args:
             plan: The plan.
-            lenient: Whether to return the rows too that the condition cannot be evaluated for here.
+            lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.delta.read import tasks_of
 
@@ -179,13 +180,13 @@ def scan_delta(
         version: A version, or a time: the last version at or before it; None is the newest.
         storage_options: The options that the package `deltalake` needs to reach the storage.
 
-        Returns:
-            The table. Only its log has been read: only the newer part of it, if this process, or
-            one with the same `skipstone.cache_dir`, has read the table before.
+    Returns:
+        The table. Only its log has been read: only the newer part of it, if this process, or
+        one with the same `skipstone.cache_dir`, has read the table before.
 
-        Raises:
-            SourceError: there is no such table or version, a part of the log is missing or damaged,
-                or the table needs features that this reader lacks.
+    Raises:
+        SourceError: there is no such table or version, a part of the log is missing or damaged,
+            or the table needs features that this reader lacks.
 
     Source: Delta Lake, PROTOCOL.md, "Action Reconciliation", and `DataSkippingReaderBase`.
 

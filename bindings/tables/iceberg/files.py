@@ -231,7 +231,7 @@ class IcebergFiles:
 
         Args:
             plan: The plan.
-            lenient: Whether to return the rows too that the condition cannot be evaluated for here.
+            lenient: Whether to add the rows for which the condition cannot be evaluated here.
         """
         from skipstone.bindings.tables.iceberg.read import tasks_of
 

@@ -27,7 +27,7 @@ def existing_location(where: str, options: Mapping[str, str]) -> str:
 
     Args:
         where: The path or URI of a metadata file or of a table's folder.
-        options: The storage options; with any, only pyiceberg can reach the storage.
+        options: The storage options; with any, the location is not checked.
 
     Returns:
         The location for pyiceberg.

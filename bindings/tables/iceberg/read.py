@@ -67,7 +67,7 @@ def tasks_of(files: IcebergFiles, plan: Plan, lenient: bool = False) -> Tasks:
     Args:
         files: The files of the plan.
         plan: The plan.
-        lenient: Whether to return the rows too that the condition cannot be evaluated for by_id.
+        lenient: Whether to add the rows for which the condition cannot be evaluated here.
     """
     kept, wanted = plan.kept.tolist(), Wanted.of(plan, lenient)
     each = []

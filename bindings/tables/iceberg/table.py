@@ -238,7 +238,7 @@ class IcebergTable(DynamicTable):
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
-                table's schema. None may_match everything.
+                table's schema. None keeps everything.
             columns: The top-level columns to read; None reads all.
             limit: The number of matching rows that suffice; any will do. Fully matched files are
                 kept until their live rows suffice. If they never do, all files that may match are
@@ -250,7 +250,8 @@ class IcebergTable(DynamicTable):
             dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
                 which may still be pending. Rows that they rule out are not read; a limit chooses
                 among the others.
-            dynamic_filtering: Whether to use `dynamic`; None: as the table or the environment says.
+            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
+                environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
         Raises:
@@ -319,13 +320,13 @@ def scan_iceberg(
         snapshot_id: The snapshot; None is the current one. Its columns are those of its own schema.
         storage_options: The options that pyiceberg's FileIO needs to reach a metadata file.
 
-        Returns:
-            The table. Only its metadata and manifest list have been read.
+    Returns:
+        The table. Only its metadata and manifest list have been read.
 
-        Raises:
-            SourceError: there is no such metadata file or snapshot, or it is damaged, or of a
-                version that pyiceberg does not read.
-            BackendMissing: pyiceberg is not installed.
+    Raises:
+        SourceError: there is no such metadata file or snapshot, or it is damaged, or of a
+            version that pyiceberg does not read.
+        BackendMissing: pyiceberg is not installed.
 
     Source: Iceberg's specification, "Scan Planning".
 
