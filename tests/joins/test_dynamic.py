@@ -73,7 +73,7 @@ def test_C12_no_columns():
 def test_C20_long_strings_become_points():
     a, b = "a" * 51, "b" * 51
     data = collected(schema(a=pa.string(), b=pa.string()), {"a": [a], "b": [b]}, threshold=100)
-    assert [str(d) for d in data.domains] == ["least and greatest value"] * 2
+    assert [str(d) for d in data.domains] == ["minimum and maximum"] * 2
     assert data.contains([(a, b), (a + "a", b), (a, a)]).tolist() == [True, False, False]
 
 
@@ -105,7 +105,7 @@ def test_the_ladder():
     assert [str(s.domains[0]) for s in steps] == [
         "7 values",
         "3 ranges",
-        "least and greatest value",
+        "minimum and maximum",
     ]
     probe = [(5,), (500,), (1000,), (10**11,), (10**13,)]
     found = [s.contains(probe).tolist() for s in steps]

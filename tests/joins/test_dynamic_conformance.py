@@ -225,7 +225,7 @@ def test_J18_streams(spark, sales):
             and pruned(joined)[0].why
             == "the other side is streaming, so its keys are never all there"
         )
-    with pytest.raises(ss.DynamicFilterError, match="keys are never all there"):
+    with pytest.raises(ss.DynamicFilterError, match="keys are never complete"):
         ss.DynamicFilterCollector(["k"], LONG).add(stream)
 
 
