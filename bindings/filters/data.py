@@ -61,8 +61,9 @@ class DynamicFilterData:
 
     @property
     def exact(self) -> bool:
-        """Whether it holds every distinct row, so that it also tells which rows certainly have a
-        match.
+        """Whether it holds every distinct row.
+
+        Then it also tells which rows certainly have a match.
         """
         return bool(self.fields) and self.state.rows is not None
 
@@ -207,9 +208,7 @@ class DynamicFilterData:
         return self._member(self._fields.columns_of(rows)) if self.exact else None
 
     def _member(self, columns: list[pa.ChunkedArray]) -> Mask | None:
-        """Return which rows are among the stored keys or domains; None if they cannot be
-        compared.
-        """
+        """Return which rows are among the keys or domains; None if they cannot be compared."""
         try:
             keys = [
                 join_keys(c, t, self.session)
@@ -302,7 +301,7 @@ class DynamicFilterData:
 
     @property
     def kind(self) -> str:
-        """What is stored of the keys, for people."""
+        """The form in which the keys are stored, for people."""
         if self.state.failure:
             return f"nothing: {self.state.failure}"
         if not self.filtering:

@@ -98,8 +98,9 @@ def evaluate_absent(bound: BoundFilter, stats: Statistics) -> Verdicts:
 
 
 def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
-    """Return which containers may hold a value whose cast to the keys' type raises an error in
-    Spark.
+    """Return which containers may hold a value that Spark cannot cast to the keys' type.
+
+    Spark raises an error for such a value.
     """
     out = np.zeros(stats.num_containers, np.bool_)
     for term in bound.terms:
@@ -111,8 +112,10 @@ def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
 
 
 def evaluate_order(bound: BoundFilter, op: str, stats: Statistics) -> Verdicts:
-    """Return whether rows satisfy an inequality with any key, which is the greatest or the least
+    """Return whether no row, some or every row of each container satisfies an inequality with a
     key.
+
+    It is enough to compare with the greatest key, or with the least.
 
     Returns:
         uint8 array, shape (n,), host memory, of `Verdict`.

@@ -1,9 +1,9 @@
-"""Join keys as lanes: numbers or bytes that are equal where Spark's join finds the keys equal, and
-that sort as Spark sorts the keys.
+"""Join keys as lanes: arrays of numbers or bytes.
 
-A lane array is int64 (integers, dates, timestamps, booleans, decimals of up to 18 digits, and
-floats as their bits) or large_binary (strings, binary, longer decimals). NULL stays NULL. NaN is
-one value above all numbers, and -0.0 is 0.0.
+Lanes are equal where Spark's join finds the keys equal, and they sort as Spark sorts the keys. A
+lane array is int64 (integers, dates, timestamps, booleans, decimals of up to 18 digits, and floats
+as their bits) or large_binary (strings, binary, longer decimals). NULL stays NULL. NaN is one value
+above all numbers, and -0.0 is 0.0.
 """
 
 from __future__ import annotations

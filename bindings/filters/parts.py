@@ -1,5 +1,6 @@
-"""Judge containers in smaller and smaller parts if judging all of them fails, so that a bad
-container affects only itself.
+"""Judge containers in smaller parts if judging all of them fails.
+
+A bad container then affects only itself.
 """
 
 from __future__ import annotations

@@ -103,8 +103,9 @@ def select_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def special_type(field: pa.Field) -> DType | None:
-    """Return the type of a field whose values are not compared as they are stored, such as collated
-    text; None for all other fields.
+    """Return the type of a field whose values are not compared as they are stored, else None.
+
+    Collated text is an example.
     """
     dtype = from_arrow(field.type, field.metadata)
     return None if dtype == from_arrow(field.type) else dtype

@@ -1,5 +1,7 @@
-"""The dynamic filters of one scan: bound to its columns, judged with its condition, and applied to
-the rows that are read.
+"""The dynamic filters of one scan.
+
+They are bound to the scan's columns, judged with its condition, and applied to the rows that are
+read.
 """
 
 from __future__ import annotations
@@ -167,9 +169,7 @@ class DynamicFilters:
     def _refined(
         self, f: DynamicFilter, bound_filter: BoundFilter, verdicts: Verdicts, failed: OnFailure
     ) -> Verdicts:
-        """Return verdicts improved by the transforms of the columns by which the table is
-        partitioned.
-        """
+        """Return verdicts improved by the table's partition transforms."""
         if (refine := self.refine) is None:
             return verdicts
         for condition in self._conditions(f, bound_filter):
@@ -193,8 +193,7 @@ class DynamicFilters:
 
     @property
     def conditions(self) -> Iterator[PruningPredicate]:
-        """Conditions that each needed row fulfils, column by column, for listing a table by
-        partitions.
+        """Conditions that every needed row fulfils, one for each column; used to list partitions.
 
         Filters that are not complete, or have too many keys, give none.
         """

@@ -1,5 +1,7 @@
-"""The keys collected so far: a value that depends only on the set of rows, and that can be merged
-with others in any order.
+"""The keys collected so far.
+
+They are a value that depends only on the set of rows, and that can be merged with others in any
+order.
 """
 
 from __future__ import annotations
@@ -156,8 +158,9 @@ def distinct(rows: pa.Table) -> pa.Table:
 
 
 def row_bytes(rows: pa.Table, dtypes: tuple[DType, ...]) -> int:
-    """Return the bytes of rows as a threshold counts them: keys of a fixed width by their width,
-    others by their length.
+    """Return the bytes of rows as a threshold counts them.
+
+    A key of a fixed-width type counts its width, others count their length.
     """
     return sum(nbytes_of(rows.column(i), t) for i, t in enumerate(dtypes))
 

@@ -1,6 +1,4 @@
-"""Rows of several keys by rank: find which rows are members, and whether any member lies in
-a box.
-"""
+"""Rows of several keys by rank: test membership, and find whether any row lies in a box."""
 
 from __future__ import annotations
 

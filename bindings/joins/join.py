@@ -1,6 +1,4 @@
-"""ss.join: join a probe side with build sides, reading only the files that the build sides' keys
-leave.
-"""
+"""ss.join: join a probe side with build sides, and read only the files that their keys leave."""
 
 from __future__ import annotations
 
@@ -299,7 +297,7 @@ def _join_with(
 
 
 def _coalesce_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, session: Session) -> pa.ChunkedArray:
-    """Return the key of whichever side has a row, in the type in which both are compared."""
+    """Return the key of the side that has a row, in the type in which both sides are compared."""
     if a.type != b.type:
         try:
             to = compared_in(from_arrow(a.type), from_arrow(b.type), session)

@@ -1,5 +1,6 @@
-"""Find the rows of two tables that join: Arrow joins lanes of the keys, which are equal where
-Spark's join finds the keys equal.
+"""Find the rows of two tables that join.
+
+Arrow joins lanes of the keys, which are equal where Spark's join finds the keys equal.
 """
 
 from __future__ import annotations

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 
 
 def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
-    """Return the first value of a column in an order; None if all values are NULL or no row
-    matches.
+    """Return the first value of a column in an order; None if there is no value except NULL.
+
+    Args:
+        plan: The plan.
+        column: The column's name.
+        descending: Whether the greatest value comes first.
 
     Raises:
         UnknownColumn: the table lacks the column.

@@ -1,5 +1,6 @@
-"""SplitEnumerator: distribute the containers of a plan over several readers, and prune the rest
-when a dynamic filter arrives.
+"""SplitEnumerator: distribute the containers of a plan over several readers.
+
+When a dynamic filter arrives, it prunes the containers that are left.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class Split:
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the split's rows that match the plan's condition; some may be rows that joins do
-        not need.
+        """Yield the split's rows that match the plan's condition.
+
+        Some may be rows that joins do not need.
         """
         assert self.plan is not None
         return self.plan.only(np.array(self.containers, np.int64), self.plan.columns).to_batches()
@@ -77,7 +79,7 @@ class SplitEnumerator:
     Safe to share between threads.
 
     Args:
-        plan: What is to be read. Its `dynamic` filters may be incomplete.
+        plan: The plan to read. Its `dynamic` filters may be incomplete.
         readers, min_desired_splits, hosts, wait: See `Plan.splits`.
 
     Source: Flink FLIP-248, `DynamicFileSplitEnumerator` and `DynamicFileEnumerator`.
@@ -309,7 +311,7 @@ class SplitEnumerator:
 
     @property
     def remaining(self) -> int:
-        """The number of splits that are left, by what is known now."""
+        """The number of splits that are left with the filters that are complete now."""
         with self._lock:
             return 0 if self._stopped else len(self._remaining_splits())
 

@@ -317,7 +317,7 @@ class Plan(Selection):
         )  # fmt: skip
 
     def explain(self) -> str:
-        """Return a report: what is read and why, and what each conjunct prunes."""
+        """Return a report: which data is read and why, and what each conjunct prunes."""
         return explain_plan(self)
 
 

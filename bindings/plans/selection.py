@@ -187,7 +187,7 @@ class Selection:
 
     @cached_property
     def sizes(self) -> Sizes:
-        """Sizes of the whole table, of what partition filters leave, and of what is read.
+        """Sizes of the whole table, of the containers left by partition filters, and of those read.
 
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """

@@ -50,7 +50,7 @@ class Sizes:
     Attributes:
         total: The whole table.
         partition: What partition filters leave.
-        scan: What is read.
+        scan: The containers that are read.
     """
 
     total: DataSize
@@ -73,8 +73,9 @@ class PlannedTable(Protocol):
 
     @property
     def unreadable(self) -> Mapping[str, SourceError]:
-        """Path -> error of each file that could not be read. Such files have no statistics and are
-        kept.
+        """Path -> error of each file that could not be read.
+
+        Such files have no statistics and are kept.
         """
         ...
 
@@ -89,9 +90,7 @@ class PlannedTable(Protocol):
         ...
 
     def statistics_in(self, timezone: str) -> Statistics:
-        """Return the containers' statistics; partition values without a zone are read in
-        `timezone`.
-        """
+        """Return the containers' statistics, with partition values read in a time zone."""
         ...
 
     def size(self, chosen: Mask) -> DataSize:
@@ -107,9 +106,7 @@ class PlannedTable(Protocol):
         ...
 
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
-        """Return for each container whether its minimum, and whether its maximum, occurs in a live
-        row.
-        """
+        """Return for each container whether its minimum and its maximum occur in a live row."""
         ...
 
     def row_groups_of(self, kept: Positions) -> dict[str, list[int]]:
@@ -128,22 +125,24 @@ class PlannedTable(Protocol):
 
 @runtime_checkable
 class LiveFiles(Protocol):
-    """Extra method of a table whose files may be replaced in place; Delta's and Iceberg's never
-    are.
+    """Extra method of a table whose files may be replaced in place.
+
+    Files of Delta and Iceberg tables never are.
     """
 
     def check_unchanged(self, containers: Positions) -> None:
         """Raise StaleFile if a file of these containers is not the file that was planned.
 
-        Only what is cheap is checked.
+        Only cheap checks are made.
         """
         ...
 
 
 @runtime_checkable
 class PrunedTable(Protocol):
-    """Extra methods of a table that listed only part of itself, and whose partitions prune more
-    than its columns' statistics do.
+    """Extra methods of a table that listed only part of itself.
+
+    Its partitions prune more than its columns' statistics do.
     """
 
     def total(self) -> DataSize:

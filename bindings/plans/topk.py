@@ -1,5 +1,6 @@
-"""The k-th best row so far as a dynamic filter: while sorted rows are read, containers that cannot
-hold a better row are skipped.
+"""The k-th best row so far as a dynamic filter.
+
+While sorted rows are read, containers that cannot hold a better row are skipped.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from skipstone.kernels.run import forks
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What was read so far. A value: later work does not change it, and two of them can be
-    subtracted.
+    """The work done so far: an immutable value; two of them can be subtracted.
 
     Attributes:
         counts: Number of things of each kind that were read or found: "folders", "footers",

@@ -89,9 +89,7 @@ def demo(
     folder: Annotated[str, typer.Option(help="The folder for the data.")] = "demo-data",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
 ) -> None:
-    """Make real data (flights of 2013, TPC-H), plan over it, and compare with reading
-    everything.
-    """
+    """Make real data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)

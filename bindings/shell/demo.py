@@ -269,9 +269,7 @@ def _measure(read: Callable[[], pa.Table]) -> tuple[pa.Table, float, int | None]
 
 
 def _bytes_read() -> int | None:
-    """Return the bytes that this process has read from files; None if the system does not count
-    them.
-    """
+    """Return the bytes that this process has read from files; None if they are not counted."""
     try:
         return int(Path("/proc/self/io").read_text().split()[1])
     except (OSError, IndexError, ValueError):

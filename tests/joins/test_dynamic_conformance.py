@@ -16,10 +16,11 @@ import skipstone as ss
 from skipstone.bindings.joins.join import join_explained
 from skipstone.spark import prune_join, pruned
 from tests.support.dynamic_cases import MAYBE, NEVER, V05, box, collected, judge, schema
-from tests.support.effort import LONG
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
+
+LONG = schema(k=pa.int64())
 
 HERE, COLLECT, CORE, PLANS, SPLITS, JOIN = (
     "test_dynamic_conformance",
@@ -217,8 +218,8 @@ def sales(tmp_path_factory):
 
 
 def same(joined, plain, kept):
-    """Check the rows against the plain join, and the number of files kept by keys (None: keys did
-    not count).
+    """Check rows against the plain join, and the number of files kept by keys (None:
+    keys unused).
     """
     assert rows_of(joined) == rows_of(plain)
     (found,) = pruned(joined)

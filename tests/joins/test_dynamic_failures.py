@@ -38,9 +38,7 @@ def failing(bad, evaluate=scan.evaluate):
 
 
 def judged(f, n=40, table=None):
-    """Return the verdicts of a filter over containers of one value each, and the
-    `DynamicFilters`.
-    """
+    """Return a filter's verdicts over containers of one value each, and the `DynamicFilters`."""
     values = list(range(n))
     bounds = {"min": values, "max": values, "null_count": [0] * n}
     stats = ss.Statistics.from_dict({"a": bounds}, table or SCHEMA, row_count=[1] * n)

@@ -281,9 +281,7 @@ def test_refused(options, error, text):
 
 
 def test_a_name_that_two_columns_have(tmp_path):
-    """The name means a column of the rows joined so far; a filter on the fact table might mean
-    another.
-    """
+    """The name means a column of the rows joined so far, but a filter might mean another."""
     pq.write_table(pa.table({"k": [100, 101], "x": [1, 2]}), tmp_path / "fact.parquet")
     table, dims = (
         ss.scan_parquet(str(tmp_path)),

@@ -222,9 +222,7 @@ def test_stopped(table):
 
 
 def test_one_partition_without_values(table):
-    """A table without partition values is one partition, and columns without values
-    prune nothing.
-    """
+    """A table without partition columns is pruned by its statistics alone."""
     empty = ss.scan_parquet(table.files[0]).plan(
         dynamic=[ss.DynamicFilter(keys(1), columns={"k": "day"})]
     )

@@ -1,6 +1,4 @@
-"""Joins of text keys with keys of other types: only exact results are negated, and errors stay
-errors.
-"""
+"""Joins of text keys with other types: only exact results are negated, and errors stay errors."""
 
 import itertools
 
@@ -152,9 +150,7 @@ def test_not_in_of_null_safe_keys_is_not_judged(tmp_path):
 
 
 def test_shards_negate_only_what_is_spelled_exactly():
-    """For keys without an order the condition is TRUE for every row, so its negation would keep
-    none.
-    """
+    """For keys without an order the condition is always TRUE, so its negation would keep no row."""
     lists = ss.DynamicFilter(collected(pa.array([[1]]), pa.list_(pa.int64())), how="anti")
     numbers = ss.DynamicFilter(collected(pa.array([1]), pa.int64()), how="anti")
     assert lists.data.exact and not lists.data.spelled and numbers.data.spelled

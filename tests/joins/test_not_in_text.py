@@ -1,6 +1,4 @@
-"""NOT IN of texts and other types: without ANSI mode Spark compares them as text, unlike
-its joins.
-"""
+"""NOT IN of texts and other types: without ANSI mode Spark compares them as text."""
 
 import datetime as dt
 

@@ -1,6 +1,4 @@
-"""ORDER BY with a limit, MIN and MAX: the same result as reading and sorting everything, as Spark
-sorts, from fewer files.
-"""
+"""ORDER BY with a limit, MIN and MAX: the result of sorting everything, from fewer files."""
 
 import datetime as dt
 import decimal
@@ -12,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.plans.plan import Cut
 from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.iceberg_tables import make
 
@@ -172,9 +171,7 @@ def test_only_the_files_of_the_first_rows_are_kept(tmp_path):
     assert table.plan(order_by=["x DESC"]).to_arrow().column("x").to_pylist() == list(
         range(199, -1, -1)
     )
-    assert table.plan("x < 20", limit=3, order_by="x DESC").cut == ss.bindings.plan.Cut(
-        3, 10, reached=True
-    )
+    assert table.plan("x < 20", limit=3, order_by="x DESC").cut == Cut(3, 10, reached=True)
 
 
 def test_equal_values_of_one_column_need_no_more_files(tmp_path):

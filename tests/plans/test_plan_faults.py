@@ -29,9 +29,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def buckets(tmp_path_factory):
-    """An Iceberg table whose plans list some manifests: four of one file each, k = 10 i .. 10 i +
-    9.
-    """
+    """An Iceberg table that is listed in part: four manifests of one file, k = 10 i .. 10 i + 9."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import TruncateTransform
