@@ -104,7 +104,7 @@ def test_why_files_are_kept(tmp_path):
     )
     table = ss.scan_delta(log.folder)
     for where, reasons in [
-        (None, {"nothing is asked": 7}),
+        (None, {"there is no condition": 7}),
         ("x >= 20", {"every row matches": 4, "no bounds of x": 1}),
         (
             "x >= 25",
@@ -131,7 +131,7 @@ def test_why_files_are_kept(tmp_path):
     assert "scan        3 files, unknown bytes" not in lines[3]
     assert lines[4:6] == [
         "order       x DESC NULLS LAST",
-        "limit       3: reached by 10 rows that are certain to match",
+        "limit       3: reached by 10 rows that certainly match",
     ]
     assert "kept        1 files: every row matches" in lines
 
