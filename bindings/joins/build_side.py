@@ -14,7 +14,7 @@ from skipstone.bindings.filters.kinds import Needs, kind_of, needs_of
 from skipstone.bindings.filters.rows import select_columns, table_of
 from skipstone.bindings.joins.names import pairs_of, resolved
 from skipstone.bindings.predicates.predicate import PruningPredicate
-from skipstone.bindings.tables.dynamic_table import DynamicTable
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import PredicateError
 from skipstone.ir.rows import matching_rows
 from skipstone.ir.session import Session
@@ -157,7 +157,7 @@ def read_side(
         "ansi": session.ansi,
         "case_sensitive": session.case_sensitive,
     }
-    if isinstance(table, DynamicTable):
+    if isinstance(table, Table):
         plan = table.plan(where, columns=columns, **settings)  # type: ignore[attr-defined]
         return plan.to_arrow()
     rows = table_of(table)

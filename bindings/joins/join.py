@@ -18,7 +18,7 @@ from skipstone.bindings.filters.rows import special_type, table_of
 from skipstone.bindings.joins.build_side import BuildSide, On, Table, build_sides, read_side
 from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
-from skipstone.bindings.tables.dynamic_table import DynamicTable
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import PredicateError, UnsupportedForm
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow, whole
@@ -159,9 +159,9 @@ def join_explained(
             "write how='anti' with null_safe=True, or leave null_safe out"
         )
     filtering = enabled(dynamic_filtering, getattr(fact, "dynamic_filtering", None)) and isinstance(
-        fact, DynamicTable
+        fact, Table
     )
-    schema = fact.schema if isinstance(fact, DynamicTable) else table_of(fact).schema
+    schema = fact.schema if isinstance(fact, Table) else table_of(fact).schema
     filters = tuple(
         f for build in builds if filtering and (f := build.expect(schema, session)) is not None
     )
@@ -190,13 +190,13 @@ def join_explained(
         return plan
 
     plan = None
-    if wait is not None and isinstance(fact, DynamicTable):
+    if wait is not None and isinstance(fact, Table):
         prepares = [partial(prepare, build) for build in builds]
         rows, plan = _read_concurrently(plan_probe, prepares, wait)
     else:
         for build in builds:
             prepare(build)
-        plan = plan_probe() if isinstance(fact, DynamicTable) else None
+        plan = plan_probe() if isinstance(fact, Table) else None
         rows = read_side(fact, where_fact, names, session) if plan is None else plan.to_arrow()
     for build in builds:
         rows = _join_with(rows, build, null_safe, suffix, session)

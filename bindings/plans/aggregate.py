@@ -17,7 +17,6 @@ from skipstone.bindings.plans.order import (
     python_value,
     value_of,
 )
-from skipstone.bindings.plans.table_protocol import LiveFiles
 from skipstone.bindings.predicates.expr import col
 from skipstone.bindings.statistics.casts import attempt, type_at
 from skipstone.ir.bind import bind_scalar
@@ -56,8 +55,7 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
     key = SortKey(
         _ordered_column(column, plan.table.schema, plan.settings), descending, nulls_first=False
     )
-    if isinstance(plan.table, LiveFiles):
-        plan.table.check_unchanged(plan.kept)
+    plan.table.check_unchanged(plan.kept)
     best, unread = _best_exact_bound(plan, key)
     unread = best_first(plan.statistics, key, unread)
     size = 2 * threads()

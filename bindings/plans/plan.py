@@ -14,17 +14,12 @@ from skipstone.bindings.plans.aggregate import extreme
 from skipstone.bindings.plans.explain import explain_plan
 from skipstone.bindings.plans.order import read_in_order, sort_keys
 from skipstone.bindings.plans.request import Dynamic as Dynamic
-from skipstone.bindings.plans.request import check_columns, check_limit
+from skipstone.bindings.plans.request import PlanRequest, check_columns, check_limit
 from skipstone.bindings.plans.request import predicate_over as predicate_over
 from skipstone.bindings.plans.request import same_columns as same_columns
 from skipstone.bindings.plans.selection import Cut as Cut
 from skipstone.bindings.plans.selection import Selection
-from skipstone.bindings.plans.table_protocol import (
-    LiveFiles,
-    PlannedTable,
-    Positions,
-    PrunedTable,
-)
+from skipstone.bindings.plans.table_protocol import PlannedTable, Positions
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import BackendMissing
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.filters.filter import DynamicFilter
     from skipstone.bindings.filters.scan import DynamicFilters
     from skipstone.bindings.plans.enumerator import SplitEnumerator
-    from skipstone.bindings.predicates.predicate import Source
 
 
 class Plan(Selection):
@@ -165,8 +159,7 @@ class Plan(Selection):
                 (`docs/decisions/stale-plans.md`).
         """
         rows = self.table.logical_rows()
-        if isinstance(self.table, LiveFiles):
-            self.table.check_unchanged(self.kept)
+        self.table.check_unchanged(self.kept)
         counted = self._selected & (self.verdicts == Verdict.ALWAYS) & (rows >= 0)
         total, unread = int(rows[counted].sum()), self._selected & ~counted
         if unread.any():
@@ -258,26 +251,33 @@ class Plan(Selection):
         from skipstone.bindings.filters.scan import DynamicFilters
 
         limit = self.deferred if self.cut is None else self.cut.limit
-        if (
-            isinstance(self.table, PrunedTable)
-            and self.dynamic is not None
-            and not set(self.dynamic.filters) <= set(filters)
-        ):
+        if self.dynamic is not None and not set(self.dynamic.filters) <= set(filters):
             # Files that a removed filter ruled out may not have been listed.
-            return plan_table(
-                self.table.whole(), self.predicate, columns=self.columns, timezone=self.timezone,
-                ansi=self.session.ansi, case_sensitive=self.session.case_sensitive, limit=limit,
-                order_by=[str(key) for key in self.order] or None, dynamic=list(filters),
-                stats_skipping=self._pruned_by is self.statistics, dynamic_filtering=True,
-            )  # fmt: skip
-        refine = self.table.refined if isinstance(self.table, PrunedTable) else None
-        dynamic = DynamicFilters(tuple(filters), self.table.schema, self.session, refine=refine)
+            return self.table.replan(self._request(limit, filters))
+        dynamic = DynamicFilters(
+            tuple(filters), self.table.schema, self.session, refine=self.table.refinement()
+        )
         verdicts = dynamic.judged(self._pruned_by, self._static_verdicts)
         return Plan(
             self.table, self.predicate, verdicts, self.columns, self.statistics, limit,
             self.timezone, self.order, dynamic, self._static_verdicts, self.session,
             self._pruned_by,
         )  # fmt: skip
+
+    def _request(self, limit: int | None, filters: Sequence[DynamicFilter]) -> PlanRequest:
+        """Return the request of this plan, with another limit and other dynamic filters."""
+        return PlanRequest(
+            self.predicate,
+            self.columns,
+            limit,
+            [str(key) for key in self.order] or None,
+            stats_skipping=self._pruned_by is self.statistics,
+            dynamic=list(filters) or None,
+            dynamic_filtering=self.session is not None,  # whatever the environment says by now
+            timezone=self.timezone,
+            ansi=self.settings.ansi,
+            case_sensitive=self.settings.case_sensitive,
+        )
 
     def splits(
         self,
@@ -306,7 +306,7 @@ class Plan(Selection):
 
     def unpruned(self) -> Plan:
         """Return the plan of the same rows without pruning: it reads and filters everything."""
-        table = self.table.whole() if isinstance(self.table, PrunedTable) else self.table
+        table = self.table.whole()
         statistics = table.statistics_in(self.timezone)
         unfiltered = self.predicate is None and self.dynamic is None
         verdict = Verdict.ALWAYS if unfiltered else Verdict.MAYBE
@@ -323,17 +323,7 @@ class Plan(Selection):
 
 def plan_table(
     table: PlannedTable,
-    where: Source | PruningPredicate | None,
-    *,
-    columns: list[str] | None,
-    timezone: str,
-    ansi: bool,
-    case_sensitive: bool,
-    limit: int | None = None,
-    order_by: str | Sequence[str] | None = None,
-    stats_skipping: bool = True,
-    dynamic: Dynamic = None,
-    dynamic_filtering: bool | None = None,
+    request: PlanRequest,
     refine: Callable[[PruningPredicate, Statistics, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
     | None = None,
 ) -> Plan:
@@ -341,9 +331,7 @@ def plan_table(
 
     Args:
         table: The table.
-        where, columns, timezone, ansi, case_sensitive, limit, order_by: See `ParquetTable.plan`.
-        stats_skipping: Whether to prune by statistics; if False, only by partition values.
-        dynamic, dynamic_filtering: See `ParquetTable.plan`.
+        request: What is asked.
         refine: Returns better verdicts, from knowledge that the statistics lack.
 
     Raises:
@@ -351,32 +339,23 @@ def plan_table(
         UnknownColumn: the table lacks a column.
         DynamicFilterError: `dynamic` holds no dynamic filters.
     """
-    names = table.schema.names
-    limit, columns = check_limit(limit), check_columns(columns, names)
-    timezone = where.timezone if isinstance(where, PruningPredicate) else timezone
-    settings = Session(timezone, ansi, case_sensitive)
-    order = () if order_by is None else sort_keys(order_by, table.schema, settings)
-    statistics = table.statistics_in(timezone)
-    pruned_by = statistics if stats_skipping else statistics.of_partitions(table.partition_columns)
-    refined = table.refined if isinstance(table, PrunedTable) else None
-    if where is None:
-        predicate = None
+    schema, settings = table.schema, request.settings
+    limit, columns = check_limit(request.limit), check_columns(request.columns, schema.names)
+    order = () if request.order_by is None else sort_keys(request.order_by, schema, settings)
+    statistics = pruned_by = table.statistics_in(settings.timezone)
+    if not request.stats_skipping:
+        pruned_by = statistics.of_partitions(table.partition_columns)
+    predicate, refinement = request.predicate(schema), table.refinement()
+    if predicate is None:
         static = np.full(statistics.num_containers, Verdict.ALWAYS, np.uint8)
     else:
-        predicate = predicate_over(
-            table.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
-        )
         static = predicate.evaluate(pruned_by)
-        static = static if refined is None else refined(predicate, static)
+        static = static if refinement is None else refinement(predicate, static)
         static = static if refine is None else refine(predicate, statistics, static)
-    session = settings if enabled(dynamic_filtering) else None
-    verdicts, filters = static, None
-    if dynamic is not None and session is not None:
-        from skipstone.bindings.filters.scan import DynamicFilters, filters_of
-
-        filters = DynamicFilters(filters_of(dynamic), table.schema, session, refine=refined)
-        verdicts = filters.judged(pruned_by, static)
+    filters = request.filters(schema, refinement)
+    verdicts = static if filters is None else filters.judged(pruned_by, static)
+    session = settings if enabled(request.dynamic_filtering) else None
     return Plan(
-        table, predicate, verdicts, columns, statistics, limit, timezone, order, filters, static,
-        session, pruned_by, settings,
+        table, predicate, verdicts, columns, statistics, limit, settings.timezone, order, filters,
+        static, session, pruned_by, settings,
     )  # fmt: skip

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.ir.errors import PredicateError, unknown_column
+from skipstone.ir.session import Session
 from skipstone.ir.types import leaves_of
 
 if TYPE_CHECKING:
@@ -16,11 +19,84 @@ if TYPE_CHECKING:
 
     from skipstone.bindings.filters.data import DynamicFilterData
     from skipstone.bindings.filters.filter import DynamicFilter
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.plans.table_protocol import Refinement
     from skipstone.bindings.predicates.predicate import Source
 
 Dynamic: TypeAlias = (
     "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """The arguments of a table's `plan` method.
+
+    Attributes:
+        where: The condition; None keeps everything.
+        columns: The top-level columns to read; None reads all.
+        limit: The number of matching rows that suffice; None means no limit.
+        order_by: The order of the rows; None means table order.
+        stats_skipping: Whether to prune by statistics; if False, only by partition values.
+        footers: The most files whose footers are read because a Delta log lacks bounds.
+        dynamic: Filters from joins.
+        dynamic_filtering: Whether to use `dynamic`; None asks the environment.
+        timezone, ansi, case_sensitive: Spark's settings.
+    """
+
+    where: Source | PruningPredicate | None = None
+    columns: list[str] | None = None
+    limit: int | None = None
+    order_by: str | Sequence[str] | None = None
+    stats_skipping: bool = True
+    footers: int = 0
+    dynamic: Dynamic = None
+    dynamic_filtering: bool | None = None
+    timezone: str = "UTC"
+    ansi: bool = True
+    case_sensitive: bool = False
+
+    @property
+    def settings(self) -> Session:
+        """Spark's settings; a predicate brings its own time zone."""
+        where = self.where
+        timezone = where.timezone if isinstance(where, PruningPredicate) else self.timezone
+        return Session(timezone, self.ansi, self.case_sensitive)
+
+    def predicate(self, schema: pa.Schema) -> PruningPredicate | None:
+        """Return the condition as a predicate over a table's schema; None if there is none.
+
+        Raises:
+            PredicateError: the condition is malformed, or it is a predicate over another schema.
+        """
+        if self.where is None:
+            return None
+        return predicate_over(
+            schema,
+            self.where,
+            timezone=self.timezone,
+            ansi=self.ansi,
+            case_sensitive=self.case_sensitive,
+        )
+
+    def filters(
+        self, schema: pa.Schema, refinement: Refinement | None = None
+    ) -> DynamicFilters | None:
+        """Return the filters from joins over a table's schema; None if there are none to use.
+
+        Args:
+            schema: The table's columns.
+            refinement: See `PlannedTable.refinement`.
+
+        Raises:
+            DynamicFilterError: `dynamic` holds no dynamic filters.
+        """
+        if self.dynamic is None or not enabled(self.dynamic_filtering):
+            return None
+        from skipstone.bindings.filters.scan import DynamicFilters, filters_of
+
+        filters = filters_of(self.dynamic)
+        return DynamicFilters(filters, schema, self.settings, refine=refinement)
 
 
 def check_limit(limit: int | None) -> int | None:

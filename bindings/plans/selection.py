@@ -19,7 +19,6 @@ from skipstone.bindings.plans.table_protocol import (
     Mask,
     PlannedTable,
     Positions,
-    PrunedTable,
     Sizes,
 )
 from skipstone.ir.cached import cached_property
@@ -191,12 +190,7 @@ class Selection:
 
         Source: Delta Lake, `DeltaScan` (total, partition, scanned).
         """
-        everything = np.ones(len(self.verdicts), np.bool_)
-        total = (
-            self.table.total()
-            if isinstance(self.table, PrunedTable)
-            else self.table.size(everything)
-        )
+        total = self.table.total(np.ones(len(self.verdicts), np.bool_))
         partition = self.table.size(self._kept_by_partition_values())
         return Sizes(total, partition, self.table.size(self._selected))
 
@@ -206,9 +200,9 @@ class Selection:
         values = self.statistics.of_partitions(self.table.partition_columns)
         if self.predicate is not None:
             kept = self.predicate.prune(values)
-            if isinstance(self.table, PrunedTable):
-                refined = self.table.refined(self.predicate, kept.view(np.uint8))
-                kept = refined != Verdict.NEVER
+            refine = self.table.refinement()
+            if refine is not None:
+                kept = refine(self.predicate, kept.view(np.uint8)) != Verdict.NEVER
         if self.dynamic is None or not self.dynamic.filters:
             return kept
         return kept & self.dynamic.leave(values)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.plans.work import Work
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
+Refinement: TypeAlias = (
+    "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,11 @@ class Sizes:
 
 
 class PlannedTable(Protocol):
-    """The methods that a plan needs of its table."""
+    """The methods that a plan needs of its table.
+
+    Classes that inherit from it get the methods with a body: those of a table whose files are all
+    listed, readable, and never replaced in place.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,7 +85,7 @@ class PlannedTable(Protocol):
 
         Such files have no statistics and are kept.
         """
-        ...
+        return {}
 
     @property
     def unit(self) -> str:
@@ -122,39 +130,37 @@ class PlannedTable(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class LiveFiles(Protocol):
-    """Extra method of a table whose files may be replaced in place.
-
-    Files of Delta and Iceberg tables never are.
-    """
-
     def check_unchanged(self, containers: Positions) -> None:
         """Raise StaleFile if a file of these containers is not the file that was planned.
 
         Only cheap checks are made.
         """
-        ...
 
+    def total(self, planned: Mask) -> DataSize:
+        """Return how much data the whole table holds.
 
-@runtime_checkable
-class PrunedTable(Protocol):
-    """Extra methods of a table that listed only part of itself.
-
-    Its partitions prune more than its columns' statistics do.
-    """
-
-    def total(self) -> DataSize:
-        """Return how much data the whole table holds."""
-        ...
+        Args:
+            planned: True for every container that was planned.
+        """
+        return self.size(planned)
 
     def whole(self) -> PlannedTable:
-        """Return the whole table."""
-        ...
+        """Return the table with all files, whatever a condition left out before they were listed."""
+        return self
 
-    def refined(
-        self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]
-    ) -> npt.NDArray[np.uint8]:
-        """Return the verdicts, improved by partition values."""
-        ...
+    def refinement(self) -> Refinement | None:
+        """Return a function that improves a predicate's verdicts by partition values.
+
+        None means that the statistics say all that partition values do.
+        """
+        return None
+
+    def replan(self, request: PlanRequest) -> Plan:
+        """Return the plan of another request to the whole table."""
+        from skipstone.bindings.plans.plan import plan_table
+
+        return plan_table(self.whole(), request)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return lines that `Plan.explain` adds about the table."""
+        return ()

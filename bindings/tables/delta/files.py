@@ -20,7 +20,7 @@ from skipstone.bindings.tables.delta.columns import LogColumns
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
-from skipstone.bindings.tables.dynamic_table import DynamicTable
+from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.parquet.footers import Footer
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError
@@ -30,7 +30,7 @@ from skipstone.ir.types import Kind
 Mask = npt.NDArray[np.bool_]
 
 
-class DeltaFiles(DynamicTable):
+class DeltaFiles(Table, PlannedTable):
     """The live files of one version of a Delta table, as a plan needs them.
 
     Attributes:

@@ -40,65 +40,12 @@ class DeltaTable(DeltaFiles):
     Source: Delta Lake, `DataSkippingReaderBase`.
     """
 
-    def plan(
-        self,
-        where: Source | PruningPredicate | None = None,
-        *,
-        columns: list[str] | None = None,
-        limit: int | None = None,
-        order_by: str | Sequence[str] | None = None,
-        stats_skipping: bool = True,
-        footers: int = MAX_FOOTERS,
-        dynamic: Dynamic = None,
-        dynamic_filtering: bool | None = None,
-        timezone: str = "UTC",
-        ansi: bool = True,
-        case_sensitive: bool = False,
-    ) -> Plan:
-        """Decide which files to read.
-
-        Args:
-            where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
-                table's schema. None keeps everything.
-            columns: The top-level columns to read; None reads all.
-            limit: The number of matching rows that suffice; any will do. Fully matched files are
-                kept until their live rows suffice. If they never do, all files that may match are
-                kept.
-            order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
-                With a limit, only files that may hold one of the first rows are kept.
-            stats_skipping: Whether to use statistics; if False, only partition values decide.
-            footers: The most files whose footers are read because the log lacks bounds. If more
-                files that may match lack bounds, no footer is read.
-            dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
-                which may still be pending. Rows that they rule out are not read; a limit chooses
-                among the others.
-            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
-                environment.
-            timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
-
-        Raises:
-            PredicateError: the condition is malformed or names no column.
-            StatisticsError: the table's file in `skipstone.cache_dir` is damaged. It is removed, so
-                the next scan reads the log.
-
-        Source: Delta Lake, `filesForScan`.
-        """
+    def answer(self, request: PlanRequest) -> Plan:
+        """Return the plan of a request; footers are read of a few files without bounds."""
+        refine = self._footer_pruning(request.footers) if request.stats_skipping else None
         try:
             with self.meter.phase("planning"):
-                return plan_table(
-                    self,
-                    where,
-                    columns=columns,
-                    limit=limit,
-                    order_by=order_by,
-                    stats_skipping=stats_skipping,
-                    dynamic=dynamic,
-                    dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
-                    refine=self._footer_pruning(footers) if stats_skipping else None,
-                    timezone=timezone,
-                    ansi=ansi,
-                    case_sensitive=case_sensitive,
-                )
+                return plan_table(self, request, refine)
         except StatisticsError:  # the saved file is damaged: make the next scan read the log
             disk.discard(self.asked)
             discard(self.asked)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.plans.plan import Plan
-from skipstone.bindings.plans.table_protocol import DataSize
+from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
 from skipstone.bindings.plans.work import Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -24,6 +24,8 @@ from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import Kind, whole
 
 if TYPE_CHECKING:
+    from skipstone.bindings.plans.request import PlanRequest
+    from skipstone.bindings.plans.table_protocol import Refinement
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.tables.iceberg.table import IcebergTable
     from skipstone.bindings.tables.read import Tasks
@@ -32,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
 
 
-class IcebergFiles:
+class IcebergFiles(PlannedTable):
     """The data files of the manifests that were read, and their deletes.
 
     The table's other manifests have no file that can match.
@@ -76,11 +78,6 @@ class IcebergFiles:
     def unit(self) -> str:
         """The unit of the containers: "files"."""
         return "files"
-
-    @property
-    def unreadable(self) -> Mapping[str, SourceError]:
-        """Empty: planning reads no data file, so none is unreadable."""
-        return {}
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -178,15 +175,23 @@ class IcebergFiles:
             _sum(self._logical, chosen),
         )
 
-    def total(self) -> DataSize:
+    def total(self, planned: Mask) -> DataSize:
         """Return how much data the whole table holds, including manifests that were not read."""
-        return self.size(np.ones(len(self), np.bool_)) if self.complete else self.table.data_size
+        return self.size(planned) if self.complete else self.table.data_size
 
     def whole(self) -> IcebergFiles:
         """Return all files of the table; this reads every manifest."""
         return self.table.files
 
-    def refined(self, predicate: PruningPredicate, verdicts: Verdicts) -> Verdicts:
+    def refinement(self) -> Refinement:
+        """Return the function that adds the verdicts by transformed partition values."""
+        return self._refine
+
+    def replan(self, request: PlanRequest) -> Plan:
+        """Return the plan of another request; it reads the manifests that this one needs."""
+        return self.table.answer(request)
+
+    def _refine(self, predicate: PruningPredicate, verdicts: Verdicts) -> Verdicts:
         """Combine verdicts by statistics with the verdicts by transformed partition values.
 
         Args:

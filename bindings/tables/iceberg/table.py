@@ -16,7 +16,7 @@ from skipstone.bindings.plans.plan import Plan, plan_table, predicate_over
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.dynamic_table import DynamicTable
+from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.iceberg.fields import TableFields
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.listing import listed_size, read_list
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_VIEWS: Final = 8  # sets of manifests whose statistics are cached
 
 
-class IcebergTable(DynamicTable):
+class IcebergTable(Table):
     """One snapshot of an Iceberg table.
 
     Its manifest list has been read. A plan reads the manifests that it needs, and no data files.
@@ -216,78 +216,17 @@ class IcebergTable(DynamicTable):
 
     # Planning (bindings/plans/plan.py).
 
-    def plan(
-        self,
-        where: Source | PruningPredicate | None = None,
-        *,
-        columns: list[str] | None = None,
-        limit: int | None = None,
-        order_by: str | Sequence[str] | None = None,
-        stats_skipping: bool = True,
-        dynamic: Dynamic = None,
-        dynamic_filtering: bool | None = None,
-        timezone: str = "UTC",
-        ansi: bool = True,
-        case_sensitive: bool = False,
-    ) -> Plan:
-        """Decide which files to read.
-
-        A manifest is read only if its partitions in the manifest list may match the condition and
-        the join keys that are known already. Manifests are read in parallel. The plan has verdicts
-        for the files in these manifests; other files count only in `sizes.total`.
-
-        Args:
-            where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
-                table's schema. None keeps everything.
-            columns: The top-level columns to read; None reads all.
-            limit: The number of matching rows that suffice; any will do. Fully matched files are
-                kept until their live rows suffice. If they never do, all files that may match are
-                kept.
-            order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
-                With a limit, only files that may hold one of the first rows are kept.
-            stats_skipping: Whether to use column statistics; if False, only partition values
-                decide.
-            dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
-                which may still be pending. Rows that they rule out are not read; a limit chooses
-                among the others.
-            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
-                environment.
-            timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
-
-        Raises:
-            PredicateError: the condition is malformed or names no column.
-            SourceError: a manifest is missing or damaged.
-        """
+    def answer(self, request: PlanRequest) -> Plan:
+        """Return the plan of a request; only manifests that may hold a match are read."""
+        predicate, filters = request.predicate(self.schema), request.filters(self.schema)
         kept = np.ones(len(self.manifests), np.bool_)
-        if where is not None:
-            where = predicate_over(
-                self.schema, where, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
-            )
-            kept = may_match(where, self.manifests, self.specs)
-        use_dynamic = enabled(dynamic_filtering, self.dynamic_filtering)
-        if dynamic is not None and use_dynamic:
-            from skipstone.bindings.filters.scan import DynamicFilters, filters_of
-
-            dynamic = filters_of(dynamic)
-            for condition in DynamicFilters(
-                dynamic, self.schema, Session(timezone, ansi, case_sensitive)
-            ).conditions:
-                kept &= may_match(condition, self.manifests, self.specs)
+        conditions = () if predicate is None else (predicate,)
+        for condition in (*conditions, *(() if filters is None else filters.conditions)):
+            kept &= may_match(condition, self.manifests, self.specs)
         files = self._files(np.flatnonzero(kept).tolist())
+        dynamic = None if filters is None else filters.filters
         with self._meter.phase("planning"):
-            return plan_table(
-                files,
-                where,
-                columns=columns,
-                limit=limit,
-                order_by=order_by,
-                stats_skipping=stats_skipping,
-                dynamic=dynamic,
-                dynamic_filtering=use_dynamic,
-                timezone=timezone,
-                ansi=ansi,
-                case_sensitive=case_sensitive,
-            )
+            return plan_table(files, replace(request, where=predicate, dynamic=dynamic))
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

@@ -1,0 +1,116 @@
+"""The base class of the tables that people scan: one `plan` method for all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.plans.request import PlanRequest
+from skipstone.ir.session import Session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skipstone.bindings.plans.plan import Plan
+    from skipstone.bindings.plans.request import Dynamic
+    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+
+MAX_FOOTERS = 64  # read by default because a Delta log lacks bounds
+
+
+class Table:
+    """A table that can be planned. Its subclasses are the formats.
+
+    Attributes:
+        dynamic_filtering: Whether filters from joins prune; None asks the environment variable
+            SKIPSTONE_DYNAMIC_FILTERING, which is true by default.
+    """
+
+    schema: pa.Schema
+    dynamic_filtering: bool | None = None
+
+    def plan(
+        self,
+        where: Source | PruningPredicate | None = None,
+        *,
+        columns: list[str] | None = None,
+        limit: int | None = None,
+        order_by: str | Sequence[str] | None = None,
+        stats_skipping: bool = True,
+        footers: int = MAX_FOOTERS,
+        dynamic: Dynamic = None,
+        dynamic_filtering: bool | None = None,
+        timezone: str = "UTC",
+        ansi: bool = True,
+        case_sensitive: bool = False,
+    ) -> Plan:
+        """Decide which files and row groups to read.
+
+        Parquet: footers are read, and the bloom filters of columns with an `=` or IN test, in row
+        groups whose bounds admit a value. Hive: folders that the condition rules out are not
+        listed, and only the files in the others have footers read. Delta: the log decides. Iceberg:
+        a manifest is read only if its partitions in the manifest list may match the condition and
+        the join keys that are known already; files of other manifests count in `sizes.total` alone.
+
+        Args:
+            where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
+                table's schema. None keeps everything.
+            columns: The top-level columns to read; None reads all.
+            limit: The number of matching rows that suffice; any will do. Fully matched containers
+                are kept until their live rows suffice. If they never do, all that may match are
+                kept.
+            order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
+                With a limit, only containers that may hold one of the first rows are kept.
+            stats_skipping: Whether to use column statistics; if False, only partition values
+                decide.
+            footers: The most files whose footers are read because a Delta log lacks bounds. If more
+                files that may match lack bounds, no footer is read. Other formats ignore it.
+            dynamic: Filters from joins: `DynamicFilterData` from a collector, or a `DynamicFilter`,
+                which may still be pending. Rows that they rule out are not read; a limit chooses
+                among the others.
+            dynamic_filtering: Whether to use `dynamic`; None uses the setting of the table or the
+                environment.
+            timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
+
+        Raises:
+            PredicateError: the condition is malformed or names no column.
+            SourceError: a folder cannot be listed, or a footer or manifest cannot be read.
+            StatisticsError: the table's file in `skipstone.cache_dir` is damaged. It is removed, so
+                the next scan reads the log.
+
+        Source: Delta Lake, `filesForScan`.
+
+        Example:
+            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os, skipstone as ss
+            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> plan = ss.scan_parquet(path).plan(where="x >= 95")
+            >>> plan.row_groups[path], plan.to_arrow().num_rows
+            ([9], 5)
+        """
+        request = PlanRequest(
+            where, columns, limit, order_by, stats_skipping, footers, dynamic,
+            enabled(dynamic_filtering, self.dynamic_filtering), timezone, ansi, case_sensitive,
+        )  # fmt: skip
+        return self.answer(request)
+
+    def answer(self, request: PlanRequest) -> Plan:
+        """Return the plan of a request."""
+        raise NotImplementedError
+
+    def accepted_filter_fields(
+        self, candidates: Sequence[str], case_sensitive: bool = False
+    ) -> list[str]:
+        """Return the columns that a dynamic filter may be compared with: those with an order.
+
+        Args:
+            candidates: Names of columns, partition columns or not; a struct's field is `a.b`.
+            case_sensitive: Whether names must match in case.
+
+        Source: Flink FLIP-248, `SupportsDynamicFiltering.listAcceptedFilterFields`, which takes
+        partition columns only.
+        """
+        from skipstone.bindings.filters.scan import accepted
+
+        return accepted(self.schema, candidates, Session(case_sensitive=case_sensitive))
