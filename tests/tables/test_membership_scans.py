@@ -170,9 +170,9 @@ def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
         row_group_size=500,
         bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}},
     )
-    read, bitset = [], blooms._bitset
+    read, bitset = [], blooms._read_bitset
     monkeypatch.setattr(
-        blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at)
+        blooms, "_read_bitset", lambda source, *at: read.append(at) or bitset(source, *at)
     )
     table = ss.scan_parquet(tmp_path)
     assert len(table.plan("k > 1001").kept) == 3

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_of
+from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_texts
 
 
 def tree(root, folders):
@@ -122,4 +122,4 @@ def test_partition_columns_must_agree():
     ],
 )
 def test_partition_of(path, base, expected):
-    assert partition_of(path, base) == expected
+    assert partition_texts(path, base) == expected

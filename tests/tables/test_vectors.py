@@ -10,7 +10,7 @@ import pytest
 from pyroaring import BitMap64
 
 import skipstone as ss
-from skipstone.bindings.tables.bitmaps import MAGIC, NO_RUNS, RUNS, WORD, rows_of
+from skipstone.bindings.tables.bitmaps import MAGIC, COOKIE_NO_RUNS, COOKIE_RUNS, CONTAINER_VALUES, rows_of
 from skipstone.bindings.tables.iceberg.removed import deleted_positions
 from skipstone.bindings.tables.row_ranges import RowRanges
 from tests.support.delta_log import Log, Written, base85, delta_schema
@@ -25,7 +25,7 @@ def vector(*bitmaps):
 def runs(*containers):
     """A bitmap of containers, each a key and its (start, length - 1) pairs."""
     n = len(containers)
-    head = struct.pack("<I", RUNS | (n - 1) << 16) + b"\xff" * ((n + 7) // 8)
+    head = struct.pack("<I", COOKIE_RUNS | (n - 1) << 16) + b"\xff" * ((n + 7) // 8)
     keys = b"".join(struct.pack("<HH", key, 0) for key, _ in containers)
     offsets = b"\0" * (4 * n if n >= 4 else 0)
     body = (struct.pack(f"<H{2 * len(p)}H", len(p), *sum(p, ())) for _, p in containers)
@@ -34,18 +34,18 @@ def runs(*containers):
 
 def lists(*containers):
     """A bitmap of containers, each a key and its values."""
-    head = struct.pack("<II", NO_RUNS, len(containers))
+    head = struct.pack("<II", COOKIE_NO_RUNS, len(containers))
     keys = b"".join(struct.pack("<HH", key, len(v) - 1) for key, v in containers)
     body = (struct.pack(f"<{len(v)}H", *v) for _, v in containers)
     return head + keys + b"\0" * 4 * len(containers) + b"".join(body)
 
 
-BOMB = vector((0, runs(*((key, [(0, WORD - 1)]) for key in range(4000)))))
+BOMB = vector((0, runs(*((key, [(0, CONTAINER_VALUES - 1)]) for key in range(4000)))))
 
 
 def test_a_vector_costs_its_bytes_not_its_rows():
     tracemalloc.start()
-    found = rows_of(BOMB, 4000 * WORD, "the vector")
+    found = rows_of(BOMB, 4000 * CONTAINER_VALUES, "the vector")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(BOMB) < 57_000 and found.count == 262_144_000
@@ -82,8 +82,8 @@ def test_vectors_say_what_the_peer_reads(seed):
         (vector((0, lists((0, [2, 1])))), 2, "do not ascend"),
         (vector((0, lists((0, [1, 1])))), 2, "do not ascend"),
         (vector((0, runs((0, [(5, 10), (9, 3)])))), 15, "overlap"),
-        (vector((0, runs((0, [(9, WORD - 1)])))), WORD, "pass the end"),
-        (vector((0, struct.pack("<II", NO_RUNS, 1 << 31))), 1, "cut off"),
+        (vector((0, runs((0, [(9, CONTAINER_VALUES - 1)])))), CONTAINER_VALUES, "pass the end"),
+        (vector((0, struct.pack("<II", COOKIE_NO_RUNS, 1 << 31))), 1, "cut off"),
         (vector((0, struct.pack("<I", 7))), 1, "its cookie is 7"),
         (vector((0, lists((0, [1, 2]))))[:-1], 2, "cut off"),
         (struct.pack("<iQ", MAGIC, 1 << 63), 1, "cut off"),
@@ -131,7 +131,7 @@ def test_rows_that_a_file_lacks_are_an_error(tmp_path):
 
 def test_a_vector_of_all_rows_of_262_million(tmp_path):
     with pytest.raises(ss.SourceError, match="names row 262143999; the file has 3 rows"):
-        table_with(tmp_path, BOMB, 4000 * WORD).plan().to_arrow()
+        table_with(tmp_path, BOMB, 4000 * CONTAINER_VALUES).plan().to_arrow()
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_sizes_of_what_was_not_listed_are_unknown(tmp_path):
 DEPTHS = [
     ("year=2022/part.parquet", "lies beside folders of the partition column month"),
     ("year=2022/month=1/day=1/part.parquet", "has more partition columns than year, month"),
-    ("year=2022/day=1/part.parquet", "is of the partition column day, and month was expected"),
+    ("year=2022/day=1/part.parquet", "is of the partition column day; expected month"),
     ("other/part.parquet", "lies beside folders of the partition column year"),
     ("part.parquet", "lies beside folders of the partition column year"),
 ]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.saved_footers import NAME
+from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME
 from tests.support.lazy import OLD, Spy, write, years
 from tests.support.parquet_cases import CASES, WIDE
 
@@ -271,7 +271,7 @@ def test_a_damaged_file_is_passed_over_or_an_error_if_it_was_named(tmp_path, how
         table = scan(tmp_path)
         assert table.plan("x = 25").to_arrow()["x"].to_pylist() == [25]
         assert table.work["footers from the snapshot"] == 0
-        with pytest.raises(ss.StatisticsError, match=f"{NAME}: .*call save_stats again"):
+        with pytest.raises(ss.StatisticsError, match=f"{SNAPSHOT_NAME}: .*call save_stats again"):
             scan(tmp_path, stats=path)
 
 
@@ -319,7 +319,7 @@ def test_unreadable_files_and_files_without_rows(tmp_path):
 def test_hostile_contents_are_an_error(tmp_path):
     """A file with a right checksum may still say nonsense."""
     from skipstone.bindings.statistics.store.checked import read_table, write_table
-    from skipstone.bindings.tables.parquet.saved_footers import ABOUT
+    from skipstone.bindings.tables.parquet.saved_footers import METADATA_KEY
 
     years(tmp_path)
     path = ss.scan_parquet(tmp_path).save_stats()
@@ -330,8 +330,8 @@ def test_hostile_contents_are_an_error(tmp_path):
         whole.drop_columns(["rows"]),
         whole.set_column(whole.schema.get_field_index("form"), "form", pa.array([7] * n)),
         whole.replace_schema_metadata({}),
-        whole.replace_schema_metadata({ABOUT: b"{}"}),
-        whole.replace_schema_metadata({ABOUT: about[ABOUT].replace(b'"schema"', b'"scheme"')}),
+        whole.replace_schema_metadata({METADATA_KEY: b"{}"}),
+        whole.replace_schema_metadata({METADATA_KEY: about[METADATA_KEY].replace(b'"schema"', b'"scheme"')}),
         whole.take(pa.array(np.random.default_rng(1).permutation(n))),
         whole.set_column(whole.schema.get_field_index("group"), "group", pa.array(["x"] * n)),
     ):
@@ -356,7 +356,7 @@ def test_two_processes_save_at_once(tmp_path):
         seen += served(ss.scan_parquet(tmp_path)) == (6, 0)
     assert [p.returncode for p in saving] == [0, 0]
     assert seen
-    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [NAME]
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [SNAPSHOT_NAME]
 
 
 def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
@@ -379,6 +379,6 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         ss.scan_parquet(tmp_path).save_stats()
-    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [NAME]
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [SNAPSHOT_NAME]
     monkeypatch.undo()
     assert served(ss.scan_parquet(tmp_path, stats=path)) == (6, 0)
