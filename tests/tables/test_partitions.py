@@ -1,4 +1,4 @@
-"""Hive partition folders: values, types, and what a plan makes of them."""
+"""Hive partition folders: values, types and plans."""
 
 import datetime as dt
 
@@ -37,8 +37,8 @@ TYPES = [
 def test_types_are_inferred(tmp_path, texts, arrow, values):
     table = tree(tmp_path, [f"k={t}" for t in texts])
     assert str(table.schema.field("k").type) == arrow
-    got = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
-    assert sorted(set(got), key=str) == sorted(set(values), key=str)
+    found = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
+    assert sorted(set(found), key=str) == sorted(set(values), key=str)
 
 
 def test_given_types_win(tmp_path):
@@ -91,7 +91,7 @@ def test_sizes_and_branches(tmp_path, where, kept, skipping, partition, scan):
         ("k <> 1.5", [0, 2]),
     ],
 )
-def test_a_float_value_is_known_to_be_nan_or_not(tmp_path, where, verdicts):
+def test_nan_in_partition_values(tmp_path, where, verdicts):
     tree(tmp_path, ["k=1.5", "k=NaN"])
     table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.float64()})
     assert table.plan(where=where).verdicts.tolist() == verdicts
