@@ -253,7 +253,8 @@ class HiveTable(DynamicTable):
         kept = np.ones(len(folders), np.bool_) if predicate is None else predicate.prune(statistics)
         if filters is None:
             return kept
-        return filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
+        admitted: Mask = filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
+        return admitted
 
     def _table_of(self, folders: Sequence[Folder]) -> ParquetTable:
         """Return the table of the files in some folders; this reads their footers."""

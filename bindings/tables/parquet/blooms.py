@@ -124,7 +124,7 @@ def _read_bitset(source: pa.NativeFile, at: int, total: int | None) -> bytes | N
 
     Args:
         source: The file.
-        at: Where the filter's header starts.
+        at: The offset of the filter's header.
         total: Bytes of the header and the bits, if the footer has this number.
 
     Returns:

@@ -37,7 +37,7 @@ MAX_ARRAY_BYTES: Final = 1 << 31
 BOTH_BOUNDS: Final = 1 << MIN | 1 << MAX
 DECIMAL_BYTES: Final = 16
 
-Span = tuple[Ints, Ints]  # where bounds start in the data, and their lengths in bytes
+Span = tuple[Ints, Ints]  # offsets of bounds in the data, and their lengths in bytes
 
 
 class ChunkBounds(NamedTuple):
@@ -71,7 +71,7 @@ class ColumnChunks:
 
     Attributes:
         data: The bytes of all footers.
-        slots: What the loop found for each column chunk, int64, shape (chunks, WIDTH).
+        slots: The values that the loop found for each column chunk, int64, shape (chunks, WIDTH).
         empty: Whether no footer has a layout.
     """
 
@@ -107,8 +107,8 @@ class ColumnChunks:
                 lacks it.
 
         Returns:
-            The slots of the chunks, shape (n, WIDTH), zeros where there are none; where each footer
-            starts in the data, shape (n,); a mask of the row groups with slots, shape (n,).
+            The slots of the chunks, shape (n, WIDTH), zeros for row groups without them; the offset
+            of each footer in the data, shape (n,); a mask of the row groups with slots, shape (n,).
         """
         present = self._has_layout[owner] & (position >= 0)
         index = self._first_chunk[owner] + group * self._columns[owner] + position
@@ -131,11 +131,11 @@ def chunk_bounds(
 
     Args:
         data: The bytes of all footers.
-        slots: What the loop found for the column's chunks, shape (n, WIDTH); zeros where nothing is
-            known.
-        start: Where in the data each footer starts, shape (n,).
-        schema: What each file's schema says: Parquet's type number, and bytes of a value, 0 for any
-            number, shape (n, 2).
+        slots: The values that the loop found for the column's chunks, shape (n, WIDTH); zeros if
+            nothing is known.
+        start: The offset of each row group's footer in the data, shape (n,).
+        schema: Parquet's type number of the column in each file's schema, and the bytes of a value,
+            0 for any number of bytes, shape (n, 2).
         encodings: The encodings that occur; None: pyarrow has to decode.
         encoding: The index in `encodings` for each row group, shape (n,); -1: nothing is wanted.
         julian: Mask of the row groups whose days may be in the Julian calendar, shape (n,).
@@ -190,7 +190,7 @@ def _contradicts(slots: Ints, schema: Ints) -> Mask:
     neither be decoded nor given to pyarrow.
     """
     physical, width = schema[:, 0], schema[:, 1]
-    wrong = slots[:, TYPE] != physical
+    wrong: Mask = slots[:, TYPE] != physical
     for bound, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
         wrong |= _has_bit(slots[:, TOLD], bound) & (width > 0) & (slots[:, size] != width)
     return wrong
@@ -227,8 +227,9 @@ def _decode(data: Bytes, places: Ints, sizes: Ints, encoding: Encoding) -> Any:
 def _is_invalid(values: Any, encoding: Encoding) -> Mask:
     """Return a mask of the bounds that no value of the column can have."""
     if encoding.precision:
-        fits = below(values, 10**encoding.precision) & ~below(values, 1 - 10**encoding.precision)
-        return ~fits
+        too_high = ~below(values, 10**encoding.precision)
+        too_low = below(values, 1 - 10**encoding.precision)
+        return np.asarray(too_high | too_low, np.bool_)
     if encoding.least is None or encoding.greatest is None:
         return np.asarray(values != values, np.bool_)
     return np.asarray((values < encoding.least) | (values > encoding.greatest), np.bool_)

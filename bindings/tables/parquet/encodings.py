@@ -1,6 +1,6 @@
-"""Find how bounds are encoded in Parquet footers.
+"""Encodings of bounds in Parquet footers that we decode ourselves.
 
-Only encodings that we decode ourselves are listed: those where we provably agree with pyarrow.
+These are the encodings for which we provably agree with pyarrow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the days that Python's date can hol
 
 
 class Encoding(NamedTuple):
-    """How the bounds of a column are stored in a footer.
+    """The encoding of a column's bounds in a footer.
 
     Attributes:
         lane: NumPy's name of the stored type; "" for bytes.

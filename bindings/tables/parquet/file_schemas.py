@@ -24,12 +24,12 @@ StoredType = tuple[DType, str, int]
 
 
 class BloomLocation(NamedTuple):
-    """Where a bloom filter lies in its file, and the type of the values that it hashes.
+    """The place of a bloom filter in its file, and the type of the values that it hashes.
 
     Attributes:
-        offset: Where it starts, in bytes.
+        offset: Its first byte.
         length: Bytes of its header and bits; None if the footer does not say.
-        stored: How the column is stored.
+        stored: The stored type of the column.
     """
 
     offset: int

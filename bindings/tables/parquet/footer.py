@@ -1,4 +1,4 @@
-"""The footer of a Parquet file: fetched once, and parsed as far as it is needed.
+"""The footer of a Parquet file: fetched once, and parsed only as needed.
 
 A footer has a *head*, which concerns the whole file: columns, writer, key-value metadata. Files of
 one writer often have identical heads, and then share one `Head`. A compiled loop locates the
@@ -94,7 +94,7 @@ class Head:
 
     @property
     def trusted(self) -> bool:
-        """Whether pyarrow trusts the bounds of all columns."""
+        """True if pyarrow trusts the bounds of all columns."""
         return self.orders == self.metadata.num_columns and self._has_trusted_writer
 
     @cached_property
@@ -103,7 +103,7 @@ class Head:
 
     @cached_property
     def orders_nan(self) -> bool:
-        """Whether the writer's bounds follow Java's order, in which NaN comes last.
+        """True if the writer's bounds follow Java's order, in which NaN comes last.
 
         This holds for parquet-mr, Spark's writer, from version 1.10 on.
         """
@@ -111,7 +111,7 @@ class Head:
 
     @cached_property
     def julian(self) -> bool:
-        """Whether Spark wrote the file in the Julian calendar."""
+        """True if Spark wrote the file in the Julian calendar."""
         return is_julian(self.metadata.metadata or {})
 
 
@@ -275,7 +275,7 @@ def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> 
     end = source.read_at(min(size, FIRST_FETCH), max(size - FIRST_FETCH, 0))
     length = int.from_bytes(end[-8:-4], "little")
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
-        pq.read_metadata(source)  # its error says what is wrong
+        pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
     footer = (
         end[-8 - length : -8]

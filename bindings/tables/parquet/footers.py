@@ -54,12 +54,12 @@ class Footer:
 
     @property
     def julian(self) -> bool:
-        """Whether Spark may have written the file in the Julian calendar; `_metadata` hides it."""
+        """True if Spark may have written the file in the Julian calendar; `_metadata` hides it."""
         return not self.own or (self.tail is not None and self.tail.head.julian)
 
     @property
     def orders_nan(self) -> bool:
-        """Whether NaN is known to count as the greatest value in the file's bounds."""
+        """True if NaN is known to count as the greatest value in the file's bounds."""
         return self.own and self.tail is not None and self.tail.head.orders_nan
 
 

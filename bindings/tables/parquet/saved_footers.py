@@ -146,7 +146,7 @@ class Snapshot:
     """A saved snapshot of the footers of n files.
 
     Args:
-        path: Where it was read from, for error messages.
+        path: The path that it was read from, for error messages.
         data: Its bytes.
 
     Attributes:
