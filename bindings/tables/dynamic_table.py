@@ -1,4 +1,4 @@
-"""What tables say of dynamic filters: which columns they take, and whether they want any."""
+"""The base class of tables that accept dynamic filters from joins."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 
 class DynamicTable:
-    """A table whose plans can be filtered by joins.
+    """A table whose plans can be filtered by the keys of joins.
 
     Attributes:
-        dynamic_filtering: Whether they are; None: as the environment variable SKIPSTONE_DYNAMIC_FILTERING says, else they are.
+        dynamic_filtering: Whether plans use dynamic filters. None follows the environment variable
+            SKIPSTONE_DYNAMIC_FILTERING, which is on unless it is set.
     """
 
     schema: pa.Schema
@@ -24,13 +25,16 @@ class DynamicTable:
     def accepted_filter_fields(
         self, candidates: Sequence[str], case_sensitive: bool = False
     ) -> list[str]:
-        """Those of some columns that a dynamic filter may be compared with: columns whose values have an order, partition columns or not.
+        """Return the columns among `candidates` that a dynamic filter may be compared with.
+
+        These are the columns whose values have an order, partition columns or not.
 
         Args:
-            candidates: Names; a struct's field is `a.b`.
+            candidates: Column names; `a.b` is a field of a struct.
             case_sensitive: Whether names must match in case.
 
-        Source: Flink FLIP-248, `SupportsDynamicFiltering.listAcceptedFilterFields`, which takes partition columns only.
+        Source: Flink FLIP-248, `SupportsDynamicFiltering.listAcceptedFilterFields`, which takes
+        partition columns only.
         """
         from skipstone.bindings.filters.scan import accepted
 
