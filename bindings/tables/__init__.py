@@ -1,1 +1,1 @@
-"""Tables to scan, and what their formats share: files, partitions, deletes, readers."""
+"""Tables of files, and the parts that their formats share: files, partitions, deletes, readers."""

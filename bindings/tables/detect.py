@@ -1,4 +1,4 @@
-"""Find the format of a table by what lies in its folder."""
+"""Detect the format of a table from the contents of its folder."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ HINT: Final = "version-hint.text"  # names the current metadata file of an Icebe
 
 
 def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
-    """Return the format of what lies at a location: "parquet", "hive", "delta" or "iceberg".
+    """Return the format of the table at a location: "parquet", "hive", "delta" or "iceberg".
 
-    A folder with `_delta_log` is a Delta table, one with `metadata/*.metadata.json` an Iceberg
-    table, one with folders `key=value` a Hive-partitioned table. All else is Parquet files: a
-    list, a glob, a file, and a place where nothing is.
+    A folder with `_delta_log` is a Delta table. A folder with `metadata/*.metadata.json` is an
+    Iceberg table. A folder with subfolders `key=value` is a Hive-partitioned table. Everything else
+    counts as Parquet files: a list, a glob, a file, and a location where nothing exists.
+
+    Args:
+        where: A path or URI.
+        filesystem: The file system of the path; None finds it from the location.
 
     Raises:
-        SourceError: it is no location, or its storage cannot be reached.
+        SourceError: the location is malformed, or its storage cannot be reached.
 
     Example:
         >>> format_of("/lake/t/metadata/00001.metadata.json")
@@ -47,7 +51,7 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
         return "iceberg"
     scheme = scheme_of(text)
     if filesystem is None and scheme is not None and scheme not in KNOWN:
-        return "delta"  # storage that only the package deltalake reaches
+        return "delta"  # only the package deltalake reaches such storage
     fs, root = resolve(text, filesystem)
     if info_at(fs, root, text).type != pafs.FileType.Directory:
         return "parquet"
@@ -56,10 +60,10 @@ def format_of(where: Any, filesystem: FileSystemLike | None = None) -> str:
     if metadata_files(fs, root):
         return "iceberg"
     try:
-        inside = fs.get_file_info(pafs.FileSelector(root))
+        entries = fs.get_file_info(pafs.FileSelector(root))
     except REFUSED as e:
         raise unreachable(text, e) from e
-    folders = (i.base_name for i in inside if i.type == pafs.FileType.Directory)
+    folders = (i.base_name for i in entries if i.type == pafs.FileType.Directory)
     return "hive" if any("=" in name for name in folders) else "parquet"
 
 
@@ -69,54 +73,67 @@ def is_delta(fs: pafs.FileSystem, root: str) -> bool:
 
 
 def metadata_files(fs: pafs.FileSystem, root: str) -> Mapping[str, int]:
-    """Return the metadata files in an Iceberg table's folder and their times, and the hint."""
+    """Return the names of an Iceberg table's metadata files, and of its version hint.
+
+    Args:
+        fs: The file system.
+        root: The table's folder.
+
+    Returns:
+        Name -> time of the last change in ns since 1970, 0 if it is unknown. Empty if the folder is
+        not an Iceberg table.
+
+    Raises:
+        SourceError: the storage cannot be reached.
+    """
     folder = f"{root.rstrip('/')}/metadata"
     try:
-        found = fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+        entries = fs.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
     except NotADirectoryError:
         return {}
     except REFUSED as e:
         raise unreachable(folder, e) from e
-    names = {i.base_name: i.mtime_ns or 0 for i in found}
-    return {n: t for n, t in names.items() if n == HINT or n.endswith(".metadata.json")}
+    times = {i.base_name: i.mtime_ns or 0 for i in entries}
+    return {n: t for n, t in times.items() if n == HINT or n.endswith(".metadata.json")}
 
 
 def refuse_other_formats(fs: pafs.FileSystem, root: str, inside: Iterable[str] | None) -> None:
-    """Refuse to read the folder of a Delta or Iceberg table as plain Parquet files.
+    """Raise an error if a folder belongs to a Delta or Iceberg table.
 
-    It also holds files that the table removed, whose rows would come back.
+    Such a folder also holds files that the table removed. Reading it as plain Parquet would bring
+    their rows back.
 
     Args:
-        fs: Where it is.
+        fs: The file system.
         root: The folder.
-        inside: The paths of files below it, if they were listed; None: the folder is asked.
+        inside: The paths of all files below the folder; None looks them up.
 
     Raises:
-        SourceError: it is such a folder, or a partition folder of a Delta table.
+        SourceError: the folder is a Delta or Iceberg table, or a partition folder of a Delta table.
 
     Source: Delta Lake, `DeltaTableUtils.findDeltaTableRoot` and DELTA_INVALID_FORMAT.
     """
     folder = root.rstrip("/")
     names = None if inside is None else [path.removeprefix(f"{folder}/") for path in inside]
     if is_delta(fs, root) if names is None else any(n.startswith(f"{LOG}/") for n in names):
-        raise _is_table(folder, folder, "Delta", "scan_delta")
+        raise _wrong_format(folder, folder, "Delta", "scan_delta")
     metadata = metadata_files(fs, root) if names is None else filter(_is_metadata, names)
     if any(True for _ in metadata):
-        raise _is_table(folder, folder, "Iceberg", "scan_iceberg")
+        raise _wrong_format(folder, folder, "Iceberg", "scan_iceberg")
     above = folder
     while "=" in os.path.basename(above):
         above = os.path.dirname(above)
         if is_delta(fs, above):
-            raise _is_table(folder, above, "Delta", "scan_delta")
+            raise _wrong_format(folder, above, "Delta", "scan_delta")
 
 
 def _is_metadata(name: str) -> bool:
     return name.startswith("metadata/") and name.endswith(".metadata.json") and name.count("/") == 1
 
 
-def _is_table(folder: str, root: str, kind: str, call: str) -> SourceError:
-    of = "is" if folder == root else f"is a partition folder of {shown(root)},"
+def _wrong_format(folder: str, root: str, kind: str, call: str) -> SourceError:
+    relation = "is" if folder == root else f"is a partition folder of {shown(root)},"
     return SourceError(
-        f"{shown(folder)} {of} the folder of a {kind} table, with files that the table may have "
-        f"removed; use {call}, or name the files one by one or by a glob"
+        f"{shown(folder)} {relation} the folder of a {kind} table, with files that the table may "
+        f"have removed; use {call}, or name the files one by one or by a glob"
     )

@@ -1,4 +1,4 @@
-"""List the files of a table: a file, a folder, a glob or a list, on any pyarrow file system."""
+"""List the files of a table on any pyarrow file system: a file, a folder, a glob or a list."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from skipstone.bindings.location import (
 )
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.detect import refuse_other_formats
-from skipstone.bindings.tables.partitions import Texts, partition_of
+from skipstone.bindings.tables.partitions import Texts, partition_texts
 from skipstone.ir.errors import SourceError, StaleFile
 
 Ints = npt.NDArray[np.int64]
@@ -40,15 +40,16 @@ UNKNOWN: Final = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Files:
-    """Files of a table, in table order, n of them.
+    """The n files of a table, in table order.
 
     Attributes:
-        paths: As the file system names them; strings, length n.
-        sizes: Bytes, shape (n,); -1 is unknown.
-        times: When each was last changed, in ns since 1970, shape (n,); -1 is unknown.
-        etags: What the file system calls the present content of each, strings, length n; null is unknown.
-        folders: Path, and texts of the partition values in its name, of the folders that hold them.
-        folder: Which of these holds each file, shape (n,).
+        paths: Paths on the file system; strings, length n.
+        sizes: Bytes, int64, shape (n,); -1 is unknown.
+        times: Times of the last change in ns since 1970, int64, shape (n,); -1 is unknown.
+        etags: The file system's identifier of the present content; strings, length n. Null is
+            unknown.
+        folders: The folders that hold the files: path, and texts of the partition values in it.
+        folder: The index in `folders` of each file's folder, int64, shape (n,).
     """
 
     paths: pa.StringArray
@@ -62,7 +63,7 @@ class Files:
         return len(self.paths)
 
     def take(self, which: Ints) -> Files:
-        """Some of the files, in this order."""
+        """Return the files at these positions, in this order."""
         at = pa.array(which, pa.int64())
         return Files(
             self.paths.take(at),
@@ -74,33 +75,40 @@ class Files:
         )
 
     def by_path(self) -> Files:
-        """The same files, ordered by path."""
+        """Return the files sorted by path."""
         return self.take(np.asarray(pc.sort_indices(self.paths), np.int64))
 
 
-def files_of(
+def files_from_listing(
     infos: Iterable[pafs.FileInfo], root: str, base: str | None, etags: Mapping[str, str]
 ) -> Files:
-    """The files that a listing gave which are not hidden below `root`, by path; folders `key=value` below `base` give partition texts."""
-    return _in_order(infos, root, base, etags).by_path()
+    """Return the listed files that are not hidden below `root`, sorted by path.
+
+    Args:
+        infos: The listing.
+        root: The folder below which hidden folders and files are skipped.
+        base: The folder below which folders `key=value` give partition texts; None: no folder does.
+        etags: Path without slashes around it -> etag.
+    """
+    return _in_listed_order(infos, root, base, etags).by_path()
 
 
-def _in_order(
+def _in_listed_order(
     infos: Iterable[pafs.FileInfo], root: str | None, base: str | None, etags: Mapping[str, str]
 ) -> Files:
-    """The same in the order of the listing; a root of None hides no folder."""
-    seen: dict[str, bool] = {}  # folder -> whether it is hidden
+    """Do as `files_from_listing`, but keep the listing's order; a root of None hides no folder."""
+    hidden_folders: dict[str, bool] = {}
     rows: list[tuple[str, int | None, int | None]] = []
-    above: list[str] = []
+    folder_of_row: list[str] = []
     for f in infos:
         path = f.path
         folder, _, name = path.rpartition("/")
-        if folder not in seen:
-            seen[folder] = root is not None and hidden(folder, root)
-        if not seen[folder] and not is_hidden(name):
+        if folder not in hidden_folders:
+            hidden_folders[folder] = root is not None and is_hidden_path(folder, root)
+        if not hidden_folders[folder] and not is_hidden(name):
             rows.append((path, f.size, f.mtime_ns))
-            above.append(folder)
-    names = {name: i for i, name in enumerate(sorted(set(above)))}
+            folder_of_row.append(folder)
+    numbers = {name: i for i, name in enumerate(sorted(set(folder_of_row)))}
     paths = [path for path, _, _ in rows]
     return Files(
         pa.array(paths, pa.string()),
@@ -110,15 +118,15 @@ def _in_order(
         if etags
         else pa.nulls(len(paths), pa.string()),
         tuple(
-            (path, {} if base is None else partition_of(in_folder(path, "file"), base))
-            for path in names
+            (path, {} if base is None else partition_texts(in_folder(path, "file"), base))
+            for path in numbers
         ),
-        np.array([names[folder] for folder in above], np.int64),
+        np.array([numbers[folder] for folder in folder_of_row], np.int64),
     )
 
 
-def joined(parts: Sequence[Files]) -> Files:
-    """Files one after another; of those with one path, the first."""
+def concat_files(parts: Sequence[Files]) -> Files:
+    """Concatenate files; of several with the same path, the first one stays."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(p.folders) for p in parts)])
@@ -136,22 +144,28 @@ def joined(parts: Sequence[Files]) -> Files:
             ]
         ),
     )
-    return _once(whole)
+    return _without_duplicates(whole)
 
 
-def _once(files: Files) -> Files:
-    """Files, of those with one path the first."""
-    named = files.paths.dictionary_encode()
-    if len(named.dictionary) == len(files):
+def _without_duplicates(files: Files) -> Files:
+    """Return the files; of several with the same path, the first one stays."""
+    encoded = files.paths.dictionary_encode()
+    if len(encoded.dictionary) == len(files):
         return files
     return files.take(
-        np.sort(np.unique(named.indices.to_numpy(), return_index=True)[1]).astype(np.int64)
+        np.sort(np.unique(encoded.indices.to_numpy(), return_index=True)[1]).astype(np.int64)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What `list_files` found: the files, their file system, and the folder that was named, if one was."""
+    """The result of `list_files`.
+
+    Attributes:
+        files: The files.
+        filesystem: Their file system.
+        root: The folder that was named; None if the caller named files or a glob.
+    """
 
     files: Files
     filesystem: pafs.FileSystem
@@ -164,14 +178,21 @@ def list_files(
     base_path: Location | None = None,
     meter: Meter | None = None,
 ) -> Listed:
-    """The files of a table, by path, and their file system. A path with `*`, `?` or `[` that is there is itself, and else a glob.
+    """List the files of a table, sorted by path.
 
-    Hidden ones (names that begin with `.` or `_`) are left out, as Spark does. Folders `key=value`
-    below `base_path` give partition values; it is the folder itself, or a glob's part before the
-    first wildcard, unless it is given. Files named one by one have none without it, as in Spark.
+    Hidden files (names that begin with `.` or `_`) are skipped, as in Spark. A path with `*`, `?`
+    or `[` is a glob, unless a file or folder of that very name exists.
+
+    Args:
+        where: A file, a folder, a glob, or a list of them.
+        filesystem: The file system of the paths; None finds it from `where`.
+        base_path: The folder below which folders `key=value` give partition values. By default it
+            is the folder itself, or the part of a glob before the first wildcard. Files that are
+            named one by one have no partition values without it, as in Spark.
+        meter: Counts folders and files.
 
     Raises:
-        SourceError: nothing is there.
+        SourceError: nothing exists there, or the paths lie on several file systems.
     """
     meter, filesystem = meter or Meter(), filesystem_of(filesystem)
     if not isinstance(where, str | bytes | os.PathLike):
@@ -180,65 +201,79 @@ def list_files(
             raise SourceError(
                 "the list of paths is empty; expected at least one file, folder or glob"
             )
-        if base_path is None and (named := _named(paths, filesystem)) is not None:
+        if base_path is None and (named := _list_named_files(paths, filesystem)) is not None:
             meter.count("files", len(paths))
             return named
         parts = [list_files(w, filesystem, base_path, meter) for w in paths]
-        if len({p.filesystem.type_name for p in parts}) > 1:
+        kinds = {p.filesystem.type_name for p in parts}
+        if len(kinds) > 1:
             raise SourceError(
-                f"the paths lie on different file systems ({', '.join(sorted({p.filesystem.type_name for p in parts}))}); expected one"
+                f"the paths lie on different file systems ({', '.join(sorted(kinds))}); "
+                "expected one"
             )
-        return Listed(joined([p.files for p in parts]), parts[0].filesystem, None)
+        return Listed(concat_files([p.files for p in parts]), parts[0].filesystem, None)
     fs, path = resolve(where, filesystem)
     base, root = None if base_path is None else resolve(base_path, filesystem)[1], None
     info = info_at(fs, path, where)
     if info.type == pafs.FileType.File:
         infos, etags = [info], etags_of(fs, path)
     elif info.type == pafs.FileType.Directory:
-        (infos, etags), base, root = below(fs, path, meter), base or path, path
+        (infos, etags), base, root = list_folder(fs, path, meter), base or path, path
         refuse_other_formats(fs, path, (i.path for i in infos))
     elif any(ch in path for ch in "*?["):
-        infos, start, etags = _glob(fs, path, meter)
+        infos, start, etags = _list_glob(fs, path, meter)
         base = base or start
     else:
         raise missing(where, "a Parquet file, a folder of them, or a glob")
-    files = files_of(infos, base or os.path.dirname(path), base, etags)
+    files = files_from_listing(infos, base or os.path.dirname(path), base, etags)
     if not len(files):
         raise SourceError(
-            f"{shown(where)} holds no files; expected Parquet files (names that begin with '.' or '_' "
-            "are skipped)"
+            f"{shown(where)} holds no files; expected Parquet files (names that begin with '.' or "
+            "'_' are skipped)"
         )
     meter.count("files", len(files))
     return Listed(files, fs, root)
 
 
-def _named(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:
-    """Files that are named one by one, asked about at once; None: something else is named, or is there, and each is looked at by itself."""
+def _list_named_files(where: Sequence[str], filesystem: pafs.FileSystem | None) -> Listed | None:
+    """Look up files that are named one by one, in one request.
+
+    Returns:
+        The files; None if a location is not a plain file. The caller then lists each location by
+        itself.
+    """
     if len({location.split("://")[0] for location in where if "://" in location}) > 1:
         return None
-    places = [resolve(w, filesystem) for w in where]
-    if len({fs.type_name for fs, _ in places}) > 1:
+    resolved = [resolve(w, filesystem) for w in where]
+    if len({fs.type_name for fs, _ in resolved}) > 1:
         return None
-    fs = places[0][0]
-    if isinstance(fs, pafs.PyFileSystem):  # it may tell etags
+    fs = resolved[0][0]
+    if isinstance(fs, pafs.PyFileSystem):  # it may have etags, which this request does not return
         return None
     try:
-        infos = fs.get_file_info([path for _, path in places])
+        infos = fs.get_file_info([path for _, path in resolved])
     except REFUSED as e:
         raise unreachable(where[0], e) from e
     if any(not i.is_file or is_hidden(i.base_name) for i in infos):
         return None
-    return Listed(_once(_in_order(infos, None, None, {})), fs, None)
+    return Listed(_without_duplicates(_in_listed_order(infos, None, None, {})), fs, None)
 
 
 def check_unchanged(
     filesystem: pafs.FileSystem, paths: Sequence[str], sizes: Sequence[int], times: Sequence[int]
 ) -> None:
-    """Refuse files that are not those that were listed, by size and time; only local ones are
-    looked at again.
+    """Raise an error if a file changed since it was listed.
+
+    Sizes and times are compared. Only local files are looked up again.
+
+    Args:
+        filesystem: The file system of the files.
+        paths: The files.
+        sizes: Their sizes in bytes when they were listed; -1 is unknown.
+        times: Their times of change, in ns since 1970, when they were listed; -1 is unknown.
 
     Raises:
-        StaleFile: one was replaced, changed or removed.
+        StaleFile: a file was replaced, changed or removed.
     """
     if not isinstance(filesystem, pafs.LocalFileSystem) or not paths:
         return
@@ -255,44 +290,54 @@ def check_unchanged(
             raise StaleFile(f"{path}: was changed after it was planned; scan the table again")
 
 
-def below(
+def list_folder(
     fs: pafs.FileSystem, folder: str, meter: Meter
 ) -> tuple[list[pafs.FileInfo], dict[str, str]]:
-    """All files below a folder, however deep, and their etags by path, where the file system gives any.
+    """List all files below a folder, at any depth.
+
+    Returns:
+        The files, and their etags by path; no etags if the file system has none.
 
     Raises:
-        SourceError: it cannot be listed.
+        SourceError: the folder cannot be listed.
     """
     try:
-        found = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
+        entries = fs.get_file_info(pafs.FileSelector(folder, recursive=True))
         etags = etags_of(fs, folder)
     except REFUSED as e:
         raise SourceError(f"{shown(folder)}: the folder cannot be listed ({one_line(e)})") from e
-    files = [f for f in found if f.is_file]
-    meter.count("folders", 1 + len(found) - len(files))
+    files = [f for f in entries if f.is_file]
+    meter.count("folders", 1 + len(entries) - len(files))
     return files, etags
 
 
 def etags_of(fs: pafs.FileSystem, path: str) -> dict[str, str]:
-    """Etags by path without slashes around it. pyarrow's own file systems tell none; those of fsspec may."""
+    """Return etags by path without slashes around it.
+
+    File systems of fsspec may have etags. pyarrow's own file systems do not show any.
+    """
     handler = fs.handler if isinstance(fs, pafs.PyFileSystem) else None
     if not isinstance(handler, pafs.FSSpecHandler):
         return {}
-    found = handler.fs.find(path, detail=True)
-    tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in found.items()}
+    entries = handler.fs.find(path, detail=True)
+    tags = {name.strip("/"): info.get("ETag") or info.get("etag") for name, info in entries.items()}
     return {name: str(tag) for name, tag in tags.items() if tag}
 
 
-def _glob(
+def _list_glob(
     fs: pafs.FileSystem, pattern: str, meter: Meter
 ) -> tuple[list[pafs.FileInfo], str, dict[str, str]]:
-    """Files that a pattern names, or that lie below a folder it names; `**` crosses folders."""
+    """List the files that match a glob, or lie below a folder that does; `**` crosses folders.
+
+    Returns:
+        The files, the folder before the first wildcard, and the etags by path.
+    """
     parts = pattern.split("/")
     first = next(i for i, p in enumerate(parts) if any(ch in p for ch in "*?["))
     start = "/".join(parts[:first]) or "/"
     if info_at(fs, start, start).type != pafs.FileType.Directory:
         raise SourceError(f"{shown(pattern)}: the folder {shown(start)} is not there")
-    infos, etags = below(fs, start, meter)
+    infos, etags = list_folder(fs, start, meter)
     return (
         [
             f
@@ -304,16 +349,18 @@ def _glob(
     )
 
 
-def _matches(path: Sequence[str], want: Sequence[str]) -> bool:
-    if not want:
-        return True  # a folder was named: everything below it belongs
-    if want[0] == "**":
-        return any(_matches(path[i:], want[1:]) for i in range(len(path)))
-    return bool(path) and fnmatch.fnmatchcase(path[0], want[0]) and _matches(path[1:], want[1:])
+def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
+    if not pattern:
+        return True  # the pattern names a folder above: everything below it belongs
+    if pattern[0] == "**":
+        return any(_matches(path[i:], pattern[1:]) for i in range(len(path)))
+    return (
+        bool(path) and fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
+    )
 
 
-def hidden(path: str, base: str) -> bool:
-    """Whether Spark passes over a path below a folder.
+def is_hidden_path(path: str, base: str) -> bool:
+    """Return True if Spark skips a path below `base`.
 
     Source: Spark, `HadoopFSUtils.shouldFilterOutPathName`.
     """
@@ -321,7 +368,7 @@ def hidden(path: str, base: str) -> bool:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark passes over files and folders of this name."""
+    """Return True if Spark skips files and folders of this name."""
     return (
         name.startswith(".")
         or (name.startswith("_") and "=" not in name)
@@ -330,5 +377,5 @@ def is_hidden(name: str) -> bool:
 
 
 def partition_folders(files: Files) -> Iterable[tuple[str, Texts]]:
-    """The folders that hold some of the files, in table order."""
+    """Return the folders that hold at least one of the files, in table order."""
     return (files.folders[i] for i in dict.fromkeys(files.folder.tolist()))

@@ -1,6 +1,7 @@
-"""Hive partition folders: the texts in their names, the types that these have in common, and their values.
+"""Partition values in the names of Hive folders: their texts, inferred types and values.
 
-Source: Spark, `PartitioningUtils`. It infers types from texts as they stand in the path, percent signs and all, but for timestamps.
+Source: Spark, `PartitioningUtils`. It infers types from the escaped texts of the path, with their
+percent signs; only timestamps are unescaped first.
 """
 
 from __future__ import annotations
@@ -27,14 +28,18 @@ _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]
 _HEX_DOUBLE = re.compile(r"[+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
-_JAVA_BLANKS: Final = "".join(map(chr, range(33)))  # what Java's parseDouble trims
+_JAVA_BLANKS: Final = "".join(map(chr, range(33)))  # characters that Java's parseDouble trims
 
 
-def partition_of(path: str, base: str) -> dict[str, str | None]:
-    """The partition texts in a path below `base`, as they stand there; None is NULL.
+def partition_texts(path: str, base: str) -> dict[str, str | None]:
+    """Return the partition texts in a path below `base`, still escaped; None is NULL.
+
+    Args:
+        path: The path of a file.
+        base: The folder below which folders `key=value` count.
 
     Example:
-        >>> partition_of("/t/day=2013-01-01/to=a%2Fb/x.parquet", "/t")
+        >>> partition_texts("/t/day=2013-01-01/to=a%2Fb/x.parquet", "/t")
         {'day': '2013-01-01', 'to': 'a%2Fb'}
     """
     folders = path.removeprefix(base.rstrip("/")).strip("/").split("/")[:-1]
@@ -42,23 +47,24 @@ def partition_of(path: str, base: str) -> dict[str, str | None]:
 
 
 def pair_of(folder: str) -> tuple[str, str | None]:
-    """The column and the text in a folder's name."""
+    """Split a folder's name `key=value` into the column and its escaped text; None is NULL."""
     key, _, text = folder.partition("=")
     return unescaped(key), None if text == HIVE_NULL else text
 
 
 def unescaped(text: str) -> str:
-    """A text with its percent signs decoded: as UTF-8, like writers that escape more than ASCII mean it, or else byte by byte.
+    """Decode the percent escapes of a text, as UTF-8 if possible, else byte by byte.
 
-    Spark decodes byte by byte always, and escapes no more than ASCII itself. A percent sign without two digits is one.
+    Writers that escape more than ASCII mean UTF-8. Spark always decodes byte by byte, and itself
+    escapes ASCII only. A percent sign without two digits after it stays a percent sign.
 
     Example:
         >>> unescaped("a%2Fb"), unescaped("Z%C3%BCrich"), unescaped("%FF"), unescaped("100%")
         ('a/b', 'Zürich', 'ÿ', '100%')
     """
 
-    def decode(found: re.Match[str]) -> str:
-        data = bytes.fromhex(found[0].replace("%", ""))
+    def decode(match: re.Match[str]) -> str:
+        data = bytes.fromhex(match[0].replace("%", ""))
         try:
             return data.decode()
         except UnicodeDecodeError:
@@ -76,13 +82,13 @@ def partition_fields(
     *,
     infer: bool = True,
 ) -> list[pa.Field]:
-    """The partition columns, with given types or those that their values have in common.
+    """Return the partition columns with their types, given or inferred.
 
     Args:
         folders: Path and texts of each folder that holds files.
-        given: Types that are known, by name in any case.
-        infer: Whether the others are inferred as Spark does: INT, BIGINT, DECIMAL, DOUBLE, DATE, TIMESTAMP (in the session's
-            zone), else STRING; if not, they are STRING.
+        given: Types of some columns, by name in any case.
+        infer: Whether the other types are inferred as Spark infers them: INT, BIGINT, DECIMAL,
+            DOUBLE, DATE, TIMESTAMP (in the session's zone), else STRING. If False, they are STRING.
 
     Raises:
         SourceError: folders have different partition columns.
@@ -93,16 +99,19 @@ def partition_fields(
         first = first or (path, own)
         if [k.lower() for k in own] != [k.lower() for k in first[1]]:
             raise SourceError(
-                f"{path} has the partition columns {_names(own)}, and {first[0]} has {_names(first[1])}; expected the same in all files"
+                f"{path} has the partition columns {_names(own)}, and {first[0]} has "
+                f"{_names(first[1])}; expected the same in all files"
             )
         for k, v in zip(first[1], own.values(), strict=True):
             texts.setdefault(k, set()).update(() if v is None else (v,))
     types = {k.lower(): t for k, t in (given or {}).items()}
     return [
         pa.field(
-            k, types.get(k.lower()) or (common_type(found) if infer else pa.string()), nullable=True
+            k,
+            types.get(k.lower()) or (common_type(values) if infer else pa.string()),
+            nullable=True,
         )
-        for k, found in texts.items()
+        for k, values in texts.items()
     ]
 
 
@@ -111,7 +120,7 @@ def _names(texts: Iterable[str]) -> str:
 
 
 def common_type(texts: Iterable[str]) -> pa.DataType:
-    """The type that Spark gives to a column of these texts.
+    """Return the type that Spark infers for a column of these texts.
 
     Example:
         >>> str(common_type(["1", "2.5"])), str(common_type(["1", "2013-01-01"]))
@@ -123,7 +132,7 @@ def common_type(texts: Iterable[str]) -> pa.DataType:
 
 @cache
 def type_of(text: str) -> pa.DataType:
-    """The type that Spark gives to one text.
+    """Return the type that Spark infers for one text.
 
     Source: Spark, `PartitioningUtils.inferPartitionColumnValue`.
     """
@@ -139,7 +148,7 @@ def type_of(text: str) -> pa.DataType:
 
 
 def _whole_digits(text: str) -> int | None:
-    """The digits of a number without a fraction in its spelling; None: it has one, or more than 38 digits."""
+    """Count the digits of a number; None if it is spelled with a fraction or has more than 38."""
     try:
         _, digits, scale = Decimal(text).as_tuple()
     except InvalidOperation:
@@ -170,7 +179,9 @@ def _is_time(text: str) -> bool:
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """The type of two; sets of types have one whatever their order, but that STRING absorbs all.
+    """Return the common type of two types.
+
+    The common type of several types does not depend on their order; STRING absorbs all others.
 
     Source: Spark, `PartitioningUtils.findWiderTypeForPartitionColumn`.
     """
@@ -178,9 +189,9 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return a
     digits = [_digits(t) for t in (a, b)]
     if None not in digits:
-        most = max(digits)  # type: ignore[type-var]
+        widest = max(digits)  # type: ignore[type-var]
         return (
-            pa.decimal128(most, 0)
+            pa.decimal128(widest, 0)
             if pa.types.is_decimal(a) or pa.types.is_decimal(b)
             else pa.int64()
         )
@@ -198,15 +209,18 @@ def _digits(t: pa.DataType) -> int | None:
 # Values.
 
 
-def values_of(
+def partition_column(
     folders: Sequence[tuple[str, Texts]], field: pa.Field, timezone: str = "UTC"
 ) -> pa.Array:
-    """The value of a partition column in each of some folders.
+    """Return the values of a partition column, one per folder.
 
     Args:
-        folders: Path and texts of each.
+        folders: Path and texts of each of n folders.
         field: The column.
-        timezone: What timestamps without a zone are read in.
+        timezone: The zone in which timestamps without a zone are read.
+
+    Returns:
+        Array of the field's type, length n.
 
     Raises:
         SourceError: a text is not a value of the type.
@@ -217,23 +231,23 @@ def values_of(
     if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
         return pa.array(plain, field.type)
     if pa.types.is_float64(field.type):
-        read = pa.array([None if t is None else _double(t) for t in texts], field.type)
+        values = pa.array([None if t is None else _double(t) for t in texts], field.type)
     else:
-        found, _ = partition_values(
+        cast, _ = partition_values(
             pa.array([_spelled(t, field.type) for t in plain], pa.string()), field.type, timezone
         )
-        read = found.combine_chunks()
-    for (path, _), text, known in zip(folders, plain, read.is_valid().to_pylist(), strict=True):
-        if text is not None and not known:
+        values = cast.combine_chunks()
+    for (path, _), text, valid in zip(folders, plain, values.is_valid().to_pylist(), strict=True):
+        if text is not None and not valid:
             raise SourceError(
-                f"{path}: the partition value {field.name}={text!r} is not a {field.type}; give its type "
-                f"by partition_schema={{{field.name!r}: ...}}, such as pa.string()"
+                f"{path}: the partition value {field.name}={text!r} is not a {field.type}; give "
+                f"its type by partition_schema={{{field.name!r}: ...}}, such as pa.string()"
             )
-    return read
+    return values
 
 
 def _spelled(text: str | None, kind: pa.DataType) -> str | None:
-    """A text as Arrow's casts read it: digits in ASCII, decimals without an exponent."""
+    """Return a text as Arrow's casts accept it: ASCII digits, decimals without an exponent."""
     if text is None or not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         return text
     if _INTEGER.fullmatch(text):

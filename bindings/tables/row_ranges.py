@@ -1,4 +1,4 @@
-"""Sets of row numbers as ranges, so that a set costs what describes it and not what it names."""
+"""Sets of row numbers as ranges: the cost of a set follows its ranges, not its rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowRanges:
-    """Numbers of rows, from 0.
+    """A set of row numbers; rows count from 0.
 
     Attributes:
-        starts, stops: Half-open ranges, ascending; none is empty or touches the next. int64, shape (n,).
+        starts, stops: Ascending half-open ranges, int64, shape (n,). No range is empty, and none
+            touches the next.
     """
 
     starts: Longs
@@ -24,11 +25,14 @@ class RowRanges:
 
     @classmethod
     def of(cls, starts: Longs, stops: Longs) -> RowRanges:
-        """Join ranges in any order, which may overlap.
+        """Make a set from ranges in any order, which may overlap.
+
+        Args:
+            starts, stops: Half-open ranges, int64, shape (n,).
 
         Example:
-            >>> found = RowRanges.of(np.array([7, 0, 3]), np.array([9, 3, 4]))
-            >>> found.starts.tolist(), found.stops.tolist()
+            >>> rows = RowRanges.of(np.array([7, 0, 3]), np.array([9, 3, 4]))
+            >>> rows.starts.tolist(), rows.stops.tolist()
             ([0, 7], [4, 9])
         """
         order = np.argsort(starts, kind="stable")
@@ -40,28 +44,31 @@ class RowRanges:
 
     @classmethod
     def at(cls, rows: Longs) -> RowRanges:
-        """Make a set of single rows, in any order."""
+        """Make a set from single rows in any order."""
         return cls.of(rows, rows + 1)
 
     @classmethod
     def union(cls, parts: Iterable[RowRanges]) -> RowRanges:
-        """Join sets."""
-        found = [cls(np.empty(0, np.int64), np.empty(0, np.int64)), *parts]
-        starts = np.concatenate([p.starts for p in found])
-        return cls.of(starts, np.concatenate([p.stops for p in found]))
+        """Return the union of sets."""
+        sets = [cls(np.empty(0, np.int64), np.empty(0, np.int64)), *parts]
+        starts = np.concatenate([s.starts for s in sets])
+        return cls.of(starts, np.concatenate([s.stops for s in sets]))
 
     @property
     def count(self) -> int:
-        """How many rows the set names."""
+        """The number of rows in the set."""
         return int((self.stops - self.starts).sum())
 
     @property
     def stop(self) -> int:
-        """One more than the greatest row; 0: the set is empty."""
+        """One more than the greatest row; 0 if the set is empty."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def mask(self, first: int, n: int) -> npt.NDArray[np.bool_]:
-        """Return which of the rows from `first` on are in the set, shape (n,).
+        """Return a mask of the rows `first` to `first + n - 1`: True if the set has the row.
+
+        Returns:
+            bool array, shape (n,).
 
         Example:
             >>> RowRanges.at(np.array([1, 2, 5])).mask(2, 3).tolist()

@@ -1,4 +1,4 @@
-"""Scan a table whose format is found by what lies there."""
+"""Open a table of any format."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 def scan(
     source: Any, *, format: str | None = None
 ) -> ParquetTable | HiveTable | DeltaTable | IcebergTable:
-    """Open a table, whatever its format.
+    """Open a table of any format.
 
     Args:
-        source: A file, a folder, a glob or a list of them, by path or URI; or pyiceberg's table.
-        format: "parquet", "hive", "delta" or "iceberg"; None looks: a folder `_delta_log` makes a
-            Delta table, `metadata/*.metadata.json` an Iceberg table, folders `key=value` a Hive
-            table, all else is Parquet.
+        source: A file, a folder, a glob or a list of them, by path or URI; or a pyiceberg table.
+        format: "parquet", "hive", "delta" or "iceberg". None detects it: a folder `_delta_log`
+            means Delta, `metadata/*.metadata.json` means Iceberg, folders `key=value` mean Hive,
+            everything else is Parquet.
 
     Returns:
-        What `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns; these have more
-        options.
+        The table that `scan_parquet`, `scan_hive`, `scan_delta` or `scan_iceberg` returns. These
+        functions have more options.
 
     Raises:
-        SourceError: nothing is there, it cannot be read, or `format` is another word.
+        SourceError: nothing exists at `source`, it cannot be read, or `format` is unknown.
 
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -42,7 +42,7 @@ def scan(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(
-            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to find it"
+            f"format is {format!r}; expected {', '.join(FORMATS)}, or None to detect it"
         )
     if format is None and (type(source).__module__ or "").startswith("pyiceberg."):
         format = "iceberg"

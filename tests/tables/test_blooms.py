@@ -1,4 +1,4 @@
-"""Bloom filters: what they settle, and that no value of a real file is ever denied."""
+"""Bloom filters: which values they rule out; a value of a real file is never ruled out."""
 
 import random
 
@@ -56,26 +56,27 @@ def test_many_values_and_many_containers():
     ]
     blooms = Blooms(pa.array(filters), ty.INT64)
     for chosen in (values[:1], values[5:500], values, [r.randrange(2**60) for _ in range(50)]):
-        found = blooms.absent(chosen)
+        absent = blooms.absent(chosen)
         for i in range(300):
-            assert not (found[i] and set(values[10 * i : 10 * i + 10]) & set(chosen))
+            assert not (absent[i] and set(values[10 * i : 10 * i + 10]) & set(chosen))
         few = chosen[:20]
-        assert (
-            blooms.absent(few).tolist()
-            == np.all([blooms.absent([v]) for v in few], axis=0).tolist()
-        )
+        one_by_one = np.all([blooms.absent([v]) for v in few], axis=0)
+        assert blooms.absent(few).tolist() == one_by_one.tolist()
     assert Blooms(pa.array([], pa.binary()), ty.INT64).absent([1]).tolist() == []
     assert Blooms(pa.array([1, 2]), ty.INT64).absent([1]).tolist() == [False, False]
 
 
+# A filter of an int64 column may come from a file in which the column had 32 bits. Legacy files
+# have early days in the Julian calendar.
 #    type            value               encodings
 ENCODED = [
     (ty.INT8,        -1,                 [b"\xff\xff\xff\xff"]),
-    (ty.INT64,       5,                  [b"\5\0\0\0\0\0\0\0", b"\5\0\0\0"]),         # the file may be older than the column's width
+    (ty.INT64,       5,                  [b"\5\0\0\0\0\0\0\0", b"\5\0\0\0"]),
     (ty.INT64,       -(2**40),           [(-(2**40)).to_bytes(8, "little", signed=True)]),
     (ty.DATE,        1,                  [b"\1\0\0\0"]),
-    (ty.DATE,        -200_000,           None),                                        # the Julian calendar in legacy files
-    (ty.DOUBLE,      0.0,                [b"\0" * 8, b"\0" * 7 + b"\x80", b"\0" * 4, b"\0" * 3 + b"\x80"]),
+    (ty.DATE,        -200_000,           None),
+    (ty.DOUBLE,      0.0,                [b"\0" * 8, b"\0" * 7 + b"\x80",
+                                          b"\0" * 4, b"\0" * 3 + b"\x80"]),
     (ty.DOUBLE,      0.1,                [b"\x9a\x99\x99\x99\x99\x99\xb9?"]),
     (ty.BOOL,        1,                  None),
     (ty.TIMESTAMP,   1,                  None),
@@ -89,7 +90,7 @@ def test_encodings(dtype, value, expected):
     assert encodings(value, dtype) == expected
 
 
-def test_what_is_not_certain_denies_nothing(backend):
+def test_uncertain_types_rule_nothing_out(backend):
     empty = bytes(32)
     schema = pa.schema(
         [
@@ -133,14 +134,16 @@ N, FPP = 3000, 0.01
 
 
 REAL = [
-    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(), pa.float64(),
-    pa.date32(), pa.string(), pa.large_string(), pa.binary(), pa.binary(16), pa.dictionary(pa.int32(), pa.string()),
-    pa.decimal128(9, 2), pa.decimal128(18, 4), pa.decimal128(38, 10), pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.timestamp("ns"),
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
+    pa.uint64(), pa.float32(), pa.float64(), pa.date32(), pa.string(), pa.large_string(),
+    pa.binary(), pa.binary(16), pa.dictionary(pa.int32(), pa.string()), pa.decimal128(9, 2),
+    pa.decimal128(18, 4), pa.decimal128(38, 10), pa.timestamp("ms"), pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
 ]  # fmt: skip
 
 
-def denied(filters, kind, values, physical=None, length=None):
-    """Per value, whether the filter says that it does not occur; None where it says nothing."""
+def ruled_out(filters, kind, values, physical=None, length=None):
+    """Return for each value whether the filters rule it out; None if they decide nothing."""
     dtype = from_arrow(kind)
     blooms = Blooms(pa.array(filters, pa.binary()), dtype, physical, length)
     out = []
@@ -171,25 +174,26 @@ def test_files_of_pyarrow(kind, version, tmp_path):
     stored = pq.read_schema(path).field("c").type
     if pa.types.is_timestamp(stored) and stored != kind:
         return  # format 1.0 rounds nanoseconds
-    here = [v for v in values if v == v]
-    assert not any(denied(filters, kind, here))
-    known = denied(filters, kind, here, column.physical_type, column.length)
+    present = [v for v in values if v == v]
+    assert not any(ruled_out(filters, kind, present))
+    known = ruled_out(filters, kind, present, column.physical_type, column.length)
     assert not any(known) and None not in known
     taken = set(values)
     others = [v for v in column_values(kind, N, r) if v == v and v not in taken]
     if len(others) > 1000:
-        told = denied(filters, kind, others, column.physical_type, column.length)
-        assert told.count(False) / len(told) < 3 * FPP
-        open_ = denied(filters, kind, others)
-        assert (
-            None in open_ or open_.count(False) / len(open_) < 5 * FPP
-        )  # a second form is probed for some types
+        absent = ruled_out(filters, kind, others, column.physical_type, column.length)
+        assert absent.count(False) / len(absent) < 3 * FPP
+        # Without the stored type, a second encoding is probed for some types.
+        absent = ruled_out(filters, kind, others)
+        assert None in absent or absent.count(False) / len(absent) < 5 * FPP
 
 
 SPARK_TYPES = {
-    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(), "date": pa.date32(),
-    "string": pa.string(), "binary": pa.binary(), "decimal(9,2)": pa.decimal128(9, 2), "decimal(18,4)": pa.decimal128(18, 4),
-    "decimal(38,10)": pa.decimal128(38, 10), "timestamp_ntz": pa.timestamp("us"),
+    "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "date": pa.date32(), "string": pa.string(),
+    "binary": pa.binary(), "decimal(9,2)": pa.decimal128(9, 2),
+    "decimal(18,4)": pa.decimal128(18, 4), "decimal(38,10)": pa.decimal128(38, 10),
+    "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
 
 
@@ -207,9 +211,8 @@ def test_files_of_spark(spark, tmp_path):
         .coalesce(1)
         .write
     )
-    writer = writer.option(
-        "parquet.enable.dictionary", "false"
-    )  # beside a dictionary it writes no filter
+    # A column with a dictionary gets no filter.
+    writer = writer.option("parquet.enable.dictionary", "false")
     for c in columns:
         writer = writer.option(f"parquet.bloom.filter.enabled#{c}", "true").option(
             f"parquet.bloom.filter.expected.ndv#{c}", "1000"
@@ -219,14 +222,14 @@ def test_files_of_spark(spark, tmp_path):
     for i, (name, kind, values) in enumerate(columns.values()):
         filters, column = blooms_of(path, i), pq.read_metadata(path).schema.column(i)
         assert None not in filters, name
-        here = [v for v in values if v == v]
-        assert not any(denied(filters, kind, here)), name
-        assert not any(denied(filters, kind, here, column.physical_type, column.length)), name
+        present = [v for v in values if v == v]
+        assert not any(ruled_out(filters, kind, present)), name
+        assert not any(ruled_out(filters, kind, present, column.physical_type, column.length)), name
         taken = set(values)
         others = [v for v in column_values(kind, 1000, r) if v == v and v not in taken]
         if len(others) > 500:
-            told = denied(filters, kind, others, column.physical_type, column.length)
-            assert None not in told and told.count(False) / len(told) < 3 * FPP, name
+            absent = ruled_out(filters, kind, others, column.physical_type, column.length)
+            assert None not in absent and absent.count(False) / len(absent) < 3 * FPP, name
 
 
 def test_scans_of_spark(spark, tmp_path):

@@ -1,4 +1,7 @@
-"""A few mutants of each kind of file in a process of their own (`make fuzz` tries 20,000), and what the fuzzers found."""
+"""A few mutants of each kind of file in a process of their own, and mutants that were once wrong.
+
+`make fuzz` tries 20,000.
+"""
 
 import random
 
@@ -13,9 +16,9 @@ CASES = 2000 if LONG else 30
 
 @pytest.mark.parametrize("kind", files.KINDS)
 def test_mutants_are_answered_or_refused(kind):
-    told = []
-    seen = files.run(kind, range(CASES), lambda *what, **_: told.append(what))
-    assert set(seen) <= {files.ANSWERED, files.REFUSED}, told
+    failures = []
+    seen = files.run(kind, range(CASES), lambda *failure, **_: failures.append(failure))
+    assert set(seen) <= {files.ANSWERED, files.REFUSED}, failures
     assert seen[files.REFUSED] and seen[files.ANSWERED]
 
 
@@ -28,17 +31,17 @@ def test_a_seed_makes_one_mutant():
         assert value == {"a": [1, {"b": "c"}], "d": None}
 
 
-#    kind, seed: what each was before it was mended
-FOUND = [
+#    kind, seed: the failure before it was fixed
+FIXED = [
     ("footers", 551),  # pyarrow ended the process over counts of levels in `_metadata`
-    ("manifests", 7175),  # TypeError: a type of the schema that is a list
-    ("logs", 13),  # AttributeError: `add` of a checkpoint is no structure
-    ("stores", 83),  # KeyError: the note of a kept log without fields
+    ("manifests", 7175),  # TypeError: a type in the schema was a list
+    ("logs", 13),  # AttributeError: `add` of a checkpoint was not a structure
+    ("stores", 83),  # KeyError: the metadata of a saved log had no fields
 ]
 
 
-@pytest.mark.parametrize("kind, seed", FOUND)
-def test_what_was_found(kind, seed):
-    told = []
-    seen = files.run(kind, [seed], lambda *what, **_: told.append(what))
-    assert set(seen) <= {files.ANSWERED, files.REFUSED}, told
+@pytest.mark.parametrize("kind, seed", FIXED)
+def test_fixed_failures(kind, seed):
+    failures = []
+    seen = files.run(kind, [seed], lambda *failure, **_: failures.append(failure))
+    assert set(seen) <= {files.ANSWERED, files.REFUSED}, failures

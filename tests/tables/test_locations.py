@@ -1,4 +1,4 @@
-"""Hostile sources at every entry: each works, or ends within seconds in one line of ours."""
+"""Hostile sources at every entry point: each works, or fails within seconds with a short error."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ from skipstone.bindings.shell import main
 from skipstone.bindings.tables.detect import format_of
 from tests.support.effort import LONG
 
-LIMIT = 20  # seconds: a client that is left alone tries for 15 minutes
+LIMIT = 20  # seconds; a cloud client with default settings retries for 15 minutes
 
 
 class Named(os.PathLike):
@@ -33,7 +33,7 @@ class Named(os.PathLike):
 
 
 class Refusing(pafs.FileSystemHandler):
-    """A file system that lets nobody look."""
+    """A file system that denies every request."""
 
     def get_type_name(self):
         return "refusing"
@@ -52,7 +52,7 @@ Refusing.__abstractmethods__ = frozenset()
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """Folders and files of all kinds."""
+    """Folders and files of all formats."""
     root = tmp_path_factory.mktemp("data")
     rows = pa.table({"x": range(100)})
     for name in ("plain", "mixed", "hive/k=1", "delta/k=1", "delta/_delta_log", "ice/metadata"):
@@ -70,7 +70,7 @@ def here(tmp_path_factory):
     return root
 
 
-# Reached by no entry: not text, no text of UTF-8, or no such store.
+# Sources that no entry point can reach: not text, not valid UTF-8, or a store that does not exist.
 HOSTILE = {
     "None": None,
     "number": 5,
@@ -125,7 +125,7 @@ HOSTILE = {
     "user of a host": "ssh://me:hush@host/x",
 }
 SLOW = ("Google, public", "Google of fsspec")  # two seconds each
-# Made of what is there.
+# Sources that exist.
 THERE = {
     "empty folder": lambda root: root / "empty",
     "glob of nothing": lambda root: f"{root}/plain/*.csv",
@@ -159,7 +159,7 @@ ENTRIES = {
 
 @contextlib.contextmanager
 def one_line():
-    """Allow one error of ours, in one line of a decent length, within seconds."""
+    """Allow a SkipstoneError, in one line of reasonable length, within seconds."""
     start = time.monotonic()
     try:
         yield
@@ -172,22 +172,22 @@ def one_line():
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    """No address of Amazon's is known, whether or not the machine has a network."""
+    """Make Amazon's host names unknown, whether or not the machine has a network."""
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    asked = socket.getaddrinfo
+    getaddrinfo = socket.getaddrinfo
 
     def answer(host, *more, **others):
         if str(host).endswith("amazonaws.com"):
             raise socket.gaierror(-2, "Name or service not known")
-        return asked(host, *more, **others)
+        return getaddrinfo(host, *more, **others)
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def imported():
-    """Packages are imported before time is taken."""
+    """Import packages before the time is measured."""
     pytest.importorskip("pyiceberg.table")
     pytest.importorskip("deltalake.fs")
 
@@ -208,14 +208,14 @@ def shell(source, monkeypatch, capsys):
 @pytest.mark.parametrize("name", [n for n in HOSTILE if n not in SLOW or LONG])
 def test_hostile_sources(name, entry):
     with one_line():
-        found = ENTRIES[entry](HOSTILE[name])
-        pytest.fail(f"{found!r} was found")
+        table = ENTRIES[entry](HOSTILE[name])
+        pytest.fail(f"{table!r} was opened")
 
 
 @pytest.mark.filterwarnings("ignore:unclosed file")
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("name", THERE)
-def test_what_is_there(name, entry, here):
+def test_existing_sources(name, entry, here):
     with one_line():
         ENTRIES[entry](THERE[name](here))
 
@@ -234,7 +234,7 @@ def test_hostile_sources_in_the_shell(name, monkeypatch, capsys):
 
 
 def test_every_kind_of_file_system(here):
-    """pyarrow's and fsspec's, the name of a protocol, and a URI of a folder."""
+    """File systems of pyarrow and fsspec, the name of a protocol, and the URI of a folder."""
     memory = fsspec.filesystem("memory")
     memory.makedirs("/lake", exist_ok=True)
     with memory.open("/lake/t.parquet", "wb") as f:
@@ -276,22 +276,22 @@ def test_every_kind_of_file_system(here):
         ("x", pafs.PyFileSystem(Refusing()), ss.SourceError, "Permission denied"),
     ],
 )
-def test_a_file_system_that_is_none(where, filesystem, error, message):
+def test_invalid_file_systems(where, filesystem, error, message):
     for scan in (ss.scan_parquet, ss.scan_hive):
         with one_line(), pytest.raises(error, match=message):
             scan(where, filesystem=filesystem)
 
 
-def test_a_package_that_is_missing(monkeypatch):
+def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(ss.BackendMissing, match="s3fs"):
         ss.scan_parquet("b/x", filesystem="s3")
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "seteuid") or os.geteuid() != 0, reason="root alone may be another"
+    not hasattr(os, "seteuid") or os.geteuid() != 0, reason="only root may change its user"
 )
-def test_below_a_folder_that_nobody_may_read(tmp_path):
+def test_below_an_unreadable_folder(tmp_path):
     (tmp_path / "closed" / "t").mkdir(parents=True)
     tmp_path.joinpath("closed").chmod(0)
     os.seteuid(65534)
@@ -303,10 +303,10 @@ def test_below_a_folder_that_nobody_may_read(tmp_path):
         os.seteuid(0)
 
 
-# Paths as they come.
+# Kinds of paths.
 
 
-def test_paths_as_they_come(here):
+def test_kinds_of_paths(here):
     folder = here / "plain"
     for where in (
         str(folder),
@@ -322,8 +322,8 @@ def test_paths_as_they_come(here):
         assert ss.scan_parquet(where, base_path=Named(str(here))).plan("x = 5").count() == 1, where
 
 
-#   scan, where, what the message says
-WORDS = [
+#   scan, where, message
+MESSAGES = [
     ("parquet", "delta", "use scan_delta, or name the files"),
     ("parquet", "delta/k=1", "is a partition folder of .*use scan_delta"),
     ("parquet", "ice", "use scan_iceberg"),
@@ -338,7 +338,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("entry, where, message", WORDS)
+@pytest.mark.parametrize("entry, where, message", MESSAGES)
 def test_errors_have_a_way_out(entry, where, message, here):
     with one_line():
         with pytest.raises(ss.SourceError, match=message):
@@ -346,7 +346,7 @@ def test_errors_have_a_way_out(entry, where, message, here):
         raise ss.SourceError("expected")
 
 
-def test_a_file_that_was_kept_is_named_when_it_is_read(here):
+def test_reading_a_kept_file_names_it(here):
     plan = ss.scan_parquet(here / "mixed", on_error="keep").plan("x >= 95")
     with one_line(), pytest.raises(ss.SourceError, match=r"notes\.csv.*leave it out of the scan"):
         plan.to_arrow()
@@ -355,7 +355,7 @@ def test_a_file_that_was_kept_is_named_when_it_is_read(here):
 
 
 def test_files_of_a_delta_table_can_be_named(here):
-    """Who means the files, and not the table, has a way."""
+    """A glob or a list reads the files instead of the table."""
     for where in (f"{here}/delta/*/*.parquet", [here / "delta/k=1/t.parquet"]):
         assert ss.scan_parquet(where).plan("x >= 95").count() == 5
 
@@ -374,7 +374,7 @@ def test_formats(where, found, here):
     assert format_of(where, pafs.SubTreeFileSystem(str(here), pafs.LocalFileSystem())) == found
 
 
-def test_a_format_that_is_none(here):
+def test_invalid_formats(here):
     with pytest.raises(ss.SourceError, match="format is 'orc'; expected parquet, hive, delta"):
         ss.scan(here / "plain", format="orc")
     with pytest.raises(ss.SourceError, match="use scan_delta"):

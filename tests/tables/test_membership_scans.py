@@ -1,4 +1,4 @@
-"""Value lists and bloom filters beside rows: random ones, and those of files that are scanned."""
+"""Value lists and bloom filters: verdicts from them must agree with the rows of random tables."""
 
 import random
 
@@ -20,7 +20,7 @@ from tests.support.strategies import array_of, table
 NEVER, MAYBE, ALWAYS = ss.Verdict
 
 
-# Random rows: what is judged from lists and filters must fit what the rows say.
+# Random rows: verdicts from lists and filters must agree with the rows.
 
 
 def check(p, stats, batches):
@@ -29,7 +29,7 @@ def check(p, stats, batches):
     for batch, v in zip(batches, verdicts, strict=True):
         try:
             truth = judge(p.node, batch, {})
-        except UnsupportedForm:  # a form that only planning understands
+        except UnsupportedForm:  # rows cannot be judged by this form
             return
         assert v != NEVER or not truth.true.any(), p
         assert v != ALWAYS or truth.true.all(), p
@@ -83,23 +83,23 @@ def test_random_rows_under_filters(tmp_path):
                     writer.write_batch(b)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
             continue  # a type that Parquet lacks, or a time that overflows its units
-        found = ss.scan_parquet(path)
-        if len(found.groups) != len(batches):
+        scanned = ss.scan_parquet(path)
+        if len(scanned.groups) != len(batches):
             continue
         written += 1
-        leaves = leaves_of(found.schema)
+        leaves = leaves_of(scanned.schema)
         if any(leaves[f.path].dtype != f.dtype for f in t.fields):
             continue  # seconds are stored as milliseconds
         groups = [
-            pa.Table.from_batches([b]).cast(found.schema).combine_chunks().to_batches()[0]
+            pa.Table.from_batches([b]).cast(scanned.schema).combine_chunks().to_batches()[0]
             for b in batches
         ]
         for _ in range(30):
             check(
                 ss.PruningPredicate(
-                    predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, found.schema
+                    predicate(r, t.fields, plain=True, others=r.random() < 0.3).sql, scanned.schema
                 ),
-                found.statistics,
+                scanned.statistics,
                 groups,
             )
     assert written > 12
@@ -110,7 +110,7 @@ def test_random_rows_under_filters(tmp_path):
 
 @pytest.fixture
 def scattered(tmp_path):
-    """Two files of four row groups: bounds tell nothing, filters nearly all."""
+    """Two files of four row groups: bounds rule out nothing, filters nearly everything."""
     r = random.Random(3)
     kinds = {
         "k": pa.int64(),
@@ -162,7 +162,7 @@ def test_scans_read_filters(scattered, monkeypatch):
     assert (table.plan("k <> 1 OR k IS NULL").verdicts == ALWAYS).all()
 
 
-def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
+def test_scans_skip_filters_that_bounds_make_needless(tmp_path, monkeypatch):
     from skipstone.bindings.tables.parquet import blooms
 
     pq.write_table(
@@ -171,9 +171,9 @@ def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
         row_group_size=500,
         bloom_filter_options={"k": {"ndv": 500, "fpp": 0.001}},
     )
-    read, bitset = [], blooms._bitset
+    read, bitset = [], blooms._read_bitset
     monkeypatch.setattr(
-        blooms, "_bitset", lambda source, *at: read.append(at) or bitset(source, *at)
+        blooms, "_read_bitset", lambda source, *at: read.append(at) or bitset(source, *at)
     )
     table = ss.scan_parquet(tmp_path)
     assert len(table.plan("k > 1001").kept) == 3
@@ -183,11 +183,11 @@ def test_scans_do_not_read_what_bounds_exclude(tmp_path, monkeypatch):
         assert len(table.plan("k = 1001").kept) == 0
     assert len(read) == 1
     (tmp_path / "t.parquet").unlink()
-    assert len(table.plan("k = 3001").kept) == 1  # a file that is gone says nothing
+    assert len(table.plan("k = 3001").kept) == 1  # a removed file proves nothing
 
 
 def test_filters_of_partition_columns_and_other_types(tmp_path):
-    """A folder's value wins over the file's column; a file with another type is asked in its own."""
+    """A partition value overrides the file's column; a filter is probed in its file's own type."""
     (tmp_path / "k=5").mkdir()
     pq.write_table(
         pa.table({"k": [7, 8], "x": pa.array([1, 2], pa.int32())}),
@@ -205,7 +205,7 @@ def test_filters_of_partition_columns_and_other_types(tmp_path):
     assert [len(table.plan(f"x = {v}").kept) for v in (2, 2**40, 3)] == [1, 1, 0]
 
 
-def test_damaged_filters_say_nothing(tmp_path):
+def test_damaged_filters_rule_nothing_out(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(
         pa.table({"k": [0, 9]}), path, bloom_filter_options={"k": {"ndv": 10, "fpp": 0.01}}

@@ -1,4 +1,4 @@
-"""Hive partition folders: values, types, and what a plan makes of them."""
+"""Hive partition folders: values, types and plans."""
 
 import datetime as dt
 
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_of
+from skipstone.bindings.tables.partitions import HIVE_NULL, partition_fields, partition_texts
 
 
 def tree(root, folders):
@@ -37,8 +37,8 @@ TYPES = [
 def test_types_are_inferred(tmp_path, texts, arrow, values):
     table = tree(tmp_path, [f"k={t}" for t in texts])
     assert str(table.schema.field("k").type) == arrow
-    got = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
-    assert sorted(set(got), key=str) == sorted(set(values), key=str)
+    found = table.plan(columns=["k"]).to_arrow()["k"].to_pylist()
+    assert sorted(set(found), key=str) == sorted(set(values), key=str)
 
 
 def test_given_types_win(tmp_path):
@@ -91,7 +91,7 @@ def test_sizes_and_branches(tmp_path, where, kept, skipping, partition, scan):
         ("k <> 1.5", [0, 2]),
     ],
 )
-def test_a_float_value_is_known_to_be_nan_or_not(tmp_path, where, verdicts):
+def test_nan_in_partition_values(tmp_path, where, verdicts):
     tree(tmp_path, ["k=1.5", "k=NaN"])
     table = ss.scan_parquet(tmp_path, partition_schema={"k": pa.float64()})
     assert table.plan(where=where).verdicts.tolist() == verdicts
@@ -122,4 +122,4 @@ def test_partition_columns_must_agree():
     ],
 )
 def test_partition_of(path, base, expected):
-    assert partition_of(path, base) == expected
+    assert partition_texts(path, base) == expected

@@ -1,4 +1,4 @@
-"""Tables in S3, on a real server: what lies at a URI is planned as what it is."""
+"""Tables in S3, on a local server: each URI is planned in its table's format."""
 
 import json
 
@@ -25,7 +25,7 @@ def address(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lake(address, tmp_path_factory):
-    """A bucket with a table of each format; Delta's removed rows still have their file."""
+    """A bucket with a table of each format; files of removed Delta rows still exist."""
     here = tmp_path_factory.mktemp("lake")
     for i in ROWS:
         rows = pa.table({"x": range(i, i + 10)})
@@ -62,7 +62,7 @@ def shell(monkeypatch, capsys):
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
 def test_the_shell_plans_a_delta_table_by_its_uri(lake, shell, scheme):
-    """And not as the Parquet files in its folder, some of which it removed."""
+    """It is not planned as the Parquet files in its folder, which include removed ones."""
     code, out = shell("plan", f"{scheme}://{lake}/delta", "-w", "x >= 5", "--json")
     found = json.loads(out.out)
     assert code == 0, out.err
@@ -88,7 +88,7 @@ def test_scan_finds_the_format(lake, where, kind, rows):
     assert table.plan("x >= 5").to_arrow().num_rows == rows
 
 
-def test_an_iceberg_table_s_folder_is_no_parquet_folder(lake, shell):
+def test_the_folder_of_an_iceberg_table_is_refused(lake, shell):
     fs, path = pafs.FileSystem.from_uri(f"s3://{lake}/ice")
     inside = [i.path for i in fs.get_file_info(pafs.FileSelector(path, recursive=True))]
     folder = next(p for p in inside if p.endswith(".metadata.json")).rpartition("/metadata/")[0]
@@ -100,7 +100,7 @@ def test_an_iceberg_table_s_folder_is_no_parquet_folder(lake, shell):
 
 
 @pytest.mark.parametrize("scan", [ss.scan_parquet, ss.scan_hive])
-def test_the_folder_of_a_delta_table_is_no_parquet_folder(lake, scan):
+def test_the_folder_of_a_delta_table_is_refused(lake, scan):
     with pytest.raises(ss.SourceError, match="use scan_delta"):
         scan(f"s3://{lake}/delta")
 
@@ -126,7 +126,7 @@ def test_every_way_to_name_a_file_system(lake, address):
     "scan", [ss.scan, ss.scan_parquet, ss.scan_hive, ss.scan_delta, ss.scan_iceberg]
 )
 @pytest.mark.parametrize("where", ["lake/none", "nobucket/x"])
-def test_what_is_not_there(lake, scan, where):
+def test_missing_tables(lake, scan, where):
     with pytest.raises(ss.SourceError) as found:
         scan(f"s3://{where}")
     assert len(str(found.value).splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Deletion vectors: what one costs follows from its bytes, and what makes no sense is refused."""
+"""Deletion vectors: the cost follows the number of bytes, and malformed ones are refused."""
 
 import random
 import struct
@@ -10,22 +10,28 @@ import pytest
 from pyroaring import BitMap64
 
 import skipstone as ss
-from skipstone.bindings.tables.bitmaps import MAGIC, NO_RUNS, RUNS, WORD, rows_of
+from skipstone.bindings.tables.bitmaps import (
+    CONTAINER_VALUES,
+    COOKIE_NO_RUNS,
+    COOKIE_RUNS,
+    MAGIC,
+    rows_of,
+)
 from skipstone.bindings.tables.iceberg.removed import deleted_positions
 from skipstone.bindings.tables.row_ranges import RowRanges
 from tests.support.delta_log import Log, Written, base85, delta_schema
 
 
 def vector(*bitmaps):
-    """A vector of 32-bit bitmaps, each with the upper half of its row numbers."""
+    """Return a vector of 32-bit bitmaps, each with the upper half of its row numbers."""
     head = struct.pack("<iQ", MAGIC, len(bitmaps))
     return head + b"".join(struct.pack("<I", key) + data for key, data in bitmaps)
 
 
 def runs(*containers):
-    """A bitmap of containers, each a key and its (start, length - 1) pairs."""
+    """Return a bitmap of containers, each a key and its (start, length - 1) pairs."""
     n = len(containers)
-    head = struct.pack("<I", RUNS | (n - 1) << 16) + b"\xff" * ((n + 7) // 8)
+    head = struct.pack("<I", COOKIE_RUNS | (n - 1) << 16) + b"\xff" * ((n + 7) // 8)
     keys = b"".join(struct.pack("<HH", key, 0) for key, _ in containers)
     offsets = b"\0" * (4 * n if n >= 4 else 0)
     body = (struct.pack(f"<H{2 * len(p)}H", len(p), *sum(p, ())) for _, p in containers)
@@ -33,28 +39,28 @@ def runs(*containers):
 
 
 def lists(*containers):
-    """A bitmap of containers, each a key and its values."""
-    head = struct.pack("<II", NO_RUNS, len(containers))
+    """Return a bitmap of containers, each a key and its values."""
+    head = struct.pack("<II", COOKIE_NO_RUNS, len(containers))
     keys = b"".join(struct.pack("<HH", key, len(v) - 1) for key, v in containers)
     body = (struct.pack(f"<{len(v)}H", *v) for _, v in containers)
     return head + keys + b"\0" * 4 * len(containers) + b"".join(body)
 
 
-BOMB = vector((0, runs(*((key, [(0, WORD - 1)]) for key in range(4000)))))
+BOMB = vector((0, runs(*((key, [(0, CONTAINER_VALUES - 1)]) for key in range(4000)))))
 
 
 def test_a_vector_costs_its_bytes_not_its_rows():
     tracemalloc.start()
-    found = rows_of(BOMB, 4000 * WORD, "the vector")
+    found = rows_of(BOMB, 4000 * CONTAINER_VALUES, "the vector")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(BOMB) < 57_000 and found.count == 262_144_000
     assert (found.starts.tolist(), found.stops.tolist()) == ([0], [262_144_000])
-    assert peak < 8_000_000  # 2.1 GiB when each row was a number
+    assert peak < 8_000_000  # 2.1 GiB if each row were stored as a number
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_vectors_say_what_the_peer_reads(seed):
+def test_vectors_agree_with_pyroaring(seed):
     r, rows = random.Random(seed), BitMap64()
     for _ in range(r.randrange(7)):
         low = r.randrange(1 << r.randrange(1, 62))
@@ -82,8 +88,8 @@ def test_vectors_say_what_the_peer_reads(seed):
         (vector((0, lists((0, [2, 1])))), 2, "do not ascend"),
         (vector((0, lists((0, [1, 1])))), 2, "do not ascend"),
         (vector((0, runs((0, [(5, 10), (9, 3)])))), 15, "overlap"),
-        (vector((0, runs((0, [(9, WORD - 1)])))), WORD, "pass the end"),
-        (vector((0, struct.pack("<II", NO_RUNS, 1 << 31))), 1, "cut off"),
+        (vector((0, runs((0, [(9, CONTAINER_VALUES - 1)])))), CONTAINER_VALUES, "pass the end"),
+        (vector((0, struct.pack("<II", COOKIE_NO_RUNS, 1 << 31))), 1, "cut off"),
         (vector((0, struct.pack("<I", 7))), 1, "its cookie is 7"),
         (vector((0, lists((0, [1, 2]))))[:-1], 2, "cut off"),
         (struct.pack("<iQ", MAGIC, 1 << 63), 1, "cut off"),
@@ -91,12 +97,12 @@ def test_vectors_say_what_the_peer_reads(seed):
         (b"", 0, "does not begin with"),
     ],
 )
-def test_what_is_no_vector_is_refused(data, count, message):
+def test_malformed_vectors_are_refused(data, count, message):
     with pytest.raises(ss.SourceError, match=message):
         rows_of(data, count, "the vector")
 
 
-def test_ranges_are_joined_and_asked():
+def test_unions_and_masks_of_ranges():
     r = random.Random(5)
     for _ in range(200):
         spans = [
@@ -124,14 +130,14 @@ def table_with(tmp_path, data, cardinality, rows=3, **fields):
 
 
 def test_rows_that_a_file_lacks_are_an_error(tmp_path):
-    """Their number would be taken off the rows that live, so neither count is right."""
+    """They would be subtracted from the live rows, so that the count would be wrong."""
     with pytest.raises(ss.SourceError, match="names row 3; the file has 3 rows"):
         table_with(tmp_path, vector((0, lists((0, [1, 3])))), 2).plan().to_arrow()
 
 
 def test_a_vector_of_all_rows_of_262_million(tmp_path):
     with pytest.raises(ss.SourceError, match="names row 262143999; the file has 3 rows"):
-        table_with(tmp_path, BOMB, 4000 * WORD).plan().to_arrow()
+        table_with(tmp_path, BOMB, 4000 * CONTAINER_VALUES).plan().to_arrow()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from skipstone.bindings.plans.order import packed
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.parquet.footers import Footer, FooterPart, read_footers
+from skipstone.bindings.tables.parquet.footer_groups import FooterPart
+from skipstone.bindings.tables.parquet.footers import Footer, read_footers
 from skipstone.ir.node import Path, columns_of
 from skipstone.ir.outcome import Verdict
 from skipstone.kernels.pack.planes import mask_of

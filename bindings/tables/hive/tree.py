@@ -1,4 +1,4 @@
-"""A tree of partition folders, `key=value` at each level, of which only what is asked for is listed."""
+"""Trees of partition folders, `key=value` at each level; a folder is listed when it is needed."""
 
 from __future__ import annotations
 
@@ -12,159 +12,203 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.location import REFUSED, one_line, shown
 from skipstone.bindings.plans.work import Meter
-from skipstone.bindings.tables.files import Files, below, files_of, hidden, is_hidden, joined
-from skipstone.bindings.tables.parquet.footers import READERS
+from skipstone.bindings.tables.files import (
+    Files,
+    concat_files,
+    files_from_listing,
+    is_hidden,
+    is_hidden_path,
+    list_folder,
+)
+from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.partitions import Texts, pair_of
 from skipstone.ir.errors import SourceError
 from skipstone.kernels.pack.planes import Mask
 
 Folder = tuple[str, Texts]
-# Which of some folders may hold what is looked for; their columns are known as far as the texts of the first go.
-Judge = Callable[[Sequence[Folder]], Mask]
+# Returns a mask of the folders to keep. The folders lie at one level, so that all have texts of the
+# same partition columns.
+FolderFilter = Callable[[Sequence[Folder]], Mask]
 
 
-class _Level(NamedTuple):
-    folders: list[str]  # partition folders
-    others: list[str]
+class _Listing(NamedTuple):
+    """The contents of one folder.
+
+    Attributes:
+        folders: Partition folders in it, sorted.
+        other_folders: Other folders in it, sorted.
+        files: Files in it.
+    """
+
+    folders: list[str]
+    other_folders: list[str]
     files: list[pafs.FileInfo]
 
 
 class Tree:
-    """The partition folders below a folder. Each is listed once at most, so that one table sees one state of it.
+    """The partition folders below a folder.
+
+    Each folder is listed at most once, so that a table sees one state of it.
+
+    Args:
+        root: The folder.
+        filesystem: Its file system.
+        meter: Counts folders and files.
 
     Attributes:
-        columns: Partition columns, outermost first, as the first folder of each level spells them.
+        root: The folder.
+        columns: Partition columns, outermost first, spelled as in the first folder of each level.
 
     Raises:
-        SourceError: the folder is not there, or cannot be listed.
+        SourceError: the folder does not exist or cannot be listed, or has a partition column twice.
     """
 
     def __init__(self, root: str, filesystem: pafs.FileSystem, meter: Meter) -> None:
         self.root, self._filesystem, self._meter = root, filesystem, meter
-        # Listing a local folder is Python's work for the most part, in which more threads wait for each other.
-        self._readers = 2 if isinstance(filesystem, pafs.LocalFileSystem) else READERS
-        self._levels: dict[str, _Level] = {}
-        self._leaves: dict[str, Files] = {}
+        # Listing a local folder is mostly work in Python, where more threads wait for each other.
+        self._threads = 2 if isinstance(filesystem, pafs.LocalFileSystem) else FETCH_THREADS
+        self._listings: dict[str, _Listing] = {}
+        self._files: dict[str, Files] = {}
         self.columns = self._columns(root) or ()
         if len({c.lower() for c in self.columns}) < len(self.columns):
             raise SourceError(
-                f"{root} has a partition column twice ({', '.join(self.columns)}); expected each at one level"
+                f"{root} has a partition column twice ({', '.join(self.columns)}); expected each "
+                "at one level"
             )
 
     def _columns(self, folder: str) -> tuple[str, ...] | None:
-        """The partition columns above the first file below a folder; None: it holds no file."""
-        level = self._level(folder)
-        for inner in level.folders:
+        """Return the partition columns on the way to the first file; None if there is no file."""
+        listing = self._list(folder)
+        for inner in listing.folders:
             if (columns := self._columns(inner)) is not None:
                 return pair_of(os.path.basename(inner))[0], *columns
-        return () if level.files or level.others else None
+        return () if listing.files or listing.other_folders else None
 
-    def each(self) -> Iterator[Folder]:
-        """The innermost partition folders, in order, listing no more than is needed for the next."""
-        yield from self._each((self.root, {}), self.columns)
+    def iter_folders(self) -> Iterator[Folder]:
+        """Yield the innermost partition folders in order, listing only what the next one needs."""
+        yield from self._iter_below((self.root, {}), self.columns)
 
-    def _each(self, folder: Folder, columns: Sequence[str]) -> Iterator[Folder]:
+    def _iter_below(self, folder: Folder, columns: Sequence[str]) -> Iterator[Folder]:
         if not columns:
             yield folder
             return
         path, texts = folder
-        for inner in self._inner(path, self._level(path), columns[0]):
-            yield from self._each((inner, {**texts, **self._texts(inner, columns[0])}), columns[1:])
+        for inner in self._partition_folders(path, self._list(path), columns[0]):
+            below = inner, {**texts, **self._texts(inner, columns[0])}
+            yield from self._iter_below(below, columns[1:])
 
-    def folders(self, judge: Judge | None = None) -> tuple[list[Folder], int]:
-        """The innermost partition folders that may hold what is looked for, in order, and how many folders were passed over.
+    def folders(self, keep: FolderFilter | None = None) -> tuple[list[Folder], int]:
+        """List the tree, level by level.
+
+        Args:
+            keep: Decides at each level which folders are listed further; None keeps all.
+
+        Returns:
+            The innermost partition folders that were kept, in order, and the number of folders that
+            were skipped.
 
         Raises:
             SourceError: folders of one level have different columns, or files beside them.
         """
         level: list[Folder] = [(self.root, {})]
-        passed_over = 0
+        num_skipped = 0
         for column in self.columns:
             with ThreadPoolExecutor(
-                min(self._readers, len(level)) or 1, "skipstone-folders"
+                min(self._threads, len(level)) or 1, "skipstone-folders"
             ) as readers:
-                inside = list(readers.map(self._level, (path for path, _ in level)))
-            found = [
+                listings = list(readers.map(self._list, (path for path, _ in level)))
+            below = [
                 (inner, {**texts, **self._texts(inner, column)})
-                for (path, texts), own in zip(level, inside, strict=True)
-                for inner in self._inner(path, own, column)
+                for (path, texts), listing in zip(level, listings, strict=True)
+                for inner in self._partition_folders(path, listing, column)
             ]
-            keep = np.ones(len(found), np.bool_) if judge is None or not found else judge(found)
-            level = [f for f, kept in zip(found, keep.tolist(), strict=True) if kept]
-            passed_over += len(found) - len(level)
-        return level, passed_over
+            mask = np.ones(len(below), np.bool_) if keep is None or not below else keep(below)
+            level = [f for f, kept in zip(below, mask.tolist(), strict=True) if kept]
+            num_skipped += len(below) - len(level)
+        return level, num_skipped
 
     def _texts(self, folder: str, column: str) -> Texts:
         key, text = pair_of(os.path.basename(folder))
         if key.lower() != column.lower():
             raise SourceError(
-                f"{folder} is of the partition column {key}, and {column} was expected: folders of one level must have one column"
+                f"{folder} is of the partition column {key}; expected {column}, because folders of "
+                "one level must have one column"
             )
         return {column: text}
 
-    def _inner(self, path: str, level: _Level, column: str) -> list[str]:
-        stray = [f.path for f in level.files]
+    def _partition_folders(self, path: str, listing: _Listing, column: str) -> list[str]:
+        """Return the partition folders in a folder.
+
+        Raises:
+            SourceError: there are files beside them.
+        """
+        stray = [f.path for f in listing.files]
         stray += [
             f.path
-            for o in level.others
-            for f in below(self._filesystem, o, self._meter)[0]
-            if not hidden(f.path, o)
+            for other in listing.other_folders
+            for f in list_folder(self._filesystem, other, self._meter)[0]
+            if not is_hidden_path(f.path, other)
         ]
         if stray:
             raise SourceError(
-                f"{stray[0]} lies beside folders of the partition column {column}; expected files at one depth, {len(self.columns)} folders below {self.root}"
+                f"{stray[0]} lies beside folders of the partition column {column}; expected files "
+                f"at one depth, {len(self.columns)} folders below {self.root}"
             )
-        return level.folders
+        return listing.folders
 
     def files(self, folders: Sequence[Folder]) -> Files:
-        """The files in some of the innermost folders, however deep.
+        """Return the files below some of the innermost folders, at any depth.
 
         Raises:
-            SourceError: there are more partition folders below one.
+            SourceError: there are more partition folders below one of them.
         """
-        left = [f for f in folders if f[0] not in self._leaves]
-        with ThreadPoolExecutor(min(self._readers, len(left)) or 1, "skipstone-folders") as readers:
-            self._leaves |= zip(
-                (path for path, _ in left), readers.map(self._leaf, left), strict=True
+        left = [f for f in folders if f[0] not in self._files]
+        with ThreadPoolExecutor(min(self._threads, len(left)) or 1, "skipstone-folders") as readers:
+            self._files |= zip(
+                (path for path, _ in left), readers.map(self._files_below, left), strict=True
             )
-        return joined([self._leaves[path] for path, _ in folders])
+        return concat_files([self._files[path] for path, _ in folders])
 
-    def _leaf(self, folder: Folder) -> Files:
+    def _files_below(self, folder: Folder) -> Files:
         path, texts = folder
-        infos, etags = below(self._filesystem, path, self._meter)
-        found = files_of(infos, path, None, etags)
-        self._meter.count("files", len(found))
-        for deeper, _ in found.folders:
+        infos, etags = list_folder(self._filesystem, path, self._meter)
+        files = files_from_listing(infos, path, None, etags)
+        self._meter.count("files", len(files))
+        for deeper, _ in files.folders:
             if "=" in deeper.removeprefix(path):
                 raise SourceError(
-                    f"{deeper}: has more partition columns than {', '.join(self.columns) or 'none'}; expected files at one depth below {self.root}"
+                    f"{deeper}: has more partition columns than "
+                    f"{', '.join(self.columns) or 'none'}; expected files at one depth below "
+                    f"{self.root}"
                 )
         return Files(
-            found.paths,
-            found.sizes,
-            found.times,
-            found.etags,
+            files.paths,
+            files.sizes,
+            files.times,
+            files.etags,
             ((path, texts),),
-            np.zeros(len(found), np.int64),
+            np.zeros(len(files), np.int64),
         )
 
-    def _level(self, folder: str) -> _Level:
-        if folder not in self._levels:
+    def _list(self, folder: str) -> _Listing:
+        """List the contents of one folder, without hidden files and folders."""
+        if folder not in self._listings:
             try:
-                found = [
+                entries = [
                     f
                     for f in self._filesystem.get_file_info(pafs.FileSelector(folder))
                     if not is_hidden(f.base_name)
                 ]
             except REFUSED as e:
                 raise SourceError(
-                    f"{shown(folder)}: the folder cannot be listed ({one_line(e)}); expected the folder of a table"
+                    f"{shown(folder)}: the folder cannot be listed ({one_line(e)}); expected the "
+                    "folder of a table"
                 ) from e
             self._meter.count("folders")
-            inner = sorted(f.path for f in found if f.type == pafs.FileType.Directory)
-            self._levels[folder] = _Level(
+            inner = sorted(f.path for f in entries if f.type == pafs.FileType.Directory)
+            self._listings[folder] = _Listing(
                 [f for f in inner if "=" in os.path.basename(f)],
                 [f for f in inner if "=" not in os.path.basename(f)],
-                [f for f in found if f.type == pafs.FileType.File],
+                [f for f in entries if f.type == pafs.FileType.File],
             )
-        return self._levels[folder]
+        return self._listings[folder]

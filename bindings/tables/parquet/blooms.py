@@ -1,4 +1,4 @@
-"""Bloom filters of Parquet files: read for the columns and row groups that a predicate asks for, and kept."""
+"""Bloom filters of Parquet files: read for the row groups that need them, then cached."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow.fs as pafs
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.statistics.membership import Blooms, none_of, same_axis
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, Stored
-from skipstone.bindings.tables.parquet.footers import READERS
+from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, StoredType
+from skipstone.bindings.tables.parquet.footers import FETCH_THREADS
 from skipstone.bindings.tables.parquet.groups import RowGroups
 from skipstone.bindings.tables.parquet.thrift import ThriftError, sized_struct
 from skipstone.ir.node import Node, Op, Path
@@ -21,17 +21,19 @@ from skipstone.ir.session import Session
 from skipstone.ir.simplify import is_in
 from skipstone.ir.types import DType, leaves_of
 
-HEADER: Final = 64  # bytes that hold any header; it has about 20
-LARGEST: Final = 128 << 20  # what the format recommends as a limit
-# parquet.thrift: BloomFilterHeader.numBytes, then algorithm, hash and compression, unions of one member each.
+MAX_HEADER: Final = 64  # bytes; a header has about 20
+MAX_BITSET: Final = 128 << 20  # bytes; the format recommends this limit
+# parquet.thrift, BloomFilterHeader: numBytes, then algorithm, hash and compression. These three are
+# unions with one member each.
 NUM_BYTES: Final = 1
-ONLY: Final[dict[int, dict[int, object]]] = {2: {1: {}}, 3: {1: {}}, 4: {1: {}}}
+REQUIRED: Final[dict[int, dict[int, object]]] = {2: {1: {}}, 3: {1: {}}, 4: {1: {}}}
 
 
 class FileBlooms:
-    """What the bloom filters of a data set's files say of sets of values.
+    """The bloom filters of a table's files, as evidence that row groups lack values.
 
-    A filter is read when a set is asked for that its row group's bounds admit. Memory: what was read stays.
+    A filter is read when a set of values is tested that the bounds of its row group admit. Filters
+    that were read stay in memory.
     """
 
     def __init__(
@@ -43,83 +45,103 @@ class FileBlooms:
             filesystem,
             meter,
         )
-        self._places: dict[Path, dict[int, Bloom]] = {}
-        self._kept: dict[tuple[Path, int], bytes | None] = {}
+        self._locations: dict[Path, dict[int, BloomLocation]] = {}
+        self._bitsets: dict[tuple[Path, int], bytes | None] = {}
 
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """As in `PruningStatistics`, for axis values of `dtype`; a file that cannot be read says nothing."""
-        by_storage: dict[Stored, list[int]] = {}
-        for i in self._admitted(path, values, dtype):
-            if same_axis((stored := self.places(path)[i].stored)[0], dtype):
+        """Test which row groups may hold one of the values, as in `PruningStatistics`.
+
+        A file that cannot be read proves nothing.
+
+        Args:
+            path: The column.
+            values: Values on the axis of `dtype`.
+            dtype: The column's type.
+        """
+        by_storage: dict[StoredType, list[int]] = {}
+        for i in self._candidates(path, values, dtype):
+            if same_axis((stored := self.locations(path)[i].stored)[0], dtype):
                 by_storage.setdefault(stored, []).append(i)
         if not by_storage:
             return None
         absent = np.zeros(len(self._groups), np.bool_)
-        for (own, physical, length), which in by_storage.items():
+        for (file_dtype, physical, length), which in by_storage.items():
             blooms = Blooms(
-                pa.array(self._read(path, which), pa.large_binary()), own, physical, length
+                pa.array(self._read(path, which), pa.large_binary()), file_dtype, physical, length
             )
-            found = blooms.absent(values)
-            if found is not None:
-                absent[which] = found
+            proven = blooms.absent(values)
+            if proven is not None:
+                absent[which] = proven
         return none_of(absent)
 
-    def _admitted(self, path: Path, values: tuple[object, ...], dtype: DType) -> list[int]:
-        """The containers with a filter whose bounds leave room for one of the values."""
+    def _candidates(self, path: Path, values: tuple[object, ...], dtype: DType) -> list[int]:
+        """Return the row groups that have a filter and whose bounds admit one of the values."""
         from skipstone.bindings.predicates.predicate import PruningPredicate
 
         leaf = leaves_of(self._bounds.schema).get(path)
-        places = self.places(path)
-        if leaf is None or leaf.dtype != dtype or not places:
+        locations = self.locations(path)
+        if leaf is None or leaf.dtype != dtype or not locations:
             return []
         test = is_in(Node(Op.COLUMN, value=path, dtype=dtype), list(values))
-        asked = PruningPredicate._from_bound(test, self._bounds.schema, Session())
-        return [int(i) for i in asked.survivors(self._bounds, "numpy") if int(i) in places]
+        predicate = PruningPredicate._from_bound(test, self._bounds.schema, Session())
+        return [int(i) for i in predicate.survivors(self._bounds, "numpy") if int(i) in locations]
 
-    def places(self, path: Path) -> dict[int, Bloom]:
-        """The containers that have a filter of a column, and where it lies."""
-        if path not in self._places:
-            self._places[path] = self._groups.blooms(path)
-        return self._places[path]
+    def locations(self, path: Path) -> dict[int, BloomLocation]:
+        """Return row group -> location of its filter, for the row groups that have one."""
+        if path not in self._locations:
+            self._locations[path] = self._groups.blooms(path)
+        return self._locations[path]
 
     def _read(self, path: Path, which: list[int]) -> list[bytes | None]:
         by_file: dict[int, list[int]] = {}
         for i in which:
-            if (path, i) not in self._kept:
+            if (path, i) not in self._bitsets:
                 by_file.setdefault(int(self._groups.file[i]), []).append(i)
         if by_file:
-            with ThreadPoolExecutor(min(READERS, len(by_file)), "skipstone-blooms") as readers:
+            with ThreadPoolExecutor(
+                min(FETCH_THREADS, len(by_file)), "skipstone-blooms"
+            ) as readers:
                 list(readers.map(lambda f: self._read_file(path, f, by_file[f]), by_file))
-        return [self._kept[path, i] for i in which]
+        return [self._bitsets[path, i] for i in which]
 
     def _read_file(self, path: Path, file: int, which: list[int]) -> None:
         try:
             with self._filesystem.open_input_file(self._groups.files.paths[file].as_py()) as source:
                 for i in which:
-                    place = self._places[path][i]
-                    bits = self._kept[path, i] = _bitset(source, place.offset, place.length)
+                    location = self._locations[path][i]
+                    bits = _read_bitset(source, location.offset, location.length)
+                    self._bitsets[path, i] = bits
                     self._meter.count("bloom filters", 1, len(bits or b""))
         except (OSError, pa.ArrowException):
             for i in which:
-                self._kept.setdefault((path, i), None)
+                self._bitsets.setdefault((path, i), None)
 
 
-def _bitset(source: pa.NativeFile, at: int, total: int | None) -> bytes | None:
-    """The bits behind a filter's header; None where it is damaged, or of a kind that is not known."""
+def _read_bitset(source: pa.NativeFile, at: int, total: int | None) -> bytes | None:
+    """Read the bits of a filter.
+
+    Args:
+        source: The file.
+        at: The offset of the filter's header.
+        total: Bytes of the header and the bits, if the footer has this number.
+
+    Returns:
+        The bits; None if the filter is damaged or of an unknown kind.
+    """
     try:
-        header, size = sized_struct(source.read_at(HEADER, at))
+        header, size = sized_struct(source.read_at(MAX_HEADER, at))
     except ThriftError:
         return None
     length = header.get(NUM_BYTES)
     if (
         not isinstance(length, int)
-        or not 0 < length <= LARGEST
+        or not 0 < length <= MAX_BITSET
         or (total is not None and size + length != total)
     ):
         return None
-    if any(header.get(k) != v for k, v in ONLY.items()):
+    if any(header.get(k) != v for k, v in REQUIRED.items()):
         return None
     data: bytes = source.read_at(length, at + size)
     return data if len(data) == length else None

@@ -1,4 +1,6 @@
-"""Days and times that Spark wrote in the calendar of before 1582, as Spark reads them.
+"""Convert days and times that Spark wrote in the Julian calendar to the values that Spark reads.
+
+Spark's Julian calendar concerns days before 1582 and times before 1900.
 
 Source: Spark, `DataSourceUtils.datetimeRebaseSpec` and `RebaseDateTime`.
 """
@@ -18,7 +20,7 @@ from skipstone.ir.types import PER_SECOND
 from skipstone.ir.zones import GREGORIAN, SETTLED
 
 Ints = npt.NDArray[np.int64]
-Notes = Mapping[bytes, bytes]
+KeyValues = Mapping[bytes, bytes]
 
 VERSION: Final = b"org.apache.spark.version"
 ZONE: Final = b"org.apache.spark.timeZone"
@@ -27,87 +29,99 @@ MARCH_0: Final = 719_470  # days from March of the year 0 in the Julian calendar
 DAY: Final = 86_400
 
 
-def is_julian(notes: Notes, *, int96: bool = False) -> bool:
-    """Whether Spark wrote a file's days and times, or those of type INT96, in the Julian calendar where they are early.
+def is_julian(key_values: KeyValues, *, int96: bool = False) -> bool:
+    """Return True if Spark wrote a file's early days and times in the Julian calendar.
 
     Args:
-        notes: The key-value metadata of the footer.
-        int96: Of which times this is asked.
+        key_values: The key-value metadata of the footer.
+        int96: Whether to answer for times of type INT96 instead of the other days and times.
     """
-    version = notes.get(VERSION)
+    version = key_values.get(VERSION)
     key, first = (
         (b"org.apache.spark.legacyINT96", b"3.1.0")
         if int96
         else (b"org.apache.spark.legacyDateTime", b"3.")
     )
-    return key in notes or (version is not None and version < first)
+    return key in key_values or (version is not None and version < first)
 
 
-def modern(
-    batch: pa.RecordBatch, notes: Notes, int96: Collection[str], path: str
+def rebase_batch(
+    batch: pa.RecordBatch, key_values: KeyValues, int96: Collection[str], path: str
 ) -> pa.RecordBatch:
-    """A batch of a file with early days, and times in UTC, moved to where Spark reads them.
+    """Return a batch with early days, and early times in UTC, as Spark reads them.
 
     Args:
-        batch: As Arrow reads the file.
-        notes: The key-value metadata of the footer.
+        batch: Rows as Arrow reads them from the file.
+        key_values: The key-value metadata of the footer.
         int96: Names of top-level columns that hold values of type INT96.
-        path: The file's, for errors.
+        path: The file's path, for error messages.
 
     Raises:
-        SourceError: there are early values that only Spark can read: times in another zone, or days within lists and maps.
+        SourceError: there are early values that only Spark can read: times in another zone, or days
+            within lists and maps.
     """
-    by_spark = (
-        {old: is_julian(notes, int96=old) for old in (False, True)} if VERSION in notes else {}
+    julian = (
+        {old: is_julian(key_values, int96=old) for old in (False, True)}
+        if VERSION in key_values
+        else {}
     )
-    if not any(by_spark.values()):
+    if not any(julian.values()):
         return batch
     for i, field in enumerate(batch.schema):
         batch = batch.set_column(
             i,
             field,
-            _moved(batch.column(i), field.name, by_spark, notes, field.name in int96, path),
+            _rebased(batch.column(i), field.name, julian, key_values, field.name in int96, path),
         )
     return batch
 
 
-def _moved(
-    values: pa.Array, name: str, by_spark: Mapping[bool, bool], notes: Notes, old: bool, path: str
+def _rebased(
+    values: pa.Array,
+    name: str,
+    julian: Mapping[bool, bool],
+    key_values: KeyValues,
+    int96: bool,
+    path: str,
 ) -> pa.Array:
-    if not any(_is_early(part, by_spark, old) for part in leaves(values)):
+    if not any(_has_early(part, julian, int96) for part in leaf_values(values)):
         return values
     if pa.types.is_struct(values.type):
-        inner = [_moved(part, name, by_spark, notes, old, path) for part in values.flatten()]
+        inner = [_rebased(p, name, julian, key_values, int96, path) for p in values.flatten()]
         return pa.StructArray.from_arrays(inner, fields=list(values.type), mask=values.is_null())
     if pa.types.is_date32(values.type):
-        return _stored(_days(_numbers(values)), values)
-    if pa.types.is_timestamp(values.type) and notes.get(ZONE) in UTC:
+        return _from_integers(_rebased_days(_to_integers(values)), values)
+    if pa.types.is_timestamp(values.type) and key_values.get(ZONE) in UTC:
         day = DAY * PER_SECOND[values.type.unit]
-        ticks = _numbers(values)
-        return _stored(_days(ticks // day) * day + ticks % day, values)
+        ticks = _to_integers(values)
+        return _from_integers(_rebased_days(ticks // day) * day + ticks % day, values)
     raise SourceError(
-        f"{path}: Spark wrote its column {name!r} in the Julian calendar, and it holds days before 1582 or times before 1900 that Arrow reads as other ones; "
-        "leave the column out, or read the file by Spark"
+        f"{path}: Spark wrote its column {name!r} in the Julian calendar, and Arrow misreads its "
+        "days before 1582 or times before 1900; leave the column out, or read the file by Spark"
     )
 
 
-def _is_early(values: pa.Array, by_spark: Mapping[bool, bool], old: bool) -> bool:
-    """Whether values are ones that Spark moves."""
+def _has_early(values: pa.Array, julian: Mapping[bool, bool], int96: bool) -> bool:
+    """Return True if plain values include one that Spark rebases.
+
+    Args:
+        values: Values of one type that is not nested.
+        julian: Whether the file's INT96 times (True) and its other values (False) are Julian.
+        int96: Whether the values were stored as INT96.
+    """
     kind = values.type
     if values.null_count == len(values):
         return False
     if pa.types.is_date32(kind):
-        return by_spark[False] and pc.min(values.view(pa.int32())).as_py() < GREGORIAN
-    if not pa.types.is_timestamp(kind) or (
-        kind.tz is None and not old
-    ):  # times without a zone have no calendar but the present one
+        return julian[False] and pc.min(values.view(pa.int32())).as_py() < GREGORIAN
+    # Times without a zone are always in the present calendar.
+    if not pa.types.is_timestamp(kind) or (kind.tz is None and not int96):
         return False
-    return (
-        by_spark[old] and pc.min(values.view(pa.int64())).as_py() < SETTLED * PER_SECOND[kind.unit]
-    )
+    settled = SETTLED * PER_SECOND[kind.unit]
+    return julian[int96] and pc.min(values.view(pa.int64())).as_py() < settled
 
 
-def _numbers(values: pa.Array) -> Ints:
+def _to_integers(values: pa.Array) -> Ints:
     return np.asarray(
         values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())
         .fill_null(0)
@@ -116,16 +130,22 @@ def _numbers(values: pa.Array) -> Ints:
     )
 
 
-def _stored(numbers: Ints, like: pa.Array) -> pa.Array:
+def _from_integers(numbers: Ints, like: pa.Array) -> pa.Array:
     storage = pa.int32() if pa.types.is_date32(like.type) else pa.int64()
     return pa.array(numbers, storage, mask=np.asarray(like.is_null())).cast(like.type)
 
 
-def _days(days: Ints) -> Ints:
-    """Days by the label that the Julian calendar has for them, where it is that of the time; one that is no more is the day after the last of its month.
+def _rebased_days(days: Ints) -> Ints:
+    """Return the days whose Gregorian year, month and day equal the Julian ones of `days`.
+
+    Days from 1582-10-15 on stay. A label that the Gregorian calendar lacks becomes the day after
+    the last one of its month.
+
+    Args:
+        days: Days since 1970, int64.
 
     Example:
-        >>> _days(np.array([-719_164, -141_428, -141_427])).astype("datetime64[D]")
+        >>> _rebased_days(np.array([-719_164, -141_428, -141_427])).astype("datetime64[D]")
         array(['0001-01-01', '1582-10-04', '1582-10-15'], dtype='datetime64[D]')
     """
     cycle, left = np.divmod(days + MARCH_0, 1461)  # four years
@@ -142,14 +162,14 @@ def _days(days: Ints) -> Ints:
     return np.where(days < GREGORIAN, first + day, days)
 
 
-def leaves(values: pa.Array) -> Iterator[pa.Array]:
-    """The plain values within a column."""
+def leaf_values(values: pa.Array) -> Iterator[pa.Array]:
+    """Yield the arrays of plain values within a column."""
     if pa.types.is_struct(values.type):
         for inner in values.flatten():
-            yield from leaves(inner)
+            yield from leaf_values(inner)
     elif pa.types.is_map(values.type):
-        yield from (*leaves(values.keys), *leaves(values.items))
+        yield from (*leaf_values(values.keys), *leaf_values(values.items))
     elif pa.types.is_nested(values.type):
-        yield from leaves(values.flatten())
+        yield from leaf_values(values.flatten())
     else:
         yield values

@@ -1,6 +1,7 @@
-"""Column chunks of many files as columns: bounds and counts from where footers hold them, at once, not one after the other.
+"""Decode the statistics of column chunks from many footers at once.
 
-What is written here is what pyarrow says of the same chunk. Where that is not certain, the chunk is *left*, and pyarrow is asked.
+The results equal what pyarrow returns for the same chunk. A chunk for which this is not certain is
+*unresolved*: the caller asks pyarrow about it.
 """
 
 from __future__ import annotations
@@ -32,20 +33,24 @@ from skipstone.kernels.decode.spans import Bytes, gathered
 from skipstone.kernels.pack.bounds import below, dtype_of
 from skipstone.kernels.pack.planes import Mask
 
-LONGEST: Final = 1 << 31  # bytes of an array
-BOTH: Final = 1 << MIN | 1 << MAX
+MAX_ARRAY_BYTES: Final = 1 << 31
+BOTH_BOUNDS: Final = 1 << MIN | 1 << MAX
+DECIMAL_BYTES: Final = 16
+
+Span = tuple[Ints, Ints]  # offsets of bounds in the data, and their lengths in bytes
 
 
 class ChunkBounds(NamedTuple):
-    """What footers say of one column in n row groups.
+    """The statistics of one column in n row groups, as the loop decodes them.
 
     Attributes:
-        low, high: Bounds: lanes, shape (n,); of decimals words, shape (n, 2); of bytes an array.
-        known: Where there are both, shape (n,).
-        units: Of timestamps, shape (n,), as powers of ten.
-        nulls: Counts of NULLs, int64.
-        counted: Where there is a count.
-        left: Where pyarrow has to be asked.
+        low, high: The bounds. Lanes of shape (n,) for fixed-width types, words of shape (n, 2) for
+            decimals, an Arrow array for bytes; None if no bound is decoded.
+        known: Mask of the row groups with both bounds, shape (n,).
+        units: The units of timestamps as powers of ten, shape (n,).
+        nulls: The numbers of NULLs, int64, shape (n,).
+        counted: Mask of the row groups with a number of NULLs, shape (n,).
+        unresolved: Mask of the row groups for which pyarrow has to be asked, shape (n,).
     """
 
     low: Any
@@ -54,186 +59,206 @@ class ChunkBounds(NamedTuple):
     units: Ints
     nulls: Ints
     counted: Mask
-    left: Mask
+    unresolved: Mask
 
 
-class Chunks:
-    """Column chunks of files whose footers are laid out, in one room; it is empty where none is.
+class ColumnChunks:
+    """The column chunks of parsed footers, in one shared buffer.
 
     Args:
-        tails: Of the files; None, or one without a layout: nothing is known. Their bytes and layouts become parts of this room.
+        tails: The footers of files. None, or a footer without a layout, has no chunks here. The
+            bytes and layouts of the others become views of the shared buffer.
+
+    Attributes:
+        data: The bytes of all footers.
+        slots: The values that the loop found for each column chunk, int64, shape (chunks, WIDTH).
+        empty: Whether no footer has a layout.
     """
 
     def __init__(self, tails: Sequence[Tail | None]) -> None:
-        laid = list({id(t): t for t in tails if t is not None and t.layout is not None}.values())
-        self.data = np.concatenate([np.zeros(0, np.uint8), *(t.data for t in laid)])
-        flat = [t.layout.chunks.reshape(-1, WIDTH) for t in laid if t.layout is not None]
-        self.slots = np.concatenate([np.zeros((0, WIDTH), np.int64), *flat])
-        starts, firsts = (
-            np.cumsum([0, *(len(t.data) for t in laid)]).tolist(),
-            np.cumsum([0, *map(len, flat)]).tolist(),
-        )
-        for t, start, stop, first, last in zip(
-            laid, starts, starts[1:], firsts, firsts[1:], strict=False
-        ):
-            if t.layout is not None:
-                t.data, t.layout = (
-                    self.data[start:stop],
-                    t.layout._replace(chunks=self.slots[first:last].reshape(t.layout.chunks.shape)),
-                )
-        place = {id(t): i for i, t in enumerate(laid)}
-        which = np.array([place.get(id(t), -1) for t in tails], np.int64)
-        widths = [t.layout.chunks.shape[1] for t in laid if t.layout is not None]
-        self._start, self._first, self._width = (
-            np.array([*v, 0], np.int64)[which] for v in (starts[:-1], firsts[:-1], widths)
-        )
-        self._laid = which >= 0
-        self.empty = not laid
+        parsed = list({id(t): t for t in tails if t is not None and t.layout is not None}.values())
+        layouts = [t.layout for t in parsed if t.layout is not None]
+        chunks = [layout.chunks.reshape(-1, WIDTH) for layout in layouts]
+        self.data = np.concatenate([np.zeros(0, np.uint8), *(t.data for t in parsed)])
+        self.slots = np.concatenate([np.zeros((0, WIDTH), np.int64), *chunks])
+        self.empty = not parsed
+        starts = np.cumsum([0, *(len(t.data) for t in parsed)])
+        first_chunks = np.cumsum([0, *map(len, chunks)])
+        for i, (t, layout) in enumerate(zip(parsed, layouts, strict=True)):
+            shared = self.slots[first_chunks[i] : first_chunks[i + 1]]
+            t.data = self.data[starts[i] : starts[i + 1]]
+            t.layout = layout._replace(chunks=shared.reshape(layout.chunks.shape))
+        number = {id(t): i for i, t in enumerate(parsed)}
+        which = np.array([number.get(id(t), -1) for t in tails], np.int64)
+        columns = [layout.chunks.shape[1] for layout in layouts]
+        # A last entry of 0 stands for files without a layout, whose number is -1.
+        self._start = np.array([*starts[:-1], 0], np.int64)[which]
+        self._first_chunk = np.array([*first_chunks[:-1], 0], np.int64)[which]
+        self._columns = np.array([*columns, 0], np.int64)[which]
+        self._has_layout = which >= 0
 
     def of(self, owner: Ints, group: Ints, position: Ints) -> tuple[Ints, Ints, Mask]:
-        """Of one column in n row groups: slots, where the footers start in the data, and of which there are slots, (n, WIDTH), (n,) and (n,).
+        """Look up the chunks of one column in n row groups.
 
         Args:
-            owner: Which of the files each row group is of.
-            group: Its number in the footer.
-            position: Where the column stands there; -1: nowhere.
+            owner: The index of each row group's file, shape (n,).
+            group: The number of each row group in its footer, shape (n,).
+            position: The position of the column among the Parquet columns, shape (n,); -1: the file
+                lacks it.
+
+        Returns:
+            The slots of the chunks, shape (n, WIDTH), zeros for row groups without them; the offset
+            of each footer in the data, shape (n,); a mask of the row groups with slots, shape (n,).
         """
-        there = self._laid[owner] & (position >= 0)
+        present = self._has_layout[owner] & (position >= 0)
+        index = self._first_chunk[owner] + group * self._columns[owner] + position
         slots = np.zeros((len(owner), WIDTH), np.int64)
-        slots[there] = self.slots[
-            (self._first[owner] + group * self._width[owner] + position)[there]
-        ]
-        return slots, self._start[owner], there
+        slots[present] = self.slots[index[present]]
+        return slots, self._start[owner], present
 
 
-def told_of(
+def chunk_bounds(
     data: Bytes,
     slots: Ints,
     start: Ints,
     schema: Ints,
-    ways: Sequence[Encoding | None],
-    way: Ints,
+    encodings: Sequence[Encoding | None],
+    encoding: Ints,
     julian: Mask,
     kind: pa.DataType,
 ) -> ChunkBounds:
-    """What footers say of one column in n row groups.
+    """Decode the statistics of one column in n row groups.
 
     Args:
-        data: Their bytes.
-        slots: Of the column's chunks, shape (n, WIDTH); zeros where nothing is known.
-        start: Where in the data each footer starts, shape (n,).
-        schema: What the schema of each says: Parquet's type, and bytes of a value, 0: any, shape (n, 2).
-        ways: How bounds may be stored; None: that is not known.
-        way: Which of them each has, shape (n,); -1: it is not asked about.
-        julian: Where days may be those of the Julian calendar.
-        kind: What values are.
+        data: The bytes of all footers.
+        slots: The values that the loop found for the column's chunks, shape (n, WIDTH); zeros if
+            nothing is known.
+        start: The offset of each row group's footer in the data, shape (n,).
+        schema: Parquet's type number of the column in each file's schema, and the bytes of a value,
+            0 for any number of bytes, shape (n, 2).
+        encodings: The encodings that occur; None: pyarrow has to decode.
+        encoding: The index in `encodings` for each row group, shape (n,); -1: nothing is wanted.
+        julian: Mask of the row groups whose days may be in the Julian calendar, shape (n,).
+        kind: The type of the bounds.
     """
-    told, n = slots[:, TOLD], len(slots)
-    # A bound of fewer bytes than a value has ends the process in pyarrow (26.0), so that such chunks are asked nothing.
-    wrong = slots[:, TYPE] != schema[:, 0]
-    for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
-        wrong |= (told >> slot & 1 == 1) & (schema[:, 1] > 0) & (slots[:, size] != schema[:, 1])
-    sure, counts = (
-        np.array([*test, False], np.bool_)[way]
-        for test in ([w is not None for w in ways], [w is not None and w.counts for w in ways])
-    )
-    said = (way >= 0) & (told >> SAID & 1 == 1) & ~wrong
-    bounded = said & ~counts & (told & BOTH != 0)
-    known = bounded & sure & (told & BOTH == BOTH)
-    left = (said & ~sure) | (bounded & ~known)
-    places = [
-        (slots[:, slot] + start, slots[:, size])
-        for slot, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE))
+    n, flags = len(slots), slots[:, TOLD]
+    spans = [
+        (slots[:, MIN] + start, slots[:, MIN_SIZE]),
+        (slots[:, MAX] + start, slots[:, MAX_SIZE]),
     ]
-    units, out = np.zeros(n, np.int64), [_room(n, kind) for _ in places]
-    for i, one in enumerate(ways):
-        at = np.flatnonzero(known & (way == i))
-        if one is None or not len(at) or out[0] is None:
-            continue
-        low, high = (_values(data, places_of[at], sizes[at], one) for places_of, sizes in places)
-        odd = _odd(low, one) | _odd(high, one)
-        left[at[odd]], known[at[odd]] = True, False
-        if one.settled is not None:
-            known[at[julian[at] & (low < one.settled)]] = False
-        out[0][at], out[1][at], units[at] = low, high, one.unit
-    if out[0] is None and known.any():
-        out = _bytes(data, places, known, left, kind)
-    return ChunkBounds(
-        out[0], out[1], known, units, slots[:, NULLS], said & (told >> NULLS & 1 == 1) & ~left, left
-    )
+    decodable = np.array([*(e is not None for e in encodings), False], np.bool_)[encoding]
+    counts_only = np.array(
+        [*(e is not None and e.counts_only for e in encodings), False], np.bool_
+    )[encoding]
+    has_statistics = (encoding >= 0) & _has_bit(flags, SAID) & ~_contradicts(slots, schema)
+    has_bounds = has_statistics & ~counts_only & (flags & BOTH_BOUNDS != 0)
+    known = has_bounds & decodable & (flags & BOTH_BOUNDS == BOTH_BOUNDS)
+    unresolved = (has_statistics & ~decodable) | (has_bounds & ~known)
+    units = np.zeros(n, np.int64)
+    low, high = _empty_bounds(n, kind), _empty_bounds(n, kind)
+    if low is not None:
+        for i, one in enumerate(encodings):
+            at = np.flatnonzero(known & (encoding == i))
+            if one is None or not len(at):
+                continue
+            lows, highs = (_decode(data, places[at], sizes[at], one) for places, sizes in spans)
+            invalid = _is_invalid(lows, one) | _is_invalid(highs, one)
+            unresolved[at[invalid]], known[at[invalid]] = True, False
+            if one.settled is not None:
+                known[at[julian[at] & (lows < one.settled)]] = False
+            low[at], high[at], units[at] = lows, highs, one.unit
+    elif known.any():
+        low, high = _byte_bounds(data, spans, known, unresolved, kind)
+    counted = has_statistics & _has_bit(flags, NULLS) & ~unresolved
+    return ChunkBounds(low, high, known, units, slots[:, NULLS], counted, unresolved)
 
 
-def nothing(left: Mask) -> ChunkBounds:
-    """Of row groups about which pyarrow has to be asked, or nobody."""
-    none, zeros = np.zeros(len(left), np.bool_), np.zeros(len(left), np.int64)
-    return ChunkBounds(None, None, none, zeros, zeros, none, left)
+def no_bounds(unresolved: Mask) -> ChunkBounds:
+    """Return empty statistics; pyarrow has to be asked for the row groups of the mask."""
+    none, zeros = np.zeros(len(unresolved), np.bool_), np.zeros(len(unresolved), np.int64)
+    return ChunkBounds(None, None, none, zeros, zeros, none, unresolved)
 
 
-def _room(n: int, kind: pa.DataType) -> Any:
-    """For bounds that are lanes, or words."""
+def _has_bit(flags: Ints, bit: int) -> Mask:
+    return np.asarray(flags >> bit & 1 == 1, np.bool_)
+
+
+def _contradicts(slots: Ints, schema: Ints) -> Mask:
+    """Return a mask of the chunks whose type or size of a bound contradicts the schema.
+
+    A bound of fewer bytes than a value ends the process in pyarrow (26.0), so such chunks must
+    neither be decoded nor given to pyarrow.
+    """
+    physical, width = schema[:, 0], schema[:, 1]
+    wrong: Mask = slots[:, TYPE] != physical
+    for bound, size in ((MIN, MIN_SIZE), (MAX, MAX_SIZE)):
+        wrong |= _has_bit(slots[:, TOLD], bound) & (width > 0) & (slots[:, size] != width)
+    return wrong
+
+
+def _empty_bounds(n: int, kind: pa.DataType) -> Any:
+    """Return zeros for n bounds: lanes, or words for decimals; None for bytes."""
     t = pa.types
     if t.is_decimal128(kind):
         return np.zeros((n, 2), np.uint64)
-    if (
-        t.is_integer(kind)
-        or t.is_floating(kind)
-        or t.is_boolean(kind)
-        or t.is_date32(kind)
-        or t.is_timestamp(kind)
-    ):
-        return np.zeros(
-            n,
-            np.uint8
-            if t.is_boolean(kind)
-            else f"i{kind.bit_width // 8}"
-            if t.is_temporal(kind)
-            else dtype_of(kind),
-        )
+    if t.is_boolean(kind):
+        return np.zeros(n, np.uint8)
+    if t.is_date32(kind) or t.is_timestamp(kind):
+        return np.zeros(n, f"i{kind.bit_width // 8}")
+    if t.is_integer(kind) or t.is_floating(kind):
+        return np.zeros(n, dtype_of(kind))
     return None
 
 
-def _values(data: Bytes, places: Ints, sizes: Ints, way: Encoding) -> Any:
-    """Lanes, shape (m,), or words of decimals, shape (m, 2)."""
+def _decode(data: Bytes, places: Ints, sizes: Ints, encoding: Encoding) -> Any:
+    """Decode m bounds of one encoding: lanes, shape (m,), or words of decimals, shape (m, 2)."""
     size = int(sizes[0])
-    raw = np.frombuffer(gathered(data, places, sizes, None).buffers()[2], np.uint8).reshape(
-        -1, size
-    )
-    if way.lane and not way.digits:
-        return raw.view(way.lane).reshape(-1)
-    raw = raw[:, ::-1] if way.lane else raw  # the first byte is the highest
-    wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), 16, axis=1)
-    wide[:, 16 - size :] = raw
+    spans = gathered(data, places, sizes, None).buffers()[2]
+    raw = np.frombuffer(spans, np.uint8).reshape(-1, size)
+    if encoding.lane and not encoding.precision:
+        return raw.view(encoding.lane).reshape(-1)
+    if encoding.lane:
+        raw = raw[:, ::-1]  # integers have the lowest byte first, decimals as bytes the highest
+    wide = np.repeat((raw[:, :1] >> 7) * np.uint8(255), DECIMAL_BYTES, axis=1)  # the sign
+    wide[:, DECIMAL_BYTES - size :] = raw
     return np.ascontiguousarray(wide[:, ::-1]).view(np.uint64)
 
 
-def _odd(values: Any, way: Encoding) -> Mask:
-    """Where values are none of the column's."""
-    if way.digits:
-        return ~(below(values, 10**way.digits) & ~below(values, 1 - 10**way.digits))
-    if way.least is None or way.most is None:
+def _is_invalid(values: Any, encoding: Encoding) -> Mask:
+    """Return a mask of the bounds that no value of the column can have."""
+    if encoding.precision:
+        too_high = ~below(values, 10**encoding.precision)
+        too_low = below(values, 1 - 10**encoding.precision)
+        return np.asarray(too_high | too_low, np.bool_)
+    if encoding.least is None or encoding.greatest is None:
         return np.asarray(values != values, np.bool_)
-    return np.asarray((values < way.least) | (values > way.most), np.bool_)
+    return np.asarray((values < encoding.least) | (values > encoding.greatest), np.bool_)
 
 
-def _bytes(
-    data: Bytes, places: Sequence[tuple[Ints, Ints]], known: Mask, left: Mask, kind: pa.DataType
+def _byte_bounds(
+    data: Bytes, spans: Sequence[Span], known: Mask, unresolved: Mask, kind: pa.DataType
 ) -> list[Any]:
-    """Bounds that are bytes; texts that are none, and the other bound of the same chunk, are left."""
-    if any(int(sizes[known].sum()) >= LONGEST for _, sizes in places):
-        left |= known
+    """Return the bounds of a column of bytes or text as Arrow arrays.
+
+    A chunk with a bound that is not valid UTF-8 text becomes unresolved. `known` and `unresolved`
+    are changed in place.
+    """
+    if any(int(sizes[known].sum()) >= MAX_ARRAY_BYTES for _, sizes in spans):
+        unresolved |= known
         known &= False
-    found = [gathered(data, starts, sizes, known) for starts, sizes in places]
+    bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
     if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
-        return [f.cast(kind) for f in found]
-    bad = _undecodable(found[0]) | _undecodable(found[1])
-    if bad.any():
-        left |= bad
-        known &= ~bad
-        found = [gathered(data, starts, sizes, known) for starts, sizes in places]
-    return [f.view(pa.string()).cast(kind) for f in found]
+        return [b.cast(kind) for b in bounds]
+    undecodable = _undecodable(bounds[0]) | _undecodable(bounds[1])
+    if undecodable.any():
+        unresolved |= undecodable
+        known &= ~undecodable
+        bounds = [gathered(data, starts, sizes, known) for starts, sizes in spans]
+    return [b.view(pa.string()).cast(kind) for b in bounds]
 
 
 def _undecodable(values: pa.BinaryArray) -> Mask:
+    """Return a mask of the values that are not valid UTF-8."""
     try:
         values.view(pa.string()).validate(full=True)
         return np.zeros(len(values), np.bool_)
@@ -248,60 +273,61 @@ def _decodes(value: bytes) -> bool:
         return False
 
 
-def bound_of(
-    values: Any, told: ChunkBounds, asked: Mapping[int, Any], kind: pa.DataType
+def bound_array(
+    values: Any, decoded: ChunkBounds, from_pyarrow: Mapping[int, Any], kind: pa.DataType
 ) -> pa.Array:
-    """One bound of n row groups as values of a type; null is unknown.
+    """Return one bound of n row groups as an Arrow array; null is unknown.
 
     Args:
-        values: What is told of it.
-        told: All that is told.
-        asked: What pyarrow said of others, by row group.
-        kind: The type; timestamps have the finest unit that one of them has.
+        values: `decoded.low` or `decoded.high`.
+        decoded: The statistics that the loop decoded.
+        from_pyarrow: Row group -> bound, for those that pyarrow decoded.
+        kind: The type; timestamps get the finest unit that occurs.
     """
     if pa.types.is_timestamp(kind):
-        return _stamps(values, told, asked, kind)
-    n, known = len(told.known), told.known.any()
-    own = (
-        pa.nulls(n, kind)
-        if not known
-        else values
-        if isinstance(values, pa.Array)
-        else _array(values, told.known, kind)
-    )
-    if not asked:
+        return _timestamp_array(values, decoded, from_pyarrow, kind)
+    n, any_known = len(decoded.known), decoded.known.any()
+    if not any_known:
+        own = pa.nulls(n, kind)
+    elif isinstance(values, pa.Array):
+        own = values
+    else:
+        own = _to_arrow(values, decoded.known, kind)
+    if not from_pyarrow:
         return own
-    found = values_of([asked.get(i) for i in range(n)], kind, from_arrow(kind))
-    return pc.if_else(pa.array(np.isin(np.arange(n), list(asked))), found, own) if known else found
+    theirs = values_of([from_pyarrow.get(i) for i in range(n)], kind, from_arrow(kind))
+    if not any_known:
+        return theirs
+    return pc.if_else(pa.array(np.isin(np.arange(n), list(from_pyarrow))), theirs, own)
 
 
-def _array(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
+def _to_arrow(values: Any, known: Mask, kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pa.array(values.view(np.bool_), mask=~known)
     bits = None if known.all() else pa.array(known).buffers()[1]
     return pa.Array.from_buffers(kind, len(known), [bits, pa.py_buffer(values)])
 
 
-def _stamps(
-    values: Ints | None, told: ChunkBounds, asked: Mapping[int, Any], kind: pa.DataType
+def _timestamp_array(
+    values: Ints | None, decoded: ChunkBounds, from_pyarrow: Mapping[int, Any], kind: pa.DataType
 ) -> pa.Array:
-    known, units = told.known.copy(), told.units.copy()
+    known, units = decoded.known.copy(), decoded.units.copy()
     ticks = np.zeros(len(known), np.int64) if values is None else values.copy()
-    for i, value in asked.items():
-        if value is not None:
-            if (value.type.tz is None) != (kind.tz is None):
-                return pa.nulls(len(known), kind)
-            ticks[i], known[i], units[i] = (
-                value.cast(pa.int64()).as_py(),
-                True,
-                POWERS[value.type.unit],
-            )
+    for i, value in from_pyarrow.items():
+        if value is None:
+            continue
+        if (value.type.tz is None) != (kind.tz is None):
+            return pa.nulls(len(known), kind)
+        ticks[i] = value.cast(pa.int64()).as_py()
+        known[i] = True
+        units[i] = POWERS[value.type.unit]
     if not known.any():
         return pa.nulls(len(known), kind)
-    # Units may differ between files. The finest holds every value; bounds that overflow it are unknown.
+    # Units may differ between files. The finest holds every value; bounds that overflow it are
+    # unknown.
     finest = int(units[known].max())
     step = 10 ** (finest - np.where(known, units, finest))
-    most = np.iinfo(np.int64).max // step
-    known &= (step == 1) | ((ticks >= -most) & (ticks <= most))
-    wide = pa.timestamp(next(unit for unit, power in POWERS.items() if power == finest), kind.tz)
-    return _array(np.where(known, ticks, 0) * step, known, wide)
+    limit = np.iinfo(np.int64).max // step
+    known &= (step == 1) | ((ticks >= -limit) & (ticks <= limit))
+    unit = next(unit for unit, power in POWERS.items() if power == finest)
+    return _to_arrow(np.where(known, ticks, 0) * step, known, pa.timestamp(unit, kind.tz))

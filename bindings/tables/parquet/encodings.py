@@ -1,4 +1,7 @@
-"""How bounds of columns are stored in Parquet footers, as far as it is certain what pyarrow makes of them."""
+"""Encodings of bounds in Parquet footers that we decode ourselves.
+
+These are the encodings for which we provably agree with pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -15,88 +18,82 @@ from skipstone.kernels.pack.bounds import dtype_of
 
 UNITS: Final = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 POWERS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # that Python has dates for
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # the days that Python's date can hold
 
 
 class Encoding(NamedTuple):
-    """How bounds are stored.
+    """The encoding of a column's bounds in a footer.
 
     Attributes:
-        lane: NumPy's name of what they are; "": bytes.
-        least, most: What they may be; of others pyarrow is asked.
-        digits: Of decimals.
-        size: Of decimals that are bytes, how many these are.
-        unit: Of timestamps, as a power of ten.
-        settled: The first day, or tick, that all calendars agree on.
-        counts: Whether NULLs are all that counts, and bounds are not used.
+        lane: NumPy's name of the stored type; "" for bytes.
+        least, greatest: The limits of valid bounds; pyarrow decides about bounds outside of them.
+        precision: Digits of a decimal; 0 for other types.
+        width: Bytes of a decimal that is stored as bytes; 0 for others. Chunks of one encoding are
+            decoded together, so they must agree in it.
+        unit: The unit of a timestamp, as a power of ten.
+        settled: The first day or tick on which all calendars agree; None for other types.
+        counts_only: Whether only the number of NULLs is used, and bounds are ignored.
     """
 
     lane: str
     least: int | None = None
-    most: int | None = None
-    digits: int = 0
-    size: int = 0
+    greatest: int | None = None
+    precision: int = 0
+    width: int = 0
     unit: int = 0
     settled: int | None = None
-    counts: bool = False
+    counts_only: bool = False
 
 
-def way_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
-    """How a column's bounds are stored; None: pyarrow has to be asked what they are as values of a type."""
-    found = head.metadata.schema.column(column)
-    if not head.trusted or found.logical_type is None:
+def encoding_of(head: Head, column: int, kind: pa.DataType) -> Encoding | None:
+    """Return how a column's bounds are stored.
+
+    Args:
+        head: The part of the footer that concerns the whole file.
+        column: The position of the column among the Parquet columns.
+        kind: The type that the bounds are to have.
+
+    Returns:
+        The encoding; None if pyarrow has to decode the bounds.
+    """
+    parquet_column = head.metadata.schema.column(column)
+    if not head.trusted or parquet_column.logical_type is None:
         return None
-    return _way(*head.physical[column], found.logical_type.to_json(), kind)
+    return _encoding(*head.physical[column], parquet_column.logical_type.to_json(), kind)
 
 
 @cache
-def logical_of(told: str) -> dict[str, Any]:
-    """What pyarrow tells as JSON of a logical type."""
-    return dict(json.loads(told)) if told else {}
+def parse_logical_type(text: str) -> dict[str, Any]:
+    """Parse the JSON that pyarrow gives for a logical type; "" gives an empty dictionary."""
+    return dict(json.loads(text)) if text else {}
 
 
 @cache
-def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Encoding | None:
-    told, t = logical_of(logical), pa.types
-    match physical, told.get("Type"):
+def _encoding(physical: str, length: int, logical: str, kind: pa.DataType) -> Encoding | None:
+    logical_type, t = parse_logical_type(logical), pa.types
+    match physical, logical_type.get("Type"):
         case "INT96", _:
-            return Encoding("", counts=True)
+            return Encoding("", counts_only=True)
         case "BOOLEAN", "None" if t.is_boolean(kind):
             return Encoding("u1", 0, 1)
         case "INT32" | "INT64", "None" | "Int" if t.is_integer(kind):
-            wide, signed = int(physical[3:]), told.get("isSigned", True)
-            bits = told.get("bitWidth", wide)
-            least, most = (
-                (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-            )
-            lane = f"{'i' if signed or bits < wide else 'u'}{wide // 8}"
-            return (
-                Encoding(lane, least, most)
-                if np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(kind))
-                else None
-            )
+            return _integer_encoding(int(physical[3:]), logical_type, kind)
         case "INT32", "Date" if t.is_date32(kind):
             return Encoding("i4", FIRST_DAY, LAST_DAY, settled=GREGORIAN)
         case "INT64", "Timestamp" if (
             t.is_timestamp(kind)
-            and told["timeUnit"] in UNITS
-            and (kind.tz is not None) == told["isAdjustedToUTC"]
+            and logical_type["timeUnit"] in UNITS
+            and (kind.tz is not None) == logical_type["isAdjustedToUTC"]
         ):
-            power = POWERS[UNITS[told["timeUnit"]]]
+            power = POWERS[UNITS[logical_type["timeUnit"]]]
             return Encoding("i8", unit=power, settled=SETTLED * 10**power)
         case "FLOAT" | "DOUBLE", "None" if kind in (pa.float32(), pa.float64()):
             lane = "f4" if physical == "FLOAT" else "f8"
             return Encoding(lane) if np.can_cast(lane, dtype_of(kind)) else None
         case "INT32" | "INT64" | "FIXED_LEN_BYTE_ARRAY", "Decimal" if (
-            t.is_decimal128(kind) and kind.scale == told["scale"]
+            t.is_decimal128(kind) and kind.scale == logical_type["scale"]
         ):
-            digits = told["precision"]
-            lane = f"i{int(physical[3:]) // 8}" if physical.startswith("INT") else ""
-            return (
-                Encoding(lane, digits=digits, size=0 if lane else length)
-                if digits <= kind.precision and length <= 16
-                else None
-            )
+            return _decimal_encoding(physical, length, logical_type["precision"], kind)
         case "BYTE_ARRAY", "String" if kind in (pa.string(), pa.large_string()):
             return Encoding("")
         case "BYTE_ARRAY", "None" if kind in (
@@ -109,3 +106,26 @@ def _way(physical: str, length: int, logical: str, kind: pa.DataType) -> Encodin
         case "FIXED_LEN_BYTE_ARRAY", "None" if kind == pa.binary(length):
             return Encoding("")
     return None
+
+
+def _integer_encoding(width: int, logical: dict[str, Any], kind: pa.DataType) -> Encoding | None:
+    """Return the encoding of integers that are stored in `width` bits."""
+    signed = logical.get("isSigned", True)
+    bits = logical.get("bitWidth", width)
+    if not np.can_cast(f"{'i' if signed else 'u'}{bits // 8}", dtype_of(kind)):
+        return None
+    lane = f"{'i' if signed or bits < width else 'u'}{width // 8}"
+    if signed:
+        return Encoding(lane, -(1 << bits - 1), (1 << bits - 1) - 1)
+    return Encoding(lane, 0, (1 << bits) - 1)
+
+
+def _decimal_encoding(
+    physical: str, length: int, precision: int, kind: pa.DataType
+) -> Encoding | None:
+    """Return the encoding of decimals that are stored as integers or as `length` bytes."""
+    if precision > kind.precision or length > 16:
+        return None
+    if physical.startswith("INT"):
+        return Encoding(f"i{int(physical[3:]) // 8}", precision=precision)
+    return Encoding("", precision=precision, width=length)

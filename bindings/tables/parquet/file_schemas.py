@@ -1,4 +1,4 @@
-"""The forms of Parquet files: their columns, where these stand, and how they fit a table's."""
+"""Schemas of Parquet files: their columns, column positions, and how they fit a table's schema."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import DType, leaves_of
 
-Stored = tuple[
-    DType, str, int
-]  # the column's type in a file, Parquet's type, bytes of a fixed length
+# A column's type in a file, Parquet's type, and the bytes of a value of fixed length.
+StoredType = tuple[DType, str, int]
 
 
-class Bloom(NamedTuple):
-    """Where a bloom filter starts, its length with the header's where the footer tells, and what it hashes."""
+class BloomLocation(NamedTuple):
+    """The place of a bloom filter in its file, and the type of the values that it hashes.
+
+    Attributes:
+        offset: Its first byte.
+        length: Bytes of its header and bits; None if the footer does not say.
+        stored: The stored type of the column.
+    """
 
     offset: int
     length: int | None
-    stored: Stored
+    stored: StoredType
 
 
 class FileSchema:
-    """What files may have in common: their schema, and how each Parquet column is stored. Equal by these.
+    """A schema, and how each Parquet column is stored; many files may share one.
+
+    Two are equal if their schemas and physical types are equal.
 
     Attributes:
-        schema: As Arrow reads the file, without metadata.
+        schema: The schema as Arrow reads the file, without metadata.
         physical: Parquet's type and fixed length of each Parquet column.
-        example: Path of a file of this form.
+        example: The path of a file with this schema.
     """
 
     def __init__(
@@ -55,60 +62,59 @@ class FileSchema:
 
     @cached_property
     def _leaves(self) -> dict[Path, tuple[int, pa.DataType]]:
-        found = dict(_number(self.schema))
-        # A type that takes another number of Parquet columns than it seems to moves all that follow.
-        whole = sum(width for field in self.schema for _, _, width in _spread(field, ())) == len(
-            self.physical
-        )
-        return found if whole else {}
+        # If a type takes another number of Parquet columns than expected, the positions of all
+        # columns after it are wrong.
+        width = sum(width for field in self.schema for _, _, width in _field_leaves(field, ()))
+        return dict(_numbered_leaves(self.schema)) if width == len(self.physical) else {}
 
     def own(self, path: Path) -> Path | None:
-        """How this form spells a column: that way, or in another case if just one is meant, as Spark finds it. None: not at all."""
+        """Return a column's path as this file spells it; None if the file lacks the column.
+
+        The spelling may differ in case if exactly one column matches, as in Spark.
+        """
         if path in self._leaves:
             return path
         wanted = _lower(path)
-        found = [p for p in self._leaves if _lower(p) == wanted]
-        return found[0] if len(found) == 1 else None
+        matches = [p for p in self._leaves if _lower(p) == wanted]
+        return matches[0] if len(matches) == 1 else None
 
     def position(self, path: Path) -> int | None:
-        """Where a column stands among the Parquet columns; None: it is not known, or not there."""
+        """Return a column's position among the Parquet columns; None if it is absent or unknown."""
         own = self.own(path)
         return None if own is None else self._leaves[own][0]
 
     def lacks(self, path: Path) -> bool:
-        """Whether files certainly have no such column, so that its rows read as NULL."""
+        """Return True if the file certainly lacks a column, so that its rows read as NULL."""
         fields: Iterable[pa.Field] = self.schema
         for name in path:
-            found = [f for f in fields if f.name.lower() == name.lower()]
-            if not found:
+            matches = [f for f in fields if f.name.lower() == name.lower()]
+            if not matches:
                 return True
-            if len(found) > 1 or not pa.types.is_struct(found[0].type):
+            if len(matches) > 1 or not pa.types.is_struct(matches[0].type):
                 return False
-            fields = [found[0].type.field(i) for i in range(found[0].type.num_fields)]
+            fields = [matches[0].type.field(i) for i in range(matches[0].type.num_fields)]
         return False
 
     def widens(self, path: Path, kind: pa.DataType) -> bool:
-        """Whether all values of a column are values of the type that a table has for it."""
+        """Return True if every value of a column is also a value of the table's type, `kind`."""
         own = self.own(path)
         return own is not None and not self.is_noted(own) and widens(self._leaves[own][1], kind)
 
     def is_noted(self, own: Path) -> bool:
-        """Whether the file's writer says that a column is more than its type."""
+        """Return True if a column, or a struct around it, has a note of its meaning in Spark."""
         return any(own[: len(path)] == path for path in self._noted)
 
     @cached_property
     def _noted(self) -> dict[Path, pa.Field]:
         return noted_paths(self.schema)
 
-    def stored(self, path: Path) -> Stored | None:
-        """How a column is stored; None: it is not known, or not there."""
+    def stored_type(self, path: Path) -> StoredType | None:
+        """Return how a column is stored; None if it is absent or unknown."""
         own = self.own(path)
         leaf = None if own is None else leaves_of(self.schema).get(own)
-        return (
-            None
-            if leaf is None or own is None
-            else (leaf.dtype, *self.physical[self._leaves[own][0]])
-        )
+        if leaf is None or own is None:
+            return None
+        return leaf.dtype, *self.physical[self._leaves[own][0]]
 
 
 def _lower(path: Path) -> Path:
@@ -117,15 +123,15 @@ def _lower(path: Path) -> Path:
 
 @cache
 def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a type becomes another by widening."""
+    """Return True if the type `given` becomes `wanted` by widening."""
     given = without_views(given)
     while pa.types.is_dictionary(given):
         given = without_views(given.value_type)
-    if _short(given) == pa.binary() and _short(wanted) == pa.string():
-        return True  # Spark reads such bytes as text, and compares them as they are
-    if _zoned(given) and _zoned(wanted):
+    if _short_offsets(given) == pa.binary() and _short_offsets(wanted) == pa.string():
+        return True  # Spark reads such bytes as text, and compares them unchanged
+    if _has_zone(given) and _has_zone(wanted):
         given = pa.timestamp(given.unit, wanted.tz)
-    if _short(given) == _short(wanted):
+    if _short_offsets(given) == _short_offsets(wanted):
         return True
     try:
         fields = [pa.schema([("x", t)]) for t in (wanted, given)]
@@ -134,28 +140,31 @@ def widens(given: pa.DataType, wanted: pa.DataType) -> bool:
         return False
 
 
-def _short(t: pa.DataType) -> pa.DataType:
-    """A type whose offsets are long as the one with short ones: the values are the same."""
+def _short_offsets(t: pa.DataType) -> pa.DataType:
+    """Return a type with 64-bit offsets as the one with 32-bit offsets; the values are the same."""
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(t, t)
 
 
 def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
-    """One schema for all files: types widen, and a column that some file lacks may be NULL.
+    """Unite the schemas of all files: types widen, and a column that a file lacks is nullable.
+
+    Args:
+        forms: The distinct schemas of the files.
 
     Raises:
-        SourceError: there is none, or two files have types that do not fit together.
+        SourceError: there is no schema, or two files have types that do not fit together.
     """
     forms = list(forms)
     if not forms:
         raise SourceError(
-            'no file could be read, so the table\'s columns are not known; on_error="raise" says why'
+            'no file could be read, so the table\'s columns are unknown; on_error="raise" says why'
         )
     merged: pa.Schema | None = None
     for f in forms:
         plain = plain_schema(f.schema)
         if merged is not None:
-            plain = _as_spelt(plain, merged)
-            plain, merged = _alike(plain, merged), _alike(merged, plain)
+            plain = _spelled_like(plain, merged)
+            plain, merged = _with_shared_types(plain, merged), _with_shared_types(merged, plain)
         try:
             merged = (
                 plain
@@ -164,7 +173,8 @@ def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
             )
         except (pa.ArrowInvalid, pa.ArrowTypeError) as e:
             raise SourceError(
-                f"{f.example}: its columns do not fit those of the other files ({str(e).splitlines()[0]})"
+                f"{f.example}: its columns do not fit those of the other files "
+                f"({str(e).splitlines()[0]})"
             ) from e
     assert merged is not None
     names = [name.lower() for name in merged.names]
@@ -172,64 +182,70 @@ def common_schema(forms: Iterable[FileSchema]) -> pa.Schema:
     for f in forms:
         if lacking := [name for name in twins if name not in f.schema.names]:
             raise SourceError(
-                f"{f.example}: lacks the column {lacking[0]!r}, and the table has others that differ in case alone; give such columns other names"
+                f"{f.example}: lacks the column {lacking[0]!r}, and the table has columns whose "
+                "names differ in case alone; give such columns other names"
             )
     everywhere = set.intersection(*({name.lower() for name in f.schema.names} for f in forms))
-    found = pa.schema(
+    united = pa.schema(
         [
             field if field.name.lower() in everywhere else field.with_nullable(True)
             for field in merged
         ]
     )
-    return with_notes(found, (f.schema for f in forms))
+    return with_notes(united, (f.schema for f in forms))
 
 
-def _alike(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
-    """Columns as other files may have them too: plain values where these are, and instants of several zones in UTC."""
-    known = {f.name: f for f in others}
+def _with_shared_types(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> pa.Schema:
+    """Return fields with types that other files can have too.
+
+    Dictionaries become plain values where the other file has plain values. Instants in several
+    zones become instants in UTC.
+    """
+    types = {f.name: f for f in others}
     return pa.schema(
-        [f.with_type(_shared(f, known[f.name])) if f.name in known else f for f in fields]
+        [f.with_type(_shared_type(f, types[f.name])) if f.name in types else f for f in fields]
     )
 
 
-def _shared(field: pa.Field, same: pa.Field) -> pa.DataType:
+def _shared_type(field: pa.Field, same: pa.Field) -> pa.DataType:
     t, other = field.type, same.type
     if t != other and VARIANT in (meaning_of(field), meaning_of(same)):
         return pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     if pa.types.is_dictionary(t) and not pa.types.is_dictionary(other):
         t = t.value_type
-    if _zoned(t) and _zoned(other) and t.tz != other.tz:
+    if _has_zone(t) and _has_zone(other) and t.tz != other.tz:
         return pa.timestamp(t.unit, "UTC")
-    return (
-        pa.struct(list(_alike(t, other)))
-        if pa.types.is_struct(t) and pa.types.is_struct(other)
-        else t
-    )
+    if pa.types.is_struct(t) and pa.types.is_struct(other):
+        return pa.struct(list(_with_shared_types(t, other)))
+    return t
 
 
-def _zoned(t: pa.DataType) -> bool:
+def _has_zone(t: pa.DataType) -> bool:
     return pa.types.is_timestamp(t) and t.tz is not None
 
 
-def _as_spelt(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:
-    """Columns as the files before spell them, where just one is meant, as Spark finds them."""
+def _spelled_like(schema: pa.Schema, merged: pa.Schema) -> pa.Schema:
+    """Return a schema with names in the case of `merged`, where one name matches, as in Spark."""
     own = [name.lower() for name in schema.names]
-    known = {name.lower(): name for name in merged.names}
+    spellings = {name.lower(): name for name in merged.names}
     fields = []
     for f in schema:
-        other = known.get(f.name.lower())
+        other = spellings.get(f.name.lower())
         alone = f.name not in merged.names and other is not None and own.count(f.name.lower()) == 1
         fields.append(f.with_name(other) if alone else f)
     return pa.schema(fields)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema without metadata and view types: Arrow's filters and sorts do not take views yet (pyarrow 26)."""
+    """Return a schema without metadata and view types.
+
+    Arrow's filters and sorts do not accept views yet (pyarrow 26).
+    """
     return pa.schema([field.with_type(without_views(field.type)) for field in schema])
 
 
 def without_views(t: pa.DataType) -> pa.DataType:
-    """View types as plain ones."""
+    """Return a type with view types replaced by plain types, within structs too."""
     if pa.types.is_string_view(t):
         return pa.string()
     if pa.types.is_binary_view(t):
@@ -241,37 +257,45 @@ def without_views(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _number(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.DataType]]]:
+def _numbered_leaves(schema: pa.Schema) -> Iterator[tuple[Path, tuple[int, pa.DataType]]]:
+    """Yield the columns that we can address: path, position among the Parquet columns, type."""
     at = 0
     for field in schema:
-        for path, kind, width in _spread(field, ()):
+        for path, kind, width in _field_leaves(field, ()):
             if path is not None:
                 yield path, (at, kind)
             at += width
 
 
-def _spread(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.DataType, int]]:
+def _field_leaves(field: pa.Field, above: Path) -> Iterator[tuple[Path | None, pa.DataType, int]]:
+    """Yield the leaves of a field: path, type, and number of Parquet columns.
+
+    The path is None for lists, maps and nested extension types.
+    """
     path = (*above, field.name)
-    if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(_stored(field.type)):
+    if isinstance(field.type, pa.BaseExtensionType) and pa.types.is_nested(
+        _storage_type(field.type)
+    ):
         yield None, field.type, _width(field.type)
     elif pa.types.is_struct(field.type):
         for i in range(field.type.num_fields):
-            yield from _spread(field.type.field(i), path)
+            yield from _field_leaves(field.type.field(i), path)
     elif pa.types.is_nested(field.type):
         yield None, field.type, _width(field.type)
     else:
         yield path, field.type, 1
 
 
-def _stored(t: pa.DataType) -> pa.DataType:
-    """What an extension type is stored as."""
+def _storage_type(t: pa.DataType) -> pa.DataType:
+    """Return the type that stores an extension type."""
     while isinstance(t, pa.BaseExtensionType):
         t = t.storage_type
     return t
 
 
 def _width(t: pa.DataType) -> int:
-    t = _stored(t)
+    """Return the number of Parquet columns that a type takes."""
+    t = _storage_type(t)
     if pa.types.is_map(t):
         return _width(t.key_type) + _width(t.item_type)
     if pa.types.is_struct(t):

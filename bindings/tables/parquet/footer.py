@@ -1,8 +1,9 @@
-"""The end of a Parquet file: fetched once, and read as far as somebody asks.
+"""The footer of a Parquet file: fetched once, and parsed only as needed.
 
-What a footer says of the whole file is its *head*: columns, writer, notes. Files of one writer often say the same to the byte,
-and then share it. What it says of row groups is laid out by a compiled loop where that is there (kernels/decode/footer_layout.py);
-where that is not, pyarrow is asked, of what Python has looked at first (bindings/tables/parquet/thrift.py).
+A footer has a *head*, which concerns the whole file: columns, writer, key-value metadata. Files of
+one writer often have identical heads, and then share one `Head`. A compiled loop locates the
+statistics of row groups (kernels/decode/footer_layout.py). Where the loop is not available, pyarrow
+reads them, after Python has checked that this is safe (bindings/tables/parquet/thrift.py).
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ import pyarrow.parquet as pq
 from skipstone.bindings.tables.files import UNKNOWN, Ints
 from skipstone.bindings.tables.parquet import thrift
 from skipstone.bindings.tables.parquet.calendar import is_julian
-from skipstone.bindings.tables.parquet.declared_types import declared
-from skipstone.bindings.tables.parquet.thrift import Said, ThriftError, column_chunks
+from skipstone.bindings.tables.parquet.declared_types import with_spark_types
+from skipstone.bindings.tables.parquet.thrift import Fields, ThriftError, column_chunks
 from skipstone.ir.cached import cached_property
 from skipstone.kernels.decode.footer_layout import Layout, is_there, layout_of
 from skipstone.kernels.decode.footer_loops import DEFINED, LARGEST, REPEATED, TOLD, UNENCODED
 from skipstone.kernels.decode.spans import Bytes
 
-FETCHED: Final = 1 << 16  # bytes from a file's end that are asked for at first
+FIRST_FETCH: Final = 1 << 16  # bytes that are read from a file's end at first
 MAGIC: Final = b"PAR1"
-LONGEST: Final = 1 << 26  # bytes of a footer, from which on it is left to pyarrow
-REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
-PHYSICAL: Final = (
+MAX_LAYOUT: Final = 1 << 26  # bytes; longer footers are left to pyarrow
+READ_ERRORS: Final = (OSError, pa.ArrowException, ValueError)  # how pyarrow refuses a footer
+# Parquet's types by number.
+PHYSICAL_TYPES: Final = (
     "BOOLEAN",
     "INT32",
     "INT64",
@@ -38,23 +40,25 @@ PHYSICAL: Final = (
     "DOUBLE",
     "BYTE_ARRAY",
     "FIXED_LEN_BYTE_ARRAY",
-)  # by Parquet's number
-SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # of a value; 0: any
-# Writers whose bounds pyarrow trusts in all orders (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251): these
-# versions, and all that have another name.
-TRUSTED: Final = re.compile(
-    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
+)
+VALUE_SIZES: Final = (1, 4, 8, 12, 4, 8, 0)  # bytes of a value of each type; 0 is any number
+# Writers whose bounds pyarrow trusts in every order: these versions, and all writers with another
+# name (`ApplicationVersion::HasCorrectStatistics` of Arrow, PARQUET-251).
+TRUSTED_WRITERS: Final = re.compile(
+    r"parquet-cpp-arrow version |parquet-cpp version 1\.([3-9]|\d\d)\.\d|"
+    r"parquet-mr version 1\.\d\d\.\d|(?!.*parquet-(mr|cpp))",
     re.DOTALL,
 )
 
 
 class Head:
-    """What a footer says of the whole file.
+    """The part of a footer that concerns the whole file.
 
     Attributes:
-        metadata: pyarrow's, perhaps without row groups.
-        schema: The columns, as Arrow and Spark read them.
-        orders: Of how many columns it says that bounds have the order of their type; 0 where nobody has looked.
+        metadata: pyarrow's metadata, possibly without row groups.
+        schema: The columns as Arrow and Spark read them.
+        orders: The number of columns whose bounds have the order of their type according to the
+            footer; 0 if this was not looked up.
     """
 
     def __init__(self, metadata: pq.FileMetaData, orders: int = 0) -> None:
@@ -62,84 +66,94 @@ class Head:
 
     @cached_property
     def columns(self) -> pa.Schema:
-        """The schema without what the file says of itself."""
+        """The schema without the file's key-value metadata."""
         return self.schema.remove_metadata()
 
     @cached_property
     def physical(self) -> tuple[tuple[str, int], ...]:
         """Parquet's type and fixed length of each Parquet column."""
-        found = self.metadata.schema
-        return tuple((c.physical_type, c.length) for c in map(found.column, range(len(found))))
+        schema = self.metadata.schema
+        return tuple((c.physical_type, c.length) for c in map(schema.column, range(len(schema))))
 
     @cached_property
     def levels(self) -> tuple[tuple[int, int], ...]:
         """The greatest repetition and definition level of each Parquet column."""
-        found = self.metadata.schema
+        schema = self.metadata.schema
         return tuple(
             (c.max_repetition_level, c.max_definition_level)
-            for c in map(found.column, range(len(found)))
+            for c in map(schema.column, range(len(schema)))
         )
 
     @cached_property
     def writer(self) -> str | None:
-        """Who wrote the file; None: it is no text, or not said."""
+        """The program that wrote the file; None if the footer does not name it."""
         try:
             return self.metadata.created_by or None
         except UnicodeDecodeError:
-            return "parquet-mr"  # of any version
+            return "parquet-mr"  # of unknown version, and thus not trusted
 
     @property
     def trusted(self) -> bool:
-        """Whether pyarrow trusts the bounds of all columns."""
-        return self.orders == self.metadata.num_columns and self._modern
+        """True if pyarrow trusts the bounds of all columns."""
+        return self.orders == self.metadata.num_columns and self._has_trusted_writer
 
     @cached_property
-    def _modern(self) -> bool:
-        return TRUSTED.match((self.writer or "").lower()) is not None
+    def _has_trusted_writer(self) -> bool:
+        return TRUSTED_WRITERS.match((self.writer or "").lower()) is not None
 
     @cached_property
     def orders_nan(self) -> bool:
-        """Whether the writer's minimum and maximum follow Java's order, in which NaN is last: parquet-mr, Spark's, from 1.10 on."""
+        """True if the writer's bounds follow Java's order, in which NaN comes last.
+
+        This holds for parquet-mr, Spark's writer, from version 1.10 on.
+        """
         return re.match(r"parquet-mr version 1\.[1-9]\d\.", self.writer or "") is not None
 
     @cached_property
     def julian(self) -> bool:
-        """Whether Spark wrote the file in the Julian calendar."""
+        """True if Spark wrote the file in the Julian calendar."""
         return is_julian(self.metadata.metadata or {})
 
 
 class Tail:
     """A footer.
 
+    Args:
+        data: The bytes of the footer.
+        heads: Heads of other files by their bytes, to be shared; new ones are added.
+
     Attributes:
-        data: Its bytes.
-        layout: Where it says what of its row groups; None: nobody has looked, or it is not known.
-        head: What it says of the file.
+        data: The bytes, uint8.
+        layout: Where the statistics of row groups lie in the data; None if this was not looked up,
+            or the loop does not understand the footer.
+        head: The part of the footer that concerns the whole file.
     """
 
     def __init__(self, data: bytes, heads: dict[bytes, Head] | None = None) -> None:
         self.data: Bytes = np.frombuffer(data, np.uint8)
         self.layout: Layout | None = None
         if is_there():
-            self._look({} if heads is None else heads)
+            self._locate_statistics({} if heads is None else heads)
         if self.layout is None:
             self.head = Head(self.metadata)
 
-    def _look(self, heads: dict[bytes, Head]) -> None:
-        layout = layout_of(self.data) if len(self.data) <= LONGEST else None
+    def _locate_statistics(self, heads: dict[bytes, Head]) -> None:
+        layout = layout_of(self.data) if len(self.data) <= MAX_LAYOUT else None
         if layout is None:
             return
         if layout.rest not in heads:
             try:
-                heads[layout.rest] = Head(parsed(layout.rest), layout.orders)
-            except REFUSED:  # whatever it is, pyarrow says it of the whole
+                heads[layout.rest] = Head(parse_footer(layout.rest), layout.orders)
+            except READ_ERRORS:  # pyarrow reports the problem when it parses the whole footer
                 return
         self.head = heads[layout.rest]
         self.layout = layout if layout.fits(self.head.metadata.num_columns) else None
 
     def lay_out(self) -> None:
-        """Look where it says what, if pyarrow was asked because nobody could look then."""
-        layout = layout_of(self.data) if self.layout is None and len(self.data) <= LONGEST else None
+        """Locate the statistics now if the loop was not compiled when the footer was read."""
+        layout = (
+            layout_of(self.data) if self.layout is None and len(self.data) <= MAX_LAYOUT else None
+        )
         if layout is not None and layout.fits(self.head.metadata.num_columns):
             self.layout, self.head.orders = layout, layout.orders
 
@@ -148,8 +162,8 @@ class Tail:
 
     @cached_property
     def metadata(self) -> pq.FileMetaData:
-        """All of it, as pyarrow has it."""
-        return parsed(self.data.tobytes())
+        """The whole footer, parsed by pyarrow."""
+        return parse_footer(self.data.tobytes())
 
     @cached_property
     def rows(self) -> Ints:
@@ -163,7 +177,7 @@ class Tail:
 
     @cached_property
     def nbytes(self) -> Ints:
-        """Compressed bytes of each row group."""
+        """Compressed bytes of each row group; -1 is unknown."""
         if self.layout is not None:
             return self.layout.nbytes
         sizes: list[list[Any]] = [
@@ -180,49 +194,49 @@ class Tail:
         )
 
     @cached_property
-    def chunks(self) -> list[list[Said]]:
-        """What it says of column chunks, of each row group, as it says it; nothing where that is not certain."""
+    def chunks(self) -> list[list[Fields]]:
+        """The fields of the column chunks, per row group; empty if they cannot be read safely."""
         try:
             return column_chunks(self.data.tobytes())
         except ThriftError:
             return []
 
-    def chunk(self, group: int, column: int) -> Said:
-        """What it says of one of them."""
-        found = self.chunks
-        return found[group][column] if group < len(found) and column < len(found[group]) else {}
+    def chunk(self, group: int, column: int) -> Fields:
+        """Return the fields of one column chunk; empty if they are unknown."""
+        groups = self.chunks
+        return groups[group][column] if group < len(groups) and column < len(groups[group]) else {}
 
-    def may_ask(self, group: int, column: int) -> bool:
-        """Return True if pyarrow can be asked about a column chunk that the loop did not settle.
+    def is_safe(self, group: int, column: int) -> bool:
+        """Return True if pyarrow can read a column chunk that the loop left unresolved.
 
-        Of footers that the loop has read, nobody asks about a chunk of another type, or with a
-        bound of another size: here it is only compared how many counts of levels there are.
+        If the loop has read the footer, the caller never asks about a chunk whose type or size of
+        a bound contradicts the schema. Then only the counts of levels are compared here.
         """
         if self.layout is None:
             return self.is_sound(group, column)
-        told, levels = self.layout.chunks[group, column], self.head.levels[column]
-        if told[TOLD] >> UNENCODED & 1 and self.head.physical[column][0] != "BYTE_ARRAY":
+        slots, levels = self.layout.chunks[group, column], self.head.levels[column]
+        if slots[TOLD] >> UNENCODED & 1 and self.head.physical[column][0] != "BYTE_ARRAY":
             return False
         return all(
-            told[slot] in (0, most + 1)
-            for slot, most in zip((REPEATED, DEFINED), levels, strict=True)
+            slots[slot] in (0, greatest + 1)
+            for slot, greatest in zip((REPEATED, DEFINED), levels, strict=True)
         )
 
     def is_sound(self, group: int, column: int) -> bool:
-        """Return True if pyarrow (26.0) can be asked about a column chunk.
+        """Return True if pyarrow (26.0) can read a column chunk safely.
 
-        Some that are damaged end the process: those of another type than the schema's, with a
-        bound of fewer bytes than a value has, or with more or fewer counts of levels than there are.
+        Some damaged chunks end the process in pyarrow: those whose type differs from the schema's,
+        whose bound has fewer bytes than a value, or which have a wrong number of counts of levels.
         """
-        said = self.chunk(group, column)
+        chunk = self.chunk(group, column)
         if column >= len(self.head.physical):
             return False
-        number, size = stored_as(*self.head.physical[column])
-        stats, sizes = said.get(thrift.STATISTICS, {}), said.get(thrift.SIZES, {})
+        number, size = physical_type_of(*self.head.physical[column])
+        stats, sizes = chunk.get(thrift.STATISTICS, {}), chunk.get(thrift.SIZES, {})
         if (
-            said.get(thrift.TYPE) != number
+            chunk.get(thrift.TYPE) != number
             or not isinstance(stats, dict)
-            or (thrift.UNENCODED in sizes and PHYSICAL[number] != "BYTE_ARRAY")
+            or (thrift.UNENCODED in sizes and PHYSICAL_TYPES[number] != "BYTE_ARRAY")
         ):
             return False
         bounds = [
@@ -234,31 +248,34 @@ class Tail:
             strict=True,
         )
         return all(isinstance(b, bytes) and (not size or len(b) == size) for b in bounds) and all(
-            not c or len(c) == most + 1 for c, most in counts
+            not c or len(c) == greatest + 1 for c, greatest in counts
         )
 
 
-def stored_as(physical: str, length: int) -> tuple[int, int]:
-    """Parquet's number of a type, and how many bytes a value has; 0: any number."""
-    number = PHYSICAL.index(physical)
-    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else SIZES[number]
+def physical_type_of(physical: str, length: int) -> tuple[int, int]:
+    """Return Parquet's number of a type, and the bytes of a value; 0 is any number of bytes."""
+    number = PHYSICAL_TYPES.index(physical)
+    return number, length if physical == "FIXED_LEN_BYTE_ARRAY" else VALUE_SIZES[number]
 
 
 def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> tuple[Tail, int]:
-    """A file's footer, and how many bytes were asked for.
+    """Read a file's footer.
 
     Args:
         source: The file.
-        heads: Those of other files, to be shared.
+        heads: Heads of other files by their bytes, to be shared; new ones are added.
+
+    Returns:
+        The footer, and the number of bytes that were read from storage.
 
     Raises:
-        OSError, ArrowException, ValueError: it cannot be read, or is none.
+        OSError, ArrowException, ValueError: the footer cannot be read, or there is none.
     """
     size = source.size()
-    end = source.read_at(min(size, FETCHED), max(size - FETCHED, 0))
+    end = source.read_at(min(size, FIRST_FETCH), max(size - FIRST_FETCH, 0))
     length = int.from_bytes(end[-8:-4], "little")
     if end[-4:] != MAGIC or not 0 < length <= size - 8:
-        pq.read_metadata(source)  # says what is wrong
+        pq.read_metadata(source)  # its error explains the problem
         raise ValueError("it does not end as a Parquet file")
     footer = (
         end[-8 - length : -8]
@@ -268,11 +285,11 @@ def read_tail(source: pa.NativeFile, heads: dict[bytes, Head] | None = None) -> 
     return Tail(footer, heads), max(len(end), length + 8)
 
 
-def parsed(footer: bytes) -> pq.FileMetaData:
-    """A footer as pyarrow has it.
+def parse_footer(footer: bytes) -> pq.FileMetaData:
+    """Parse a footer by pyarrow.
 
     Raises:
-        OSError, ArrowException: it is none.
+        OSError, ArrowException: the bytes are not a footer.
     """
     return pq.read_metadata(
         pa.BufferReader(b"".join((MAGIC, footer, struct.pack("<I", len(footer)), MAGIC)))
@@ -280,29 +297,29 @@ def parsed(footer: bytes) -> pq.FileMetaData:
 
 
 def schema_of(metadata: pq.FileMetaData) -> pa.Schema:
-    """The columns of a file, with notes on those that are more to Spark.
+    """Return the columns of a file, with notes on those that mean more in Spark.
 
-    Those of type INT96 are TIMESTAMP, as Spark has it, in microseconds: as nanoseconds the year 3000 would be 1830.
+    Columns of type INT96 become TIMESTAMP in microseconds, as in Spark. As nanoseconds, the year
+    3000 would overflow to 1830.
     """
-    schema = declared(metadata.schema.to_arrow_schema())
+    schema = with_spark_types(metadata.schema.to_arrow_schema())
     if not any(_has_nanoseconds(f.type) for f in schema):
         return schema
     columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
-    old = {c.path for c in columns if c.physical_type == "INT96"}
-    return pa.schema([_modern(f, f.name, old) for f in schema], schema.metadata) if old else schema
+    int96 = {c.path for c in columns if c.physical_type == "INT96"}
+    if not int96:
+        return schema
+    return pa.schema([_in_microseconds(f, f.name, int96) for f in schema], schema.metadata)
 
 
 def _has_nanoseconds(t: pa.DataType) -> bool:
-    return (
-        any(_has_nanoseconds(f.type) for f in t)
-        if pa.types.is_struct(t)
-        else bool(t == pa.timestamp("ns"))
-    )
+    if pa.types.is_struct(t):
+        return any(_has_nanoseconds(f.type) for f in t)
+    return bool(t == pa.timestamp("ns"))
 
 
-def _modern(f: pa.Field, path: str, old: set[str]) -> pa.Field:
+def _in_microseconds(f: pa.Field, path: str, int96: set[str]) -> pa.Field:
     if pa.types.is_struct(f.type):
-        return f.with_type(
-            pa.struct([_modern(inner, f"{path}.{inner.name}", old) for inner in f.type])
-        )
-    return f.with_type(pa.timestamp("us", "UTC")) if path in old else f
+        inner = [_in_microseconds(child, f"{path}.{child.name}", int96) for child in f.type]
+        return f.with_type(pa.struct(inner))
+    return f.with_type(pa.timestamp("us", "UTC")) if path in int96 else f

@@ -1,4 +1,4 @@
-"""What is known of files without opening them, and opening the others: a snapshot, then `_metadata`, then footers."""
+"""A cache of footers: from a saved snapshot, then `_metadata`, then the files themselves."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ import pyarrow.fs as pafs
 
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files, Ints
-from skipstone.bindings.tables.parquet.footers import Footer, FooterPart, Progress, read_footers
+from skipstone.bindings.tables.parquet.footer_groups import FooterPart
+from skipstone.bindings.tables.parquet.footers import Footer, Progress, read_footers
 from skipstone.bindings.tables.parquet.groups import RowGroupPart
-from skipstone.bindings.tables.parquet.metadata_file import Summary, read_summary
+from skipstone.bindings.tables.parquet.metadata_file import MetadataFile, read_metadata_file
 from skipstone.bindings.tables.parquet.saved_footers import SavedPart, Snapshot, find_snapshot
 
 
 class FooterCache:
-    """The footers of a table's files, each read once at most.
+    """The footers of a table's files; each is read at most once.
 
     Args:
-        root: The table's folder; None: files were named.
-        filesystem: Where it is.
+        root: The table's folder; None if files were named.
+        filesystem: The file system of the files.
         stats: As for `scan_parquet`.
         summaries: Whether to use `_metadata`.
         keep: Whether a file that cannot be read is kept.
-        meter: What counts the work.
+        meter: Counts the work.
+
+    Raises:
+        SourceError: `stats` names a file that cannot be read.
+        StatisticsError: `stats` names a file that is damaged, or of another version.
     """
 
     def __init__(
@@ -42,21 +47,27 @@ class FooterCache:
         self._keep = keep
         with meter.phase("footers"):
             self._snapshot: Snapshot | None = find_snapshot(stats, root, filesystem, meter)
-            self._summary: Summary | None = (
-                read_summary(root, filesystem, meter) if summaries and root is not None else None
+            self._metadata_file: MetadataFile | None = (
+                read_metadata_file(root, filesystem, meter)
+                if summaries and root is not None
+                else None
             )
-        self._read: dict[str, Footer] = {}
+        self._footers: dict[str, Footer] = {}
         self._served = np.zeros(
             0 if self._snapshot is None else len(self._snapshot.paths), np.bool_
         )
 
     def _count(self, part: SavedPart) -> None:
-        """Count what a snapshot tells for the first time."""
+        """Count the files that the snapshot serves for the first time."""
         self.meter.count("footers from the snapshot", int((~self._served[part.saved]).sum()))
         self._served[part.saved] = True
 
     def parts(self, files: Files, progress: Progress | None = None) -> list[RowGroupPart]:
-        """What is known of some files, after reading the footers that nothing stands in for.
+        """Return the row groups of files, reading the footers that no snapshot has.
+
+        Args:
+            files: The files.
+            progress: Called with (files whose footer is known, files).
 
         Raises:
             SourceError: a footer cannot be read, and such files are not kept.
@@ -71,30 +82,38 @@ class FooterCache:
                 unknown[saved.files] = False
             left = np.flatnonzero(unknown)
             if len(left) or not parts:
-                parts.append(FooterPart(self._footers(files, left, progress), left))
+                parts.append(FooterPart(self._footers_of(files, left, progress), left))
             return parts
 
-    def _footers(self, files: Files, which: Ints, progress: Progress | None) -> list[Footer]:
-        asked = files.take(which)
-        found = dict(enumerate(map(self._read.get, asked.paths.to_pylist())))
-        if self._summary is not None and self.root is not None and None in found.values():
-            told = self._summary.footers(asked, self.root)
-            self.meter.count("footers from _metadata", sum(found[i] is None for i in told))
-            found = {i: f or told.get(i) for i, f in found.items()}
-        left = [i for i, f in found.items() if f is None]
-        fresh = read_footers(
-            asked.paths.take(pa.array(left, pa.int64())).to_pylist(),
+    def _footers_of(self, files: Files, which: Ints, progress: Progress | None) -> list[Footer]:
+        chosen = files.take(which)
+        known = dict(enumerate(map(self._footers.get, chosen.paths.to_pylist())))
+        if self._metadata_file is not None and self.root is not None and None in known.values():
+            described = self._metadata_file.footers(chosen, self.root)
+            self.meter.count("footers from _metadata", sum(known[i] is None for i in described))
+            known = {i: f or described.get(i) for i, f in known.items()}
+        left = [i for i, f in known.items() if f is None]
+        read = read_footers(
+            chosen.paths.take(pa.array(left, pa.int64())).to_pylist(),
             self.filesystem,
             self.meter,
             keep=self._keep,
-            progress=_of(progress, len(left), len(files)),
+            progress=_counting_known(progress, len(left), len(files)),
         )
-        found |= dict(zip(left, fresh, strict=True))
-        footers = [f for f in found.values() if f is not None]
-        self._read |= {f.path: f for f in footers}
+        known |= dict(zip(left, read, strict=True))
+        footers = [f for f in known.values() if f is not None]
+        self._footers |= {f.path: f for f in footers}
         return footers
 
 
-def _of(progress: Progress | None, left: int, total: int) -> Callable[[int], None] | None:
-    """Progress in files, of which all but `left` are known already."""
+def _counting_known(
+    progress: Progress | None, left: int, total: int
+) -> Callable[[int], None] | None:
+    """Return a callback that also counts the files whose footers were known before.
+
+    Args:
+        progress: Called with (files whose footer is known, files).
+        left: The number of files whose footers are not known yet.
+        total: The number of all files.
+    """
     return None if progress is None else lambda done: progress(total - left + done, total)

@@ -1,4 +1,4 @@
-"""Row groups of many files as columns: what footers, `_metadata` and snapshots tell of them, in table order."""
+"""The row groups of many files as columns: statistics from footers, `_metadata` and snapshots."""
 
 from __future__ import annotations
 
@@ -9,24 +9,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.statistics.casts import attempt, type_at
-from skipstone.bindings.tables.files import Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema
-from skipstone.bindings.tables.partitions import values_of
+from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
+from skipstone.bindings.tables.parquet.file_schemas import (
+    BloomLocation,
+    FileSchema,
+    common_schema,
+)
+from skipstone.bindings.tables.partitions import partition_column
+from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
 from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.planes import Mask
 
 
 class RowGroupPart(Protocol):
-    """Some files of a table, m of them, with k row groups; a file that cannot be read has one, of which nothing is known.
+    """m files of a table with k row groups.
+
+    A file that cannot be read counts as one row group without statistics.
 
     Attributes:
-        files: Where each file stands in the table, shape (m,).
-        form: Which of `forms` each has, shape (m,); -1: it cannot be read.
-        owner: Which of the m files each row group is of, shape (k,), ascending.
-        group: Its number in the file, shape (k,); -1: the file cannot be read.
-        rows: Its rows, shape (k,); -1 is unknown.
+        files: The position of each file in the table, shape (m,).
+        form: The index in `forms` of each file's schema, shape (m,); -1: the file cannot be read.
+        owner: The index of each row group's file among the m files, shape (k,), ascending.
+        group: The number of each row group in its file, shape (k,); -1: the file cannot be read.
+        rows: The rows of each row group, shape (k,); -1 is unknown.
     """
 
     files: Ints
@@ -37,55 +46,63 @@ class RowGroupPart(Protocol):
 
     @property
     def forms(self) -> Sequence[FileSchema]:
-        """The distinct forms of the files."""
+        """The distinct schemas of the files."""
         ...
 
     @property
     def nbytes(self) -> Ints:
-        """Compressed bytes, shape (k,); -1 is unknown."""
+        """Compressed bytes of each row group, shape (k,); -1 is unknown."""
         ...
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
-        """Statistics of one column whose values the table has as `kind`: length k."""
+        """Return the statistics of one column, length k, with bounds of the table's type `kind`."""
         ...
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
-        """Whether min and max are values that occur: length k, null is unknown."""
+        """Return whether min and max occur in a row: bool, length k; null is unknown."""
         ...
 
-    def blooms(self, path: Path) -> dict[int, Bloom]:
-        """Where bloom filters of a column lie, by row group, of 0 to k - 1."""
+    def blooms(self, path: Path) -> dict[int, BloomLocation]:
+        """Return row group (0 to k - 1) -> location of a column's bloom filter."""
         ...
 
 
-def first_of(codes: Ints, n: int) -> Ints:
-    """Where each of n codes comes first, shape (n,); -1: nowhere. Negative codes are passed over."""
+def first_positions(codes: Ints, n: int) -> Ints:
+    """Return the first position of each of the codes 0 to n - 1; -1 if a code does not occur.
+
+    Negative codes are ignored.
+    """
     out = np.full(n + 1, -1, np.int64)
     out[np.where(codes < 0, n, codes)[::-1]] = np.arange(len(codes))[::-1]
     return out[:n]
 
 
 def forms_in(parts: Sequence[RowGroupPart]) -> list[FileSchema]:
-    """The distinct forms that files have, in the order in which a table comes upon them."""
+    """Return the distinct schemas of files, in the order of their first file in the table."""
     first: dict[FileSchema, int] = {}
     for p in parts:
-        for form, at in zip(p.forms, first_of(p.form, len(p.forms)).tolist(), strict=True):
+        for form, at in zip(p.forms, first_positions(p.form, len(p.forms)).tolist(), strict=True):
             if at >= 0:
                 first[form] = min(int(p.files[at]), first.get(form, int(p.files[at])))
     return sorted(first, key=lambda f: first[f])
 
 
 class RowGroups:
-    """All row groups of a table, n of them, in table order.
+    """The n row groups of a table, in table order.
+
+    Args:
+        files: The table's files.
+        parts: The row groups of those files, in parts.
+        schema: The table's columns.
+        partitions: The columns whose values come from folders' names, or from `values`.
+        values: Partition column -> its value in each folder; None takes them from folders' names.
 
     Attributes:
-        files: The table's files.
-        parts: What is known of them.
-        schema: The table's columns.
-        partitions: Those of them that come from folders' names, or whose values in each folder were given.
-        file: The file of each row group, shape (n,).
-        group: Its number in the file, shape (n,); -1: the file cannot be read.
-        rows, nbytes: Of each, shape (n,); -1 is unknown.
+        files, parts, schema: As given.
+        partitions: Name -> partition column.
+        file: The index of each row group's file, shape (n,).
+        group: The number of each row group in its file, shape (n,); -1: the file cannot be read.
+        rows: The rows of each row group, shape (n,); -1 is unknown.
     """
 
     def __init__(
@@ -99,40 +116,47 @@ class RowGroups:
         self.files, self.parts, self.schema = files, parts, schema
         self.partitions = {f.name: f for f in partitions}
         self._values = values
-        file, group = _whole([p.files[p.owner] for p in parts]), _whole([p.group for p in parts])
+        file = _concat([p.files[p.owner] for p in parts])
+        group = _concat([p.group for p in parts])
         order = np.lexsort((group, file))
         self._order = None if (np.diff(order) == 1).all() else order
         self.file, self.group = file[order], group[order]
-        self.rows = _whole([p.rows for p in parts])[order]
-        self._made: dict[Path, Raw] = {}
+        self.rows = _concat([p.rows for p in parts])[order]
+        self._raw: dict[Path, Raw] = {}
 
     def __len__(self) -> int:
         return len(self.file)
 
     @property
     def nbytes(self) -> Ints:
-        """Compressed bytes of each row group; -1 is unknown."""
-        return self.ordered(_whole([p.nbytes for p in self.parts]))
+        """Compressed bytes of each row group, shape (n,); -1 is unknown."""
+        return self._in_table_order(_concat([p.nbytes for p in self.parts]))
 
-    def ordered(self, values: Ints) -> Ints:
-        """Values of the parts' row groups, one part after another, in table order."""
+    def _in_table_order(self, values: Ints) -> Ints:
+        """Return values in table order, given those of one part after another."""
         return values if self._order is None else values[self._order]
 
     def is_partition(self, path: Path) -> bool:
-        """Whether a column's values come from folders' names, whatever the files hold."""
+        """Return True if a column is a partition column; files may hold one of the same name."""
         return path[0] in self.partitions
 
     def raw(self, path: Path) -> Raw:
-        """Statistics of one column of the files."""
-        if path not in self._made:
+        """Return the statistics of one column of the files."""
+        if path not in self._raw:
             kind = type_at(self.schema, path)
-            found = [p.raw(path, kind) for p in self.parts]
-            self._made[path] = Raw(
-                *(self._joined([getattr(r, key) for r in found], t) for key, t in _statistics(kind))
+            raws = [p.raw(path, kind) for p in self.parts]
+            self._raw[path] = Raw(
+                *(
+                    self._concat_parts([getattr(r, key) for r in raws], t)
+                    for key, t in _statistic_types(kind)
+                )
             )
-        return self._made[path]
+        return self._raw[path]
 
-    def _joined(self, arrays: Sequence[pa.Array | None], kind: pa.DataType) -> pa.Array | None:
+    def _concat_parts(
+        self, arrays: Sequence[pa.Array | None], kind: pa.DataType
+    ) -> pa.Array | None:
+        """Concatenate one statistic of all parts, in table order; None if no part has it."""
         kinds = {a.type for a in arrays if a is not None}
         if not kinds:
             return None
@@ -146,39 +170,80 @@ class RowGroups:
         return joined if self._order is None else joined.take(pa.array(self._order))
 
     def exact(self, path: Path) -> dict[str, pa.Array]:
-        """Whether bounds are values that occur."""
-        found = [p.exact(path) for p in self.parts]
-        low, high = (self._joined([f[side] for f in found], pa.bool_()) for side in (0, 1))
+        """Return "min_exact" and "max_exact": whether the bounds occur in a row."""
+        flags = [p.exact(path) for p in self.parts]
+        low, high = (self._concat_parts([f[side] for f in flags], pa.bool_()) for side in (0, 1))
         return {"min_exact": low, "max_exact": high}
 
-    def blooms(self, path: Path) -> dict[int, Bloom]:
-        """Where bloom filters of a column lie, by row group."""
+    def blooms(self, path: Path) -> dict[int, BloomLocation]:
+        """Return row group -> location of a column's bloom filter, where there is one."""
         if self.is_partition(path):
             return {}
         starts = np.cumsum([0, *(len(p.owner) for p in self.parts)]).tolist()
-        found = {
+        locations = {
             start + i: bloom
             for p, start in zip(self.parts, starts, strict=False)
             for i, bloom in p.blooms(path).items()
         }
-        if self._order is None or not found:
-            return found
-        place = np.empty_like(self._order)
-        place[self._order] = np.arange(len(place))
-        return {int(place[i]): bloom for i, bloom in found.items()}
+        if self._order is None or not locations:
+            return locations
+        position = np.empty_like(self._order)
+        position[self._order] = np.arange(len(position))
+        return {int(position[i]): bloom for i, bloom in locations.items()}
 
     def partition(self, field: pa.Field, timezone: str) -> Raw:
-        """A partition column's statistics: both bounds at once; NULL is a column of NULLs, whatever the rows."""
+        """Return the statistics of a partition column.
+
+        A partition value is both bounds of its row groups. A NULL value counts as a column of
+        NULLs, whatever the number of rows.
+
+        Args:
+            field: The column.
+            timezone: The zone in which timestamps without a zone are read.
+        """
         values = (
-            values_of(self.files.folders, field, timezone)
+            partition_column(self.files.folders, field, timezone)
             if self._values is None
             else self._values[field.name]
         )
         return constant(values.take(pa.array(self.files.folder[self.file])))
 
+    def size(self, chosen: Mask) -> DataSize:
+        """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
+        files = int(np.count_nonzero(np.diff(self.file[chosen], prepend=-1)))
+        rows = _sum(self.rows[chosen])
+        nbytes = np.where(self.group == UNKNOWN, self.files.sizes[self.file], self.nbytes)
+        return DataSize(files, _sum(nbytes[chosen]), rows, rows)
+
+    def by_path(self, which: Ints) -> dict[str, list[int]]:
+        """Return path -> numbers of row groups; an unreadable file has an empty list.
+
+        Args:
+            which: Ascending indices of row groups.
+        """
+        files = self.file[which]
+        starts = np.flatnonzero(np.diff(files, prepend=-1))
+        paths = self.files.paths.take(pa.array(files[starts])).to_pylist()
+        groups = np.split(self.group[which], starts[1:])
+        return {
+            path: [g for g in own.tolist() if g != UNKNOWN]
+            for path, own in zip(paths, groups, strict=False)
+        }
+
+    def with_all_columns(self) -> RowGroups:
+        """Return the row groups with the columns of all files, if the files' types fit together."""
+        try:
+            schema = common_schema(forms_in(self.parts))
+        except SourceError:
+            return self
+        names = {name.lower() for name in self.partitions}
+        data = [f for f in schema if f.name.lower() not in names]
+        partitions = list(self.partitions.values())
+        return RowGroups(self.files, self.parts, pa.schema([*data, *partitions]), partitions)
+
 
 def constant(values: pa.Array) -> Raw:
-    """Statistics of containers that hold one value each."""
+    """Return the statistics of containers that hold one value each."""
     nulls = values.is_null().cast(pa.int64())
     ones = pa.repeat(pa.scalar(1, pa.int64()), len(values))
     nans = (
@@ -189,7 +254,7 @@ def constant(values: pa.Array) -> Raw:
     return Raw(values, values, nulls, ones, nans)
 
 
-def _statistics(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
+def _statistic_types(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
     count = pa.int64()
     return (
         ("min", kind),
@@ -200,12 +265,17 @@ def _statistics(kind: pa.DataType) -> tuple[tuple[str, pa.DataType], ...]:
     )
 
 
-def _whole(arrays: Sequence[Ints]) -> Ints:
+def _sum(values: Ints) -> int | None:
+    """Return the sum of numbers; None if one is unknown (-1)."""
+    return None if (values == UNKNOWN).any() else int(values.sum())
+
+
+def _concat(arrays: Sequence[Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
-class Columns(Mapping[Path, Raw]):
-    """Statistics by column, read when a column is first asked for."""
+class LazyColumns(Mapping[Path, Raw]):
+    """Column -> statistics, computed when a column is first used."""
 
     def __init__(self, groups: RowGroups, timezone: str) -> None:
         self.groups, self._timezone = groups, timezone
@@ -231,11 +301,11 @@ class Columns(Mapping[Path, Raw]):
 
 
 class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
-    """Column -> {"min_exact", "max_exact"}: bool, a value per row group, null is unknown."""
+    """Column -> {"min_exact", "max_exact"}: bool, one value per row group; null is unknown."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: LazyColumns) -> None:
         self._columns = columns
-        self._made: dict[Path, dict[str, pa.Array]] = {}
+        self._flags: dict[Path, dict[str, pa.Array]] = {}
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._columns)
@@ -246,13 +316,13 @@ class Exactness(Mapping[Path, Mapping[str, pa.Array]]):
     def __getitem__(self, path: Path) -> Mapping[str, pa.Array]:
         if path not in self._columns:
             raise KeyError(path)
-        if path not in self._made:
+        if path not in self._flags:
             groups = self._columns.groups
-            # A folder's value occurs where there is a row.
+            # A partition value occurs if the row group has a row.
             occurs = pa.array(groups.rows > 0, mask=groups.rows < 0)
-            self._made[path] = (
+            self._flags[path] = (
                 {"min_exact": occurs, "max_exact": occurs}
                 if groups.is_partition(path)
                 else groups.exact(path)
             )
-        return self._made[path]
+        return self._flags[path]

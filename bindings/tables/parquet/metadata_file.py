@@ -1,12 +1,13 @@
 """`_metadata` and `_common_metadata`: one file that repeats the footers of a folder's files.
 
-Nothing ties such a file to those that it describes: they may have been replaced, or joined by others, since. A file
-is described by it only where the two fit, and else says itself what it holds.
+Nothing ties such a file to the files that it describes. They may have been replaced since, or
+others added. It is used for a file only if the two fit; otherwise the file's own footer is read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -15,23 +16,21 @@ import pyarrow.parquet as pq
 from skipstone.bindings.location import in_folder
 from skipstone.bindings.plans.work import Meter
 from skipstone.bindings.tables.files import Files
-from skipstone.bindings.tables.parquet.footer import REFUSED, Tail, read_tail
-from skipstone.bindings.tables.parquet.footers import MANY, Footer
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Tail, read_tail
+from skipstone.bindings.tables.parquet.footers import LARGE, Footer
 
-MAGIC_BYTES, TAIL_BYTES = (
-    4,
-    12,
-)  # before the first row group; after the last, of the shortest footer
+MAGIC_BYTES: Final = 4  # before the first row group
+MIN_FOOTER_BYTES: Final = 12  # after the last row group: the shortest footer
 
 
 @dataclass(frozen=True)
-class Summary:
+class MetadataFile:
     """A `_metadata` file.
 
     Attributes:
-        tail: What it holds.
-        time: When it was written, in ns since 1970.
-        groups: Path below the folder -> the row groups that are said to be of that file.
+        tail: Its footer, which describes the row groups of all files.
+        time: The time of its last change, in ns since 1970.
+        groups: Path below the folder -> the row groups of `tail` that belong to that file.
     """
 
     tail: Tail
@@ -39,20 +38,31 @@ class Summary:
     groups: dict[str, list[int]]
 
     def footers(self, files: Files, folder: str) -> dict[int, Footer]:
-        """What it says of the files that it fits: not older than they are, row groups within the file and without gaps."""
+        """Return position -> footer, for the files that `_metadata` fits.
+
+        It fits a file if it is not older, and if the file's row groups lie within the file without
+        gaps.
+
+        Args:
+            files: The files.
+            folder: The folder of `_metadata`.
+        """
         out = {}
         for i, path in enumerate(files.paths.to_pylist()):
             groups = self.groups.get(path.removeprefix(folder).strip("/"))
             if (
                 groups is not None
                 and 0 <= files.times[i] <= self.time
-                and self._fit(groups, int(files.sizes[i]))
+                and self._fill_file(groups, int(files.sizes[i]))
             ):
                 out[i] = Footer(path, self.tail, groups, own=False)
         return out
 
-    def _fit(self, groups: list[int], size: int) -> bool:
-        """Whether row groups, in their order, fill a file of this size from its start, but for the footer."""
+    def _fill_file(self, groups: list[int], size: int) -> bool:
+        """Return True if row groups, in this order, can fill a file of `size` bytes.
+
+        They must begin at the file's start, have no gaps, and leave room for a footer.
+        """
         at, metadata = MAGIC_BYTES, self.tail.metadata
         for g in groups:
             chunks = [metadata.row_group(g).column(c) for c in range(metadata.num_columns)]
@@ -60,21 +70,23 @@ class Summary:
                 if start != at:
                     return False
                 at = start + length
-        return at <= size - TAIL_BYTES
+        return at <= size - MIN_FOOTER_BYTES
 
 
 def _start(chunk: pq.ColumnChunkMetaData) -> int:
-    """Where a column chunk starts: with its dictionary, if it has one."""
+    """Return the offset of a column chunk: of its dictionary if it has one, else of its data."""
     first = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
     return int(chunk.data_page_offset if not first else min(first, chunk.data_page_offset))
 
 
-def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summary | None:
-    """A folder's `_metadata`; None: there is none that can be read, or it does not name files."""
+def read_metadata_file(
+    folder: str, filesystem: pafs.FileSystem, meter: Meter
+) -> MetadataFile | None:
+    """Read a folder's `_metadata`; return None if it is missing, unreadable or names no files."""
     path = in_folder(folder, "_metadata")
     time = filesystem.get_file_info(path).mtime_ns
     tail = None if time is None else _read(path, filesystem, meter)
-    if tail is not None and len(tail.data) >= MANY:
+    if tail is not None and len(tail.data) >= LARGE:
         tail.lay_out()
     metadata = None if tail is None else tail.metadata
     if (
@@ -96,11 +108,11 @@ def read_summary(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> Summ
         name = metadata.row_group(g).column(0).file_path
         groups.setdefault(name.strip("/") if name else "", []).append(g)
     groups.pop("", None)
-    return Summary(tail, time, groups) if groups else None
+    return MetadataFile(tail, time, groups) if groups else None
 
 
-def read_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
-    """The schema in a folder's `_common_metadata` or `_metadata`; None: there is none that can be read."""
+def read_common_schema(folder: str, filesystem: pafs.FileSystem, meter: Meter) -> pa.Schema | None:
+    """Read the schema from `_common_metadata`, else `_metadata`; None if neither can be read."""
     for name in ("_common_metadata", "_metadata"):
         tail = _read(in_folder(folder, name), filesystem, meter)
         if tail is not None and tail.head.metadata.num_columns:
@@ -114,7 +126,7 @@ def _read(path: str, filesystem: pafs.FileSystem, meter: Meter) -> Tail | None:
     try:
         with filesystem.open_input_file(path) as source:
             tail, _ = read_tail(source)
-    except REFUSED:
+    except READ_ERRORS:
         return None
     meter.count("summary files", 1, len(tail.data) + 8)
     return tail

@@ -1,7 +1,8 @@
-"""Snapshots of footers: what `save_stats` keeps of a table's files, so that footers are read once.
+"""Snapshots of footers: the file that `save_stats` writes, so that footers are read only once.
 
-Columns, not footers: a bound is then read by its column alone, and a million files are a few arrays instead of a million
-structures to decode. One row is one row group; a file without row groups has a row of its own.
+A snapshot stores columns, not footers. A bound is read with its column alone, and a million files
+are a few arrays instead of a million structures to decode. One row is one row group; a file without
+row groups has one row.
 """
 
 from __future__ import annotations
@@ -24,74 +25,98 @@ from skipstone.bindings.statistics.store.checked import read_table, write_table
 from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.tables.files import UNKNOWN, Files, Ints
-from skipstone.bindings.tables.parquet.file_schemas import Bloom, FileSchema, widens
-from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_of
+from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema, widens
+from skipstone.bindings.tables.parquet.groups import Exactness, RowGroups, first_positions
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError, StatisticsError, told
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
 
-NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
-ABOUT: Final = b"skipstone"
+SNAPSHOT_NAME: Final = "_skipstone_stats"  # hidden from Spark, and from our own listings
+METADATA_KEY: Final = b"skipstone"
 
 
 def write_snapshot(
     groups: RowGroups, exact: Exactness, listed: int, filesystem: pafs.FileSystem, path: str
 ) -> None:
-    """Save what is known of a table's files; `listed` is the time, in ns since 1970, before they were listed."""
-    # An etag tells as well as a time that had passed.
-    told = settled(groups.files.times, listed) | np.asarray(groups.files.etags.is_valid(), np.bool_)
-    table = _table(groups, exact, told)
+    """Save the statistics of a table's files.
+
+    Args:
+        groups: The row groups.
+        exact: Whether bounds occur in a row.
+        listed: The time before the files were listed, in ns since 1970.
+        filesystem: The file system of `path`.
+        path: The file to write.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # An etag identifies a file's content, and so does a time of change that lies far enough back.
+    identified = settled(groups.files.times, listed) | np.asarray(
+        groups.files.etags.is_valid(), np.bool_
+    )
+    table = _table(groups, exact, identified)
     if isinstance(filesystem, pafs.LocalFileSystem):
         with replacing(path) as file:
             write_table(file, table)
-    else:  # a name of an object store is given to whole objects; elsewhere a torn file is told by its tail
+    else:
+        # Object stores show whole objects only. Elsewhere a partly written file lacks its tail, and
+        # is refused.
         with filesystem.open_output_stream(path) as sink:
             write_table(sink, table)
 
 
-def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
-    forms, codes = _numbered(groups)
-    kept = told & (codes != UNKNOWN)
-    which = np.flatnonzero(kept[groups.file])
-    bare = np.setdiff1d(np.flatnonzero(kept), groups.file)  # without row groups
-    file, at = np.concatenate([groups.file[which], bare]), pa.array(which)
-    blank = np.full(len(bare), UNKNOWN)
+def _table(groups: RowGroups, exact: Exactness, identified: Mask) -> pa.Table:
+    """Return the table of a snapshot.
+
+    Args:
+        groups: The row groups.
+        exact: Whether bounds occur in a row.
+        identified: Mask of the files to save, by position in the table.
+    """
+    forms, codes = _number_forms(groups)
+    saved = identified & (codes != UNKNOWN)
+    which = np.flatnonzero(saved[groups.file])
+    without_groups = np.setdiff1d(np.flatnonzero(saved), groups.file)
+    file, at = np.concatenate([groups.file[which], without_groups]), pa.array(which)
+    blank = np.full(len(without_groups), UNKNOWN)
 
     def column(values: pa.Array) -> pa.Array:
-        return pa.concat_arrays([values.take(at), pa.nulls(len(bare), values.type)])
+        return pa.concat_arrays([values.take(at), pa.nulls(len(without_groups), values.type)])
 
     files = groups.files.take(file)
     columns: dict[str, Any] = {
-        "path": files.paths.dictionary_encode(), "size": files.sizes, "time": files.times, "etag": files.etags, "form": codes[file],
+        "path": files.paths.dictionary_encode(),
+        "size": files.sizes,
+        "time": files.times,
+        "etag": files.etags,
+        "form": codes[file],
         "group": np.concatenate([groups.group[which], blank]),
         "rows": np.concatenate([groups.rows[which], blank]),
         "bytes": np.concatenate([groups.nbytes[which], blank]),
-    }  # fmt: skip
+    }
     paths = [p for p in exact if not groups.is_partition(p)]
     for i, path in enumerate(paths):
         raw = groups.raw(path)
-        known = {
+        statistics = {
             "min": raw.min,
             "max": raw.max,
             "null_count": raw.null_count,
             "nan_count": raw.nan_count,
             **exact[path],
         }
-        columns.update(
-            {f"{i}.{key}": column(values) for key, values in known.items() if values is not None}
-        )
         if blooms := groups.blooms(path):
-            every = range(len(groups))
-            columns[f"{i}.bloom"] = column(
-                pa.array([blooms[g].offset if g in blooms else None for g in every], pa.int64())
-            )
-            columns[f"{i}.bloom_length"] = column(
-                pa.array([blooms[g].length if g in blooms else None for g in every], pa.int64())
-            )
-    about = {
-        "notes": True,  # schemas have notes on columns that are more to Spark than their type
+            locations = [blooms.get(g) for g in range(len(groups))]
+            offsets = [None if b is None else b.offset for b in locations]
+            lengths = [None if b is None else b.length for b in locations]
+            statistics["bloom"] = pa.array(offsets, pa.int64())
+            statistics["bloom_length"] = pa.array(lengths, pa.int64())
+        columns.update(
+            {f"{i}.{key}": column(array) for key, array in statistics.items() if array is not None}
+        )
+    metadata = {
+        "notes": True,  # schemas have notes on columns that mean more in Spark than their type
         "columns": paths,
         "forms": [
             {
@@ -101,58 +126,44 @@ def _table(groups: RowGroups, exact: Exactness, told: Mask) -> pa.Table:
             for f in forms
         ],
     }
-    return pa.table(columns).replace_schema_metadata({ABOUT: json.dumps(about)})
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: json.dumps(metadata)})
 
 
-def _numbered(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
-    """The distinct forms of all files, and which each has; -1: it could not be read."""
-    known: dict[FileSchema, int] = {}
+def _number_forms(groups: RowGroups) -> tuple[list[FileSchema], Ints]:
+    """Return the distinct schemas of all files, and the number of each file's schema.
+
+    The number is -1 if a file could not be read.
+    """
+    numbers: dict[FileSchema, int] = {}
     codes = np.full(len(groups.files), UNKNOWN, np.int64)
     for part in groups.parts:
-        own = np.array([known.setdefault(f, len(known)) for f in part.forms] + [UNKNOWN], np.int64)
-        codes[part.files] = own[part.form]
-    return list(known), codes
+        own = [numbers.setdefault(f, len(numbers)) for f in part.forms]
+        codes[part.files] = np.array([*own, UNKNOWN], np.int64)[part.form]
+    return list(numbers), codes
 
 
 class Snapshot:
-    """Footers that were saved.
+    """A saved snapshot of the footers of n files.
+
+    Args:
+        path: The path that it was read from, for error messages.
+        data: Its bytes.
+
+    Attributes:
+        table: The rows: one per row group, or one for a file without row groups.
+        columns: Path of a column -> the prefix of its statistics in `table`.
+        group, rows, nbytes, form: Columns of `table`; -1 is unknown.
+        paths, sizes, times, etags: The files, length n, in the order of `paths`.
+        starts, ends: The rows of each file, half-open, shape (n,).
+        forms: The distinct schemas.
 
     Raises:
-        StatisticsError: the file is not one, is damaged, or another version wrote it.
+        StatisticsError: the file is not a snapshot, is damaged, or another version wrote it.
     """
 
     def __init__(self, path: str, data: pa.Buffer) -> None:
         try:
-            table = read_table(path, data).combine_chunks()
-            about = json.loads(table.schema.metadata[ABOUT])
-            self.table, _ = table, about["notes"]
-            self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(about["columns"])}
-            self.group, self.rows, self.nbytes, self.form, sizes, times = (
-                self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
-            )
-            names = table.column("path").combine_chunks()
-            codes = names.indices.to_numpy()
-            first = np.flatnonzero(np.diff(codes, prepend=-1))
-            order = first[np.argsort(codes[first], kind="stable")]
-            if (np.diff(codes[order]) == 0).any() or (
-                len(codes) and not 0 <= self.form.min() <= self.form.max() < len(about["forms"])
-            ):
-                raise ValueError("rows of one file lie apart, or have no form")
-            self.starts, self.ends = (
-                order,
-                np.append(first, len(codes))[np.searchsorted(first, order) + 1],
-            )
-            self.paths = names.dictionary.take(pa.array(codes[order]))
-            example = first_of(self.form[order], len(about["forms"])).tolist()
-            self.forms = [
-                _form(f, path if at < 0 else self.paths[at].as_py())
-                for at, f in zip(example, about["forms"], strict=True)
-            ]
-            self.sizes, self.times, self.etags = (
-                sizes[order],
-                times[order],
-                table.column("etag").combine_chunks().take(pa.array(order)),
-            )
+            self._load(path, data)
         except StatisticsError:
             raise
         except (*MALFORMED, OSError, pa.ArrowException) as e:
@@ -162,41 +173,81 @@ class Snapshot:
                 "call save_stats again",
             ) from e
 
+    def _load(self, path: str, data: pa.Buffer) -> None:
+        table = read_table(path, data).combine_chunks()
+        metadata = json.loads(table.schema.metadata[METADATA_KEY])
+        self.table, _ = table, metadata["notes"]
+        self.columns: dict[Path, int] = {tuple(p): i for i, p in enumerate(metadata["columns"])}
+        self.group, self.rows, self.nbytes, self.form, sizes, times = (
+            self._ints(k) for k in ("group", "rows", "bytes", "form", "size", "time")
+        )
+        names = table.column("path").combine_chunks()
+        codes = names.indices.to_numpy()
+        first = np.flatnonzero(np.diff(codes, prepend=-1))
+        order = first[np.argsort(codes[first], kind="stable")]
+        if (np.diff(codes[order]) == 0).any() or (
+            len(codes) and not 0 <= self.form.min() <= self.form.max() < len(metadata["forms"])
+        ):
+            raise ValueError("the rows of a file are not adjacent, or have no schema")
+        self.starts = order
+        self.ends = np.append(first, len(codes))[np.searchsorted(first, order) + 1]
+        self.paths = names.dictionary.take(pa.array(codes[order]))
+        example = first_positions(self.form[order], len(metadata["forms"])).tolist()
+        self.forms = [
+            _decode_form(f, path if at < 0 else self.paths[at].as_py())
+            for at, f in zip(example, metadata["forms"], strict=True)
+        ]
+        self.sizes, self.times = sizes[order], times[order]
+        self.etags = table.column("etag").combine_chunks().take(pa.array(order))
+
     def _ints(self, name: str) -> Ints:
         return np.asarray(self.table.column(name).to_numpy(), np.int64)
 
     def part(self, files: Files) -> SavedPart:
-        """What is saved of those files that are still the same: of one size, and of one time and etag as far as there are any."""
-        here, at = self._places(files.paths)
-        now, then = files.etags.take(pa.array(here)), self.etags.take(pa.array(at))
-        tagged = np.asarray(pc.equal(now, then).fill_null(False))
-        untagged = np.asarray(pc.and_(now.is_null(), then.is_null()))
-        time, known = files.times[here], files.times[here] != UNKNOWN
-        same = (
-            (files.sizes[here] == self.sizes[at])
-            & (time == self.times[at])
-            & (tagged | (untagged & known))
+        """Return the row groups of the files that did not change since they were saved.
+
+        A file is unchanged if its size and time are the same, and its etag if it has one. Without
+        an etag, its time must be known.
+        """
+        listed_at, saved_at = self._find(files.paths)
+        etags = files.etags.take(pa.array(listed_at))
+        saved_etags = self.etags.take(pa.array(saved_at))
+        same_etag = np.asarray(pc.equal(etags, saved_etags).fill_null(False))
+        no_etags = np.asarray(pc.and_(etags.is_null(), saved_etags.is_null()))
+        times = files.times[listed_at]
+        unchanged = (
+            (files.sizes[listed_at] == self.sizes[saved_at])
+            & (times == self.times[saved_at])
+            & (same_etag | (no_etags & (times != UNKNOWN)))
         )
-        return SavedPart(self, here[same], at[same])
+        return SavedPart(self, listed_at[unchanged], saved_at[unchanged])
 
-    def _places(self, paths: pa.StringArray) -> tuple[Ints, Ints]:
-        """Which of some paths are saved, and where."""
-        if paths.equals(self.paths):  # a table to which nothing came: no path is looked up
+    def _find(self, paths: pa.StringArray) -> tuple[Ints, Ints]:
+        """Return the positions of the saved ones among `paths`, and their positions in here."""
+        if paths.equals(self.paths):  # no file was added or removed: no path is looked up
             return np.arange(len(paths)), np.arange(len(paths))
-        found = pc.index_in(paths, value_set=self.paths)
-        here = np.flatnonzero(np.asarray(found.is_valid(), np.bool_))
-        return here, np.asarray(found.drop_null().to_numpy(), np.int64)
+        index = pc.index_in(paths, value_set=self.paths)
+        saved = np.flatnonzero(np.asarray(index.is_valid(), np.bool_))
+        return saved, np.asarray(index.drop_null().to_numpy(), np.int64)
 
 
-def _form(told: dict[str, Any], example: str) -> FileSchema:
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
+def _decode_form(saved: dict[str, Any], example: str) -> FileSchema:
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(saved["schema"])))
     return FileSchema(
-        schema, tuple((str(kind), int(length)) for kind, length in told["physical"]), example
+        schema, tuple((str(kind), int(length)) for kind, length in saved["physical"]), example
     )
 
 
 class SavedPart:
-    """Files of a table of which a snapshot tells (`Part` in bindings/tables/parquet/groups.py says what its members are)."""
+    """The row groups of files that a snapshot describes.
+
+    `RowGroupPart` in bindings/tables/parquet/groups.py documents the members.
+
+    Args:
+        snapshot: The snapshot.
+        files: The position of each file in the table.
+        saved: The position of each file in the snapshot.
+    """
 
     def __init__(self, snapshot: Snapshot, files: Ints, saved: Ints) -> None:
         self._snapshot, self.files, self.saved = snapshot, files, saved
@@ -206,65 +257,66 @@ class SavedPart:
         rows = np.arange(int(counts.sum())) + np.repeat(
             snapshot.starts[saved] - (np.cumsum(counts) - counts), counts
         )
-        real = snapshot.group[rows] != UNKNOWN
-        self.owner, self._which = owner[real], rows[real]
+        is_group = snapshot.group[rows] != UNKNOWN  # files without row groups have a row, too
+        self.owner, self._rows_at = owner[is_group], rows[is_group]
         self.group, self.rows, self.nbytes = (
-            a[self._which] for a in (snapshot.group, snapshot.rows, snapshot.nbytes)
+            a[self._rows_at] for a in (snapshot.group, snapshot.rows, snapshot.nbytes)
         )
 
     @cached_property
-    def _all(self) -> bool:
-        return len(self._which) == self._snapshot.table.num_rows and bool(
-            (np.diff(self._which) == 1).all()
+    def _has_all_rows(self) -> bool:
+        return len(self._rows_at) == self._snapshot.table.num_rows and bool(
+            (np.diff(self._rows_at) == 1).all()
         )
 
     def _column(self, name: str) -> pa.Array | None:
         if name not in self._snapshot.table.column_names:
             return None
         values = self._snapshot.table.column(name).combine_chunks()
-        return values if self._all else values.take(pa.array(self._which))
+        return values if self._has_all_rows else values.take(pa.array(self._rows_at))
 
-    def _by_form(self, test: Sequence[bool]) -> Mask:
-        told: Mask = np.array([*test, False], np.bool_)[self.form[self.owner]]
-        return told
+    def _per_form(self, test: Sequence[bool]) -> Mask:
+        """Return a test of the file schemas for each row group."""
+        mask: Mask = np.array([*test, False], np.bool_)[self.form[self.owner]]
+        return mask
 
     def raw(self, path: Path, kind: pa.DataType) -> Raw:
-        """Statistics of one column whose values the table has as `kind`."""
-        lacking = self._by_form([f.lacks(path) for f in self.forms])
-        readable = self._by_form([f.widens(path, kind) for f in self.forms])
+        """Return the statistics of one column, with bounds of the table's type `kind`."""
+        lacking = self._per_form([f.lacks(path) for f in self.forms])
+        readable = self._per_form([f.widens(path, kind) for f in self.forms])
         at = pa.array(np.arange(len(readable)), mask=~readable)
         i = self._snapshot.columns.get(path)
-        found = (
+        saved = (
             None if i is None else self._column(f"{i}.{key}")
             for key in ("min", "max", "null_count", "nan_count")
         )
-        low, high, count, nans = (a if a is None or readable.all() else a.take(at) for a in found)
+        low, high, count, nans = (a if a is None or readable.all() else a.take(at) for a in saved)
         nulls = pa.array(self.rows, pa.int64(), mask=~lacking)
         if count is not None:
             nulls = pc.if_else(pa.array(lacking), nulls, count)
-        return Raw(_widened(low, kind), _widened(high, kind), nulls, nan_count=nans)
+        return Raw(_widen(low, kind), _widen(high, kind), nulls, nan_count=nans)
 
     def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
-        """Whether min and max are values that occur."""
+        """Return whether min and max occur in a row, as bool arrays; null is unknown."""
         i = self._snapshot.columns.get(path)
-        found = [
+        saved = [
             None if i is None else self._column(f"{i}.{key}") for key in ("min_exact", "max_exact")
         ]
-        low, high = (pa.nulls(len(self.owner), pa.bool_()) if a is None else a for a in found)
+        low, high = (pa.nulls(len(self.owner), pa.bool_()) if a is None else a for a in saved)
         return low, high
 
-    def blooms(self, path: Path) -> dict[int, Bloom]:
-        """Where bloom filters of a column lie."""
+    def blooms(self, path: Path) -> dict[int, BloomLocation]:
+        """Return row group -> location of a column's bloom filter, where there is one."""
         i = self._snapshot.columns.get(path)
         offsets, lengths = (
             None if i is None else self._column(f"{i}.{key}") for key in ("bloom", "bloom_length")
         )
         if offsets is None or lengths is None:
             return {}
-        stored = [f.stored(path) for f in self.forms]
+        stored = [f.stored_type(path) for f in self.forms]
         forms = self.form[self.owner].tolist()
         return {
-            g: Bloom(offset, length, kind)
+            g: BloomLocation(offset, length, kind)
             for g, (offset, length, form) in enumerate(
                 zip(offsets.to_pylist(), lengths.to_pylist(), forms, strict=True)
             )
@@ -272,31 +324,42 @@ class SavedPart:
         }
 
 
-def _widened(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
-    """Bounds as values of a type that theirs widens to; None: it does not. Of a timestamp they may be finer than the column."""
+def _widen(values: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    """Return bounds as a wider type; None if their type does not widen to `kind`.
+
+    Bounds of timestamps may keep a finer unit than the column.
+    """
     if values is None:
         return None
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values if (kind.tz is None) == (values.type.tz is None) else None
-    whole = pa.types.is_integer(kind) and pa.types.is_integer(
-        values.type
-    )  # saved wider than the files have them
-    return attempt(values, kind).combine_chunks() if whole or widens(values.type, kind) else None
+    # A snapshot stores integers as wide as the widest file has them.
+    integers = pa.types.is_integer(kind) and pa.types.is_integer(values.type)
+    return attempt(values, kind).combine_chunks() if integers or widens(values.type, kind) else None
 
 
 def find_snapshot(
     stats: str | bool | None, root: str | None, filesystem: pafs.FileSystem, meter: Meter
 ) -> Snapshot | None:
-    """The snapshot to use: the one that is named, or one beside the data that can be used.
+    """Return the snapshot to use: the one that `stats` names, else the one beside the data.
+
+    Args:
+        stats: A path or URI; None looks beside the data; False uses none.
+        root: The table's folder; None if files were named.
+        filesystem: The file system of the folder.
+        meter: Counts the snapshots and bytes.
+
+    Returns:
+        The snapshot; None if there is none beside the data, or it cannot be used.
 
     Raises:
-        SourceError: the one that is named is not there.
-        StatisticsError: it cannot be used.
+        SourceError: the snapshot that `stats` names cannot be read.
+        StatisticsError: the snapshot that `stats` names is damaged, or of another version.
     """
     if stats is False or (stats is None and root is None):
         return None
     fs, path = (
-        (filesystem, in_folder(root or "", NAME))
+        (filesystem, in_folder(root or "", SNAPSHOT_NAME))
         if not isinstance(stats, str)
         else resolve(stats, None)
     )
@@ -306,7 +369,8 @@ def find_snapshot(
     except REFUSED as e:
         if isinstance(stats, str):
             raise SourceError(
-                f"{shown(stats)}: the statistics cannot be read ({one_line(e)}); name a file that save_stats wrote, or leave stats out"
+                f"{shown(stats)}: the statistics cannot be read ({one_line(e)}); name a file that "
+                "save_stats wrote, or leave stats out"
             ) from e
         return None
     meter.count("snapshots", 1, data.size)
@@ -315,4 +379,4 @@ def find_snapshot(
     except StatisticsError:
         if isinstance(stats, str):
             raise
-        return None  # footers say the same, and are there
+        return None  # the footers have the same statistics

@@ -1,4 +1,4 @@
-"""Parquet data sets: one table over many files, planned from what is known of their row groups."""
+"""Parquet tables: one table over many files, planned from the statistics of their row groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skipstone.bindings.filters.option import enabled
-from skipstone.bindings.location import FileSystemLike, Location, in_folder, path_text, resolve
+from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
@@ -29,9 +29,11 @@ from skipstone.bindings.tables.files import (
 from skipstone.bindings.tables.parquet.blooms import FileBlooms
 from skipstone.bindings.tables.parquet.file_schemas import common_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
-from skipstone.bindings.tables.parquet.footers import FooterPart, Progress
-from skipstone.bindings.tables.parquet.groups import Columns, Exactness, RowGroups, forms_in
-from skipstone.bindings.tables.parquet.saved_footers import NAME, write_snapshot
+from skipstone.bindings.tables.parquet.footer_groups import FooterPart
+from skipstone.bindings.tables.parquet.footers import Progress
+from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, RowGroups, forms_in
+from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
+from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
 from skipstone.bindings.tables.partitions import partition_fields
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
@@ -44,32 +46,35 @@ if TYPE_CHECKING:
 
 
 class ParquetTable(DynamicTable):
-    """A Parquet data set whose footers are known: read, or saved before.
+    """A table of Parquet files whose footers are known.
+
+    `scan_parquet` makes it.
 
     Attributes:
-        filesystem: Where its files are.
+        filesystem: The file system of the files.
         schema: The columns of all files, partition columns last.
-        partition_columns: Names of those that come from folders' names.
-        groups: Its row groups, in table order; an unreadable file is one of which nothing is known.
-        footers: Path -> footer, of the files whose own footer was read.
-        unreadable: Path -> error, of files kept by `on_error="keep"`.
+        partition_columns: Names of the columns whose values come from folders' names.
+        groups: The row groups, in table order. An unreadable file counts as one row group without
+            statistics.
+        footers: Path -> footer, for the files whose own footer was read.
+        unreadable: Path -> error, for the files that `on_error="keep"` kept.
     """
 
     def __init__(
         self,
         files: Files,
-        known: FooterCache,
+        cache: FooterCache,
         partitions: list[pa.Field],
         listed: int,
         schema: pa.Schema | None = None,
         progress: Progress | None = None,
         values: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        self.filesystem = known.filesystem
-        self._known, self._listed = known, listed
-        parts = known.parts(files, progress)
+        self.filesystem = cache.filesystem
+        self._cache, self._listed = cache, listed
+        parts = cache.parts(files, progress)
         names = {f.name.lower() for f in partitions}
-        # A folder's value counts, not a column of the same name in the file: so says Spark.
+        # A partition value overrides a column of the same name in the file, as in Spark.
         data = common_schema(forms_in(parts)) if schema is None else schema
         self.schema: pa.Schema = pa.schema(
             [*(f for f in data if f.name.lower() not in names), *partitions]
@@ -89,69 +94,78 @@ class ParquetTable(DynamicTable):
         return self.statistics_in("UTC")
 
     def statistics_in(self, timezone: str) -> Statistics:
-        """Statistics of the row groups; partition timestamps without a zone are read in this one."""
+        """Return the statistics of the row groups.
+
+        Args:
+            timezone: The zone in which partition timestamps without a zone are read.
+        """
         if not any(
             pa.types.is_timestamp(f.type) and f.type.tz is not None
             for f in self.groups.partitions.values()
         ):
             timezone = "UTC"
         if timezone not in self._statistics:
-            n, columns = len(self.groups), Columns(self.groups, timezone)
+            n, columns = len(self.groups), LazyColumns(self.groups, timezone)
             rows = _counts(self.groups.rows)
             bounds = Statistics(self.schema, n, columns, row_count=rows, counts_parents=True)
-            blooms = FileBlooms(self.groups, bounds, self.filesystem, self._known.meter)
+            blooms = FileBlooms(self.groups, bounds, self.filesystem, self._cache.meter)
             self._statistics[timezone] = Statistics(
-                self.schema, n, columns, row_count=rows, extras=Exactness(columns), members=blooms, counts_parents=True
-            )  # fmt: skip
+                self.schema,
+                n,
+                columns,
+                row_count=rows,
+                extras=Exactness(columns),
+                members=blooms,
+                counts_parents=True,
+            )
         return self._statistics[timezone]
 
     @property
     def work(self) -> Work:
-        """What was read so far, by the scan and by plans."""
-        return self._known.meter.work
+        """The work done so far by the scan and by plans: files listed, footers and bytes read."""
+        return self._cache.meter.work
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All paths, in table order."""
+        """The paths of all files, in table order."""
         return tuple(self.groups.files.paths.to_pylist())
 
     @property
     def num_files(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self.groups.files)
 
     @property
     def unit(self) -> str:
-        """What its containers are."""
+        """The kind of its containers."""
         return "row groups"
 
     def size(self, chosen: npt.NDArray[np.bool_]) -> DataSize:
-        """How much data some row groups hold."""
-        files = int(np.count_nonzero(np.diff(self.groups.file[chosen], prepend=-1)))
-        rows = _sum(self.groups.rows[chosen])
-        nbytes = np.where(
-            self.groups.group == UNKNOWN,
-            self.groups.files.sizes[self.groups.file],
-            self.groups.nbytes,
-        )
-        return DataSize(files, _sum(nbytes[chosen]), rows, rows)
+        """Return how much data the chosen row groups hold; `chosen` is a mask, shape (n,)."""
+        return self.groups.size(chosen)
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
-        """Rows of each row group, int64; -1 is unknown."""
+        """Return the rows of each row group, int64; -1 is unknown."""
         return self.groups.rows
 
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
-        """NULLs in each row group; -1 is unknown."""
+        """Return the NULLs in each row group; -1 is unknown."""
         counts = self.statistics.raw(path).null_count
         if counts is None:
             return np.full(len(self.groups), -1, np.int64)
-        found = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
-        return (
-            found * self.logical_rows() if path[0] in self.partition_columns else found
-        )  # of a partition value it only says whether it is NULL
+        nulls = np.asarray(counts.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        if path[0] in self.partition_columns:
+            return nulls * self.logical_rows()  # a partition value counts as one row
+        return nulls
 
     def occurring(self, path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Whether bounds are values of the row group: if the footer says so, or for a type whose bounds nobody cuts."""
+        """Return whether the bounds of each row group occur in a row.
+
+        They do if the footer says so, or if no writer truncates bounds of the column's type.
+
+        Returns:
+            Two masks, shape (n,): for the minima and for the maxima.
+        """
         leaf = self.statistics.leaf(path)
         whole = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
         exact = (
@@ -164,23 +178,25 @@ class ParquetTable(DynamicTable):
             for key in ("min_exact", "max_exact")
         )
         return tuple(
-            np.asarray(found.to_numpy(zero_copy_only=False), np.bool_) for found in (low, high)
+            np.asarray(flags.to_numpy(zero_copy_only=False), np.bool_) for flags in (low, high)
         )  # type: ignore[return-value]
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
-        """Path -> indices of row groups, of some containers; a file that could not be read has an empty list."""
-        files = self.groups.file[kept]
-        starts = np.flatnonzero(np.diff(files, prepend=-1))
-        paths = self.groups.files.paths.take(pa.array(files[starts])).to_pylist()
-        groups = np.split(self.groups.group[kept], starts[1:])
-        return {
-            path: [g for g in own.tolist() if g != UNKNOWN]
-            for path, own in zip(paths, groups, strict=False)
-        }
+        """Return path -> numbers of row groups; an unreadable file has an empty list.
+
+        Args:
+            kept: The row groups, as indices into the table's row groups.
+        """
+        return self.groups.by_path(kept)
 
     def check_unchanged(self, containers: npt.NDArray[np.int64]) -> None:
-        """Raise StaleFile if a file of these row groups is not the one whose footer was read;
-        local files alone are looked at.
+        """Raise an error if a file changed since its footer was read; only local files are checked.
+
+        Args:
+            containers: The row groups whose files are checked.
+
+        Raises:
+            StaleFile: a file was replaced, changed or removed.
         """
         at = np.unique(self.groups.file[containers])
         files = self.groups.files.take(at)
@@ -189,68 +205,64 @@ class ParquetTable(DynamicTable):
         )
 
     def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
-        """How to read the rows that match a plan of this table."""
-        from skipstone.bindings.tables.read import tasks_of
+        """Return the tasks that read the matching rows of a plan.
+
+        Args:
+            plan: A plan of this table.
+            lenient: Whether rows that cannot be judged here are returned, for the caller to judge.
+
+        Raises:
+            SourceError: the plan keeps a file whose footer could not be read.
+        """
+        from skipstone.bindings.tables.parquet.read_groups import tasks_of
 
         return tasks_of(self, plan, lenient)
 
     def save_stats(self, path: Location | None = None) -> str:
-        """Save what the footers say, so that later scans read those of new and changed files only.
+        """Save the footers' statistics, so that later scans read only new and changed footers.
 
-        A scan finds the file beside the data, or takes it as `stats=`. It uses what it says of files whose path, size,
-        time and, where the file system tells one, etag are the same. Files that were changed in the last few
-        milliseconds before they were listed (two seconds, where times are whole seconds) are left out: they might
-        change again and keep their time. So are those that cannot be read.
+        A scan finds the saved file beside the data, or takes it as `stats=`. It is used for files
+        whose path, size, time of change and, if the file system has one, etag are the same. Files
+        that changed in the last few milliseconds before they were listed are not saved (two
+        seconds, if times are whole seconds): they might change again and keep their time. Files
+        that cannot be read are not saved either.
 
         Args:
-            path: A file; None is `_skipstone_stats` in the table's folder, which Spark passes over. One of that name is
-                replaced at once when the new one is whole and on disk; who is reading the old one keeps it.
+            path: The file to write. None is `_skipstone_stats` in the table's folder, which Spark
+                skips. An existing file is replaced in one step, when the new one is complete and on
+                disk; a process that reads the old one can go on.
 
         Returns:
-            Where it is.
+            The path of the file.
 
         Raises:
-            SourceError: files were named one by one, so that there is no folder to put it in.
-            OSError: it cannot be written.
+            SourceError: files were named one by one, so that there is no folder for the file.
+            OSError: the file cannot be written.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
             >>> folder = tempfile.mkdtemp()
-            >>> pq.write_table(pa.table({"x": range(100)}), os.path.join(folder, "t.parquet"), row_group_size=10)
-            >>> os.utime(os.path.join(folder, "t.parquet"), (1, 1))
+            >>> path = os.path.join(folder, "t.parquet")
+            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+            >>> os.utime(path, (1, 1))
             >>> _ = scan_parquet(folder).save_stats()
             >>> again = scan_parquet(folder)
             >>> again.work["footers"], len(again.plan("x = 5").kept)
             (0, 1)
         """
-        if path is None and self._known.root is None:
+        if path is None and self._cache.root is None:
             raise SourceError(
-                "files were named, not a folder, so there is no place beside the data; give save_stats a path"
+                "files were named, not a folder, so there is no place beside the data; "
+                "give save_stats a path"
             )
         fs, where = (
-            (self.filesystem, in_folder(self._known.root or "", NAME))
+            (self.filesystem, in_folder(self._cache.root or "", SNAPSHOT_NAME))
             if path is None
             else resolve(path)
         )
-        groups = self._with_all_columns()
-        write_snapshot(groups, Exactness(Columns(groups, "UTC")), self._listed, fs, where)
+        groups = self.groups.with_all_columns()
+        write_snapshot(groups, Exactness(LazyColumns(groups, "UTC")), self._listed, fs, where)
         return where
-
-    def _with_all_columns(self) -> RowGroups:
-        """The row groups with every column that a file has, whether or not the table does, if these fit together."""
-        g = self.groups
-        try:
-            schema = common_schema(forms_in(g.parts))
-        except SourceError:
-            return g
-        names = {name.lower() for name in g.partitions}
-        data = [f for f in schema if f.name.lower() not in names]
-        return RowGroups(
-            g.files,
-            g.parts,
-            pa.schema([*data, *g.partitions.values()]),
-            list(g.partitions.values()),
-        )
 
     def plan(
         self,
@@ -267,23 +279,30 @@ class ParquetTable(DynamicTable):
     ) -> Plan:
         """Decide which files and row groups to read.
 
-        Beside footers, the bloom filters of columns with an `=` or IN test are read, of row groups whose bounds admit a value.
+        Besides footers, bloom filters are read for columns with an `=` or IN test, in the row
+        groups whose bounds admit a value of the test.
 
         Args:
             where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
                 table's schema. None keeps everything.
-            columns: Top-level columns that reading gives; None gives all.
-            limit: How many matching rows are enough, whichever they are. Row groups of which every row matches are
-                kept until they have as many; if they do not, all that may match are.
-            order_by: What rows are sorted by, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y". With a limit, only
-                row groups that may hold one of the first rows are kept.
-            dynamic: What joins say of the rows: `DynamicFilterData` of a collector, or `DynamicFilter`, which may still be on its
-                way. What they rule out is not read; a limit chooses among the rows that they leave.
-            dynamic_filtering: Whether `dynamic` counts at all; None: as the table says, or the environment.
+            columns: Top-level columns to read; None reads all.
+            limit: The number of matching rows that are enough, whichever they are. Fully matched
+                row groups are kept until they have this many rows. If they do not, every row group
+                that may match is kept.
+            order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
+                With a limit, only row groups that may hold one of the first rows are kept.
+            dynamic: Filters from joins: the `DynamicFilterData` of a collector, or a
+                `DynamicFilter`, which may be still incomplete. Row groups that they rule out are
+                not read; a limit chooses among the rows that remain.
+            dynamic_filtering: Whether `dynamic` is used; None follows the table's setting, then the
+                environment.
             timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
 
+        Returns:
+            The plan; its containers are row groups.
+
         Raises:
-            PredicateError: the condition is malformed or names no column.
+            PredicateError: the condition is malformed, or names an unknown column.
 
         Example:
             >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
@@ -293,7 +312,7 @@ class ParquetTable(DynamicTable):
             >>> plan.row_groups[path], plan.to_arrow().num_rows
             ([9], 5)
         """
-        with self._known.meter.phase("planning"):
+        with self._cache.meter.phase("planning"):
             return plan_table(
                 self,
                 where,
@@ -318,11 +337,6 @@ def _counts(values: Ints) -> pa.Array:
     return pa.array(values, pa.int64(), mask=values == UNKNOWN)
 
 
-def _sum(values: Ints) -> int | None:
-    """Of numbers; None where one is unknown."""
-    return None if (values == UNKNOWN).any() else int(values.sum())
-
-
 def scan_parquet(
     where: Where,
     *,
@@ -334,75 +348,49 @@ def scan_parquet(
     stats: Location | Literal[False] | None = None,
     use_metadata: bool = True,
 ) -> ParquetTable:
-    """Read the footers of a Parquet data set, in parallel, as far as nothing else tells what they say.
+    """Open a table of Parquet files.
+
+    Footers are read in parallel, unless a snapshot or `_metadata` has their statistics.
 
     Args:
-        where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs. The
-            folder of a Delta or Iceberg table is refused: it holds files that the table removed.
-        filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI of
-            a folder; paths are then its own.
-        base_path: The folder below which `key=value` folders are partition columns; by default the
+        where: A file, a folder, a glob (`**` crosses folders), or a list of them; paths or URIs.
+            The folder of a Delta or Iceberg table is refused: it holds files that the table
+            removed.
+        filesystem: Any file system of pyarrow or fsspec, the name of an fsspec protocol, or the URI
+            of a folder. Paths are then paths of this file system.
+        base_path: The folder below which `key=value` folders are partition columns. By default the
             folder that was named, or the part of a glob before its first wildcard.
         partition_schema: Types of partition columns; the others are inferred as Spark does.
-        on_error: "raise", or "keep" a file that is missing, truncated, not Parquet or encrypted: it is
-            then planned to be read, and reported by `unreadable`.
+        on_error: "raise", or "keep" a file that is missing, truncated, not Parquet or encrypted. A
+            plan then reads such a file, and `unreadable` reports it.
         progress: Called with (files whose footer is known, files).
-        stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers if nothing that is
-            there can be used; False looks nowhere. Files that were changed since have their footers read.
-        use_metadata: Whether a `_metadata` file in the folder that is named stands for the footers of the files that it
-            fits: it mentions them, is not older, and its row groups lie within them without gaps. A file that was since replaced
-            by an older one of much the same size cannot be told from the one that it means: then say False.
+        stats: A path or URI that `save_stats` wrote. None looks beside the data, and reads footers
+            if no usable file is there; False looks nowhere. The footers of files that changed since
+            are read.
+        use_metadata: Whether a `_metadata` file in the named folder replaces the footers of the
+            files that it fits: it names them, is not older, and their row groups lie within them
+            without gaps. It cannot detect that a file was replaced by an older one of much the same
+            size; say False if that may happen.
 
     Returns:
-        The table. Nothing but footers, or what stands for them, has been read; `work` counts it.
+        The table. So far only footers, or what replaces them, have been read; `work` counts them.
 
     Raises:
-        SourceError: nothing is there; a file cannot be read; files have columns that do not fit together.
+        SourceError: nothing exists at `where`; a file cannot be read; the files' columns do not fit
+            together.
         StatisticsError: `stats` names a file that is damaged, or of another version.
     """
-    if on_error not in ("raise", "keep"):
-        raise SourceError(f"on_error is {on_error!r}; expected 'raise' or 'keep'")
+    check_on_error(on_error)
     meter, listed = Meter(), time.time_ns()
     with meter.phase("listing"):
         found = list_files(where, filesystem, base_path, meter)
         partitions = partition_fields(partition_folders(found.files), types_of(partition_schema))
-    named = saved_at(stats)
-    known = FooterCache(
-        found.root, found.filesystem, named, meter, summaries=use_metadata, keep=on_error == "keep"
+    cache = FooterCache(
+        found.root,
+        found.filesystem,
+        saved_at(stats),
+        meter,
+        summaries=use_metadata,
+        keep=on_error == "keep",
     )
-    return ParquetTable(found.files, known, partitions, listed, progress=progress)
-
-
-def types_of(
-    given: Mapping[str, pa.DataType] | pa.Schema | None,
-) -> Mapping[str, pa.DataType] | None:
-    """Return types by name, of a schema or as they are.
-
-    Raises:
-        SourceError: it is none of these.
-    """
-    if isinstance(given, pa.Schema):
-        return {f.name: f.type for f in given}
-    if given is not None and not isinstance(given, Mapping):
-        raise SourceError(
-            f"partition_schema is a {type(given).__name__}; expected a schema, or types by name"
-        )
-    for name, kind in (given or {}).items():
-        if not isinstance(kind, pa.DataType):
-            raise SourceError(
-                f"partition_schema gives {name!r} the type {kind!r}; expected a pyarrow type, such as pa.int32()"
-            )
-    return given
-
-
-def saved_at(stats: Location | bool | None) -> str | bool | None:
-    """Return `stats=` as text, None or False.
-
-    Raises:
-        SourceError: it is none of these.
-    """
-    if stats is None or stats is False:
-        return stats
-    if isinstance(stats, bool):
-        raise SourceError("stats is True; expected a path, None to look beside the data, or False")
-    return path_text(stats)
+    return ParquetTable(found.files, cache, partitions, listed, progress=progress)

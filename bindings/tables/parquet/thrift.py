@@ -1,6 +1,6 @@
-"""A reader of Thrift's compact protocol, for the few things in a Parquet footer that pyarrow does not show.
+"""Read Thrift's compact protocol, for the parts of a Parquet footer that pyarrow does not show.
 
-Every length is checked against the buffer; hostile bytes end in ThriftError. Structures come as
+Every length is checked against the buffer; malformed bytes raise ThriftError. Structures become
 dictionaries from field number to value.
 
 Source: Apache Thrift, `doc/specs/thrift-compact-protocol.md`; Apache Parquet, `parquet.thrift`.
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-DEEPEST: Final = 32  # nested structures; a footer needs about six
+MAX_DEPTH: Final = 32  # nested structures; a footer needs about six
 BOOL_TRUE, BOOL_FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
 
@@ -26,13 +26,13 @@ class _Reader:
 
     def take(self, n: int) -> bytes:
         if n < 0 or self.at + n > len(self.data):
-            raise ThriftError(f"{n} bytes are wanted at {self.at} of {len(self.data)}")
+            raise ThriftError(f"expected {n} bytes at {self.at}; the data has {len(self.data)}")
         self.at += n
         return self.data[self.at - n : self.at]
 
     def byte(self) -> int:
         if self.at >= len(self.data):
-            raise ThriftError(f"a byte is wanted at {self.at}, the end")
+            raise ThriftError(f"expected a byte at {self.at}; the data ends there")
         self.at += 1
         return self.data[self.at - 1]
 
@@ -51,8 +51,8 @@ class _Reader:
         return (value >> 1) ^ -(value & 1)
 
     def value(self, kind: int, depth: int) -> Any:
-        if depth > DEEPEST:
-            raise ThriftError(f"structures are nested more than {DEEPEST} deep")
+        if depth > MAX_DEPTH:
+            raise ThriftError(f"structures are nested more than {MAX_DEPTH} deep")
         if I16 <= kind <= I64:
             return self.signed()
         if kind in (BOOL_TRUE, BOOL_FALSE):
@@ -74,7 +74,7 @@ class _Reader:
         size, kind = head >> 4, head & 15
         if size == 15:
             size = self.varint()
-        if size > len(self.data) - self.at:  # each item takes a byte at least
+        if size > len(self.data) - self.at:  # each item takes at least one byte
             raise ThriftError(f"a list of {size} items does not fit")
         if kind in (BOOL_TRUE, BOOL_FALSE):
             return [b == 1 for b in self.take(size)]
@@ -88,86 +88,96 @@ class _Reader:
         while head := self.byte():
             field = field + (head >> 4) if head >> 4 else self.signed()
             if field in out or not 0 < field < 1 << 15:
-                raise ThriftError(f"field {field} is there twice, or has no such number")
+                raise ThriftError(f"field {field} occurs twice, or its number is not valid")
             out[field] = self.value(head & 15, depth + 1)
         return out
 
 
 def read_struct(data: bytes) -> dict[int, Any]:
-    """The structure at the start of `data`.
+    """Read the structure at the start of `data`.
+
+    Returns:
+        Field number -> value.
 
     Raises:
-        ThriftError: the bytes are not one.
+        ThriftError: the bytes are not a structure.
     """
     return sized_struct(data)[0]
 
 
 def sized_struct(data: bytes) -> tuple[dict[int, Any], int]:
-    """The structure at the start of `data`, and how many bytes it takes.
+    """Read the structure at the start of `data`.
+
+    Returns:
+        Field number -> value, and the number of bytes that the structure takes.
 
     Raises:
-        ThriftError: the bytes are not one.
+        ThriftError: the bytes are not a structure.
     """
     reader = _Reader(data)
     return reader.struct(0), reader.at
 
 
-# parquet.thrift. Fields of the footer that lead to column chunks.
-ROW_GROUPS, COLUMNS, META_DATA, KEY = 4, 1, 3, 8
-# Of ColumnMetaData, and of its Statistics and SizeStatistics.
+# Field numbers of parquet.thrift. Of the footer, a row group and a column chunk:
+ROW_GROUPS, COLUMNS, META_DATA, CRYPTO_META_DATA = 4, 1, 3, 8
+# Of ColumnMetaData, and of its Statistics and SizeStatistics:
 TYPE, BYTES, STATISTICS, SIZES = 1, 7, 12, 16
 OLD_MAX, OLD_MIN, MAX, MIN, MAX_EXACT, MIN_EXACT = 1, 2, 5, 6, 7, 8
 UNENCODED, REPEATED, DEFINED = 1, 2, 3
-# Lists of the footer, of a row group, of a column chunk's metadata: field -> what Python makes of an item. Arrow's reader takes
-# the items for that, whatever they say they are.
-LISTS: Final[tuple[dict[int, type], ...]] = (
+# Lists of the footer, of a row group, and of a column chunk's metadata: field -> Python's type of
+# an item. Arrow's reader assumes these item types whatever the lists declare.
+LIST_ITEMS: Final[tuple[dict[int, type], ...]] = (
     {2: dict, ROW_GROUPS: dict, 5: dict, 7: dict},
     {COLUMNS: dict, 4: dict},
     {2: int, 3: bytes, 8: dict, 13: dict},
 )
 
-Said = dict[int, Any]
+Fields = dict[int, Any]
 
 
-def column_chunks(footer: bytes) -> list[list[Said]]:
-    """What a footer says of its column chunks: fields of ColumnMetaData, per row group and column; none where they are encrypted.
+def column_chunks(footer: bytes) -> list[list[Fields]]:
+    """Read the metadata of a footer's column chunks.
+
+    Returns:
+        The fields of ColumnMetaData, per row group and column; no fields for encrypted chunks.
 
     Raises:
-        ThriftError: the bytes are not a Parquet footer, or one that Arrow's reader may take for another.
+        ThriftError: the bytes are not a Parquet footer, or Arrow's reader may read them as another
+            one.
     """
     whole = read_struct(footer)
-    _check(whole, LISTS[0])
+    _check_lists(whole, LIST_ITEMS[0])
     out = []
     for group in whole.get(ROW_GROUPS, []):
-        _check(group, LISTS[1])
+        _check_lists(group, LIST_ITEMS[1])
         out.append([_chunk(chunk) for chunk in group.get(COLUMNS, [])])
     return out
 
 
-def _chunk(chunk: Said) -> Said:
-    _check(_inner(_inner(chunk, KEY), 2), {1: bytes})
-    said = _inner(chunk, META_DATA)
-    _check(said, LISTS[2])
-    _check(_inner(said, SIZES), {REPEATED: int, DEFINED: int})
-    _check(_inner(said, 17), {2: int})
-    return (
-        {}
-        if KEY in chunk
-        else {field: said[field] for field in (TYPE, BYTES, STATISTICS, SIZES) if field in said}
-    )
+def _chunk(chunk: Fields) -> Fields:
+    _check_lists(_child(_child(chunk, CRYPTO_META_DATA), 2), {1: bytes})
+    metadata = _child(chunk, META_DATA)
+    _check_lists(metadata, LIST_ITEMS[2])
+    _check_lists(_child(metadata, SIZES), {REPEATED: int, DEFINED: int})
+    _check_lists(_child(metadata, 17), {2: int})
+    if CRYPTO_META_DATA in chunk:
+        return {}
+    return {f: metadata[f] for f in (TYPE, BYTES, STATISTICS, SIZES) if f in metadata}
 
 
-def _inner(outer: Said, field: int) -> Said:
-    found = outer.get(field, {})
-    if not isinstance(found, dict):
-        raise ThriftError(f"field {field} is no structure")
-    return found
+def _child(outer: Fields, field: int) -> Fields:
+    """Return the structure in a field; empty if the field is absent."""
+    inner = outer.get(field, {})
+    if not isinstance(inner, dict):
+        raise ThriftError(f"field {field} is not a structure")
+    return inner
 
 
-def _check(found: Said, lists: Mapping[int, type]) -> None:
-    for field, kind in lists.items():
-        items = found.get(field)
+def _check_lists(fields: Fields, item_types: Mapping[int, type]) -> None:
+    """Raise ThriftError if a list has items of another type than Arrow's reader assumes."""
+    for field, kind in item_types.items():
+        items = fields.get(field)
         if items is not None and (
             not isinstance(items, list) or not all(type(i) is kind for i in items)
         ):
-            raise ThriftError(f"field {field} is no list of what a Parquet footer has there")
+            raise ThriftError(f"field {field} is not a list of the type that a footer has there")

@@ -1,4 +1,4 @@
-"""Hive tables: what of them is listed and read, and that no row is lost by it."""
+"""Hive tables: which folders are listed and footers read, without losing a row."""
 
 import random
 
@@ -38,7 +38,10 @@ def test_only_what_may_match_is_read(tmp_path, where, folders, footers, found):
     table = ss.scan_hive(
         years(tmp_path), partition_schema=INTS, schema=pa.schema([("x", pa.int64())])
     )
-    assert (table.work["folders"], table.work["footers"]) == (3, 0)  # the way to the first file
+    assert (table.work["folders"], table.work["footers"]) == (
+        3,
+        0,
+    )  # only the folders on the way to the first file
     plan = table.plan(where)
     assert (table.work["folders"], table.work["footers"]) == (folders, footers)
     assert plan.to_arrow().num_rows == found
@@ -48,7 +51,7 @@ def test_only_what_may_match_is_read(tmp_path, where, folders, footers, found):
     assert (table.work - before)["folders"] == (table.work - before)["footers"] == 0
 
 
-def test_broken_folders_that_cannot_match_are_never_seen(tmp_path):
+def test_broken_folders_that_cannot_match_are_never_listed(tmp_path):
     years(tmp_path)
     (tmp_path / "year=2022" / "month=1" / "part.parquet").write_text("none of Parquet's")
     (tmp_path / "year=2020" / "month=1" / "deeper=1").mkdir()
@@ -77,7 +80,7 @@ def test_inference_lists_folders_but_no_files(tmp_path):
     assert ss.scan_hive(tmp_path, infer_types=False).schema.field("year").type == pa.string()
 
 
-def test_sizes_of_what_was_not_listed_are_unknown(tmp_path):
+def test_sizes_of_unlisted_folders_are_unknown(tmp_path):
     plan = ss.scan_hive(years(tmp_path)).plan("year = 2021 AND x < 25")
     assert plan.sizes.total.files is plan.sizes.total.rows is None
     assert (
@@ -91,11 +94,11 @@ def test_sizes_of_what_was_not_listed_are_unknown(tmp_path):
     assert ss.scan_hive(tmp_path).plan("year = 2021").count() == 20
 
 
-#     what else lies there                               error
+#     another file in the tree                           error
 DEPTHS = [
     ("year=2022/part.parquet", "lies beside folders of the partition column month"),
     ("year=2022/month=1/day=1/part.parquet", "has more partition columns than year, month"),
-    ("year=2022/day=1/part.parquet", "is of the partition column day, and month was expected"),
+    ("year=2022/day=1/part.parquet", "is of the partition column day; expected month"),
     ("other/part.parquet", "lies beside folders of the partition column year"),
     ("part.parquet", "lies beside folders of the partition column year"),
 ]
@@ -108,7 +111,7 @@ def test_files_at_another_depth(tmp_path, path, why):
         ss.scan_hive(tmp_path, partition_schema=INTS, schema=pa.schema([("x", pa.int64())])).plan()
 
 
-def test_what_is_passed_over(tmp_path):
+def test_hidden_files_and_empty_folders(tmp_path):
     years(tmp_path)
     for name in (
         "_temporary/0/x.parquet",
@@ -163,7 +166,7 @@ def test_spellings_in_another_case(tmp_path):
 
 
 def test_files_that_differ_from_the_first(tmp_path):
-    """A wider type, a type that does not fit, a column that is new, one that is missing."""
+    """A wider type, a type that does not fit, a new column, and a missing one."""
     write(
         tmp_path / "k=1" / "a.parquet",
         pa.table({"x": pa.array([1, 2], pa.int32()), "y": ["a", "b"]}),
@@ -177,12 +180,16 @@ def test_files_that_differ_from_the_first(tmp_path):
         "int32",
     ]
     assert table.plan("x = 2 AND k < 3").verdicts.tolist() == [1, 1]
-    assert table.plan("x = 9").verdicts.tolist() == [0, 1, 1]  # what does not fit bounds nothing
+    assert table.plan("x = 9").verdicts.tolist() == [
+        0,
+        1,
+        1,
+    ]  # bounds of a type that does not fit are unknown
     assert table.plan("y IS NULL").verdicts.tolist() == [0, 2, 1]
     with pytest.raises(ss.SourceError, match=r"k=2/a\.parquet: reading row groups"):
         table.plan("x = 2").to_arrow()
     kept = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int32()), ("z", pa.int64())]))
-    kept.save_stats()  # with all columns, as wide as any file has them
+    kept.save_stats()  # with all columns, each in its widest type
     for where in ("x = 2", "x > 5", "z IS NULL", "z = 9", "x IS NULL"):
         again = ss.scan_hive(tmp_path, schema=pa.schema([("x", pa.int32()), ("z", pa.int64())]))
         assert again.plan(where).verdicts.tolist() == kept.plan(where).verdicts.tolist()
@@ -276,12 +283,11 @@ def test_a_tree_lists_each_folder_once(tmp_path):
     tree = Tree(str(years(tmp_path)), spy.filesystem, Meter())
     assert tree.columns == ("year", "month")
     assert len(tree.files(tree.folders()[0])) == len(tree.files(tree.folders()[0])) == 6
-    assert (
-        len(spy.listed) == len(set(spy.listed)) + 1
-    )  # the first innermost folder: for the columns, and for its files
+    # The first innermost folder is listed twice: for the columns, and for its files.
+    assert len(spy.listed) == len(set(spy.listed)) + 1
 
 
-def test_names_that_are_words_of_sql(tmp_path):
+def test_columns_named_like_sql_keywords(tmp_path):
     for k in (1, 2):
         (tmp_path / f"to={k}").mkdir()
         pq.write_table(pa.table({"from": [k, k + 10]}), tmp_path / f"to={k}" / "a.parquet")

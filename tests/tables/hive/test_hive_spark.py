@@ -1,4 +1,4 @@
-"""Spark reads the same trees: types, values and rows of partition columns."""
+"""Hive tables agree with Spark on types, values and rows of partition columns."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,16 +7,18 @@ import pytest
 import skipstone as ss
 from skipstone.bindings.tables.partitions import HIVE_NULL
 
-# Texts of one column's folders, as they stand in paths.
+# Texts of one column's folders, as in the paths.
 TEXTS = [
     ["+5", "02", "-3"], ["-2147483648"], ["9223372036854775808"], ["10", "99999999999"], ["٣"],
-    ["1", "2.5"], ["1e3"], ["2.5", "1e3"], [str(2**40), "2.5"], ["99999999999999999999", "5"], ["99999999999999999999", "2.5"],
-    ["9" * 38, "1"], ["1" * 39], ["1e37"], ["1e38"], ["1e400"], ["0" * 46 + "1"], [".5", "5."], ["-0.0", "0.0"],
-    ["NaN"], ["Infinity", "-Infinity"], ["1d"], ["1.5f"], ["0x1p3"], ["0x10"], [" 1"], ["1 "], ["1%20"], ["%2B5"],
-    ["2013-01-01"], ["0001-01-01"], ["10000-01-01"], ["2013-1-1"], ["2013-01-01", "2013-02-30"], ["2013-01-01 "],
-    ["2013-01-01 10%3A00%3A00"], ["2013-01-01 10:00:00.5"], ["2013-01-01 10:00:00.123456"], ["2013-01-01T10%3A00%3A00"], ["2013-01-01 24:00:00"],
-    ["2013-01-01", "2013-01-01 10%3A00%3A00"], ["2013-01-01 10%3A00%3A00Z"], ["1", "2013-01-01"],
-    ["1", HIVE_NULL], ["a%2Fb", "a b"], ["é"], ["%41"], ["100%"], ["%zz"], ["1=2"],
+    ["1", "2.5"], ["1e3"], ["2.5", "1e3"], [str(2**40), "2.5"], ["99999999999999999999", "5"],
+    ["99999999999999999999", "2.5"], ["9" * 38, "1"], ["1" * 39], ["1e37"], ["1e38"], ["1e400"],
+    ["0" * 46 + "1"], [".5", "5."], ["-0.0", "0.0"], ["NaN"], ["Infinity", "-Infinity"], ["1d"],
+    ["1.5f"], ["0x1p3"], ["0x10"], [" 1"], ["1 "], ["1%20"], ["%2B5"], ["2013-01-01"],
+    ["0001-01-01"], ["10000-01-01"], ["2013-1-1"], ["2013-01-01", "2013-02-30"], ["2013-01-01 "],
+    ["2013-01-01 10%3A00%3A00"], ["2013-01-01 10:00:00.5"], ["2013-01-01 10:00:00.123456"],
+    ["2013-01-01T10%3A00%3A00"], ["2013-01-01 24:00:00"], ["2013-01-01", "2013-01-01 10%3A00%3A00"],
+    ["2013-01-01 10%3A00%3A00Z"], ["1", "2013-01-01"], ["1", HIVE_NULL], ["a%2Fb", "a b"], ["é"],
+    ["%41"], ["100%"], ["%zz"], ["1=2"],
 ]  # fmt: skip
 
 
@@ -37,7 +39,7 @@ def test_types_and_values(spark, tmp_path):
         theirs, ours = spark.read.parquet(root.as_uri()).toArrow(), ss.scan_hive(root)
         assert ours.schema.field("k").type == theirs.schema.field("k").type, texts
         assert by_x(ours.plan().to_arrow()) == by_x(theirs), texts
-        for row in theirs.to_pylist():  # each value finds its row
+        for row in theirs.to_pylist():  # each value matches its row
             if row["k"] is not None:
                 assert row["x"] in ours.plan(ss.col("k") == row["k"]).to_arrow()["x"].to_pylist(), (
                     texts
@@ -71,8 +73,11 @@ WHERE = [
 
 
 def test_trees_that_spark_writes(spark, tmp_path):
-    columns = """id x, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b, IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q', 'r é')) c,
-                 TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t"""
+    columns = """id x, IF(id % 5 = 0, NULL, id % 3) a,
+                 DATE '2024-01-01' + CAST(id % 2 AS INT) b,
+                 IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q', 'r é')) c,
+                 TIMESTAMP '2024-01-01 00:00:00'
+                 + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t"""
     path = tmp_path / "t"
     spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy(
         "a", "b", "c", "t"
@@ -84,5 +89,5 @@ def test_trees_that_spark_writes(spark, tmp_path):
         theirs = sorted(frame.where(where).select("x").toArrow()["x"].to_pylist())
         for table in tables:
             assert sorted(table.plan(where).to_arrow()["x"].to_pylist()) == theirs, where
-    ss.scan_hive(path).save_stats()  # beside the data, where Spark passes over it
+    ss.scan_hive(path).save_stats()  # beside the data, where Spark ignores it
     assert spark.read.parquet(str(path)).count() == 60

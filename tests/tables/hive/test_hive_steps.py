@@ -1,4 +1,7 @@
-"""Random lives of a table: files come, change and go, snapshots and summaries are written, and no plan ever loses a row."""
+"""Random histories of a table: no plan loses a row when files come, change and go.
+
+Snapshots and `_metadata` files are written in between.
+"""
 
 import os
 import random
@@ -17,8 +20,10 @@ TYPES = {
     "n": (pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int64()), ("b", pa.string())])),
 }
 WHERE = [
-    "x = {0}", "x > {0} AND k = {1}", "f >= {0} OR k IS NULL", "s = 's{0}'", "s IS NULL AND k <> {1}", "n.a < {0}", "n.a IS NULL",
-    "NOT (x = {0} OR k = {1})", "k IN (1, {1}) AND f > 2", "x IS NULL OR s LIKE 's1%'", "x <=> NULL", "f = CAST('NaN' AS DOUBLE)",
+    "x = {0}", "x > {0} AND k = {1}", "f >= {0} OR k IS NULL", "s = 's{0}'",
+    "s IS NULL AND k <> {1}", "n.a < {0}", "n.a IS NULL", "NOT (x = {0} OR k = {1})",
+    "k IN (1, {1}) AND f > 2", "x IS NULL OR s LIKE 's1%'", "x <=> NULL",
+    "f = CAST('NaN' AS DOUBLE)",
 ]  # fmt: skip
 
 
@@ -40,7 +45,9 @@ def some_table(r):
     )
 
 
-class Life:
+class History:
+    """A table in a folder, changed in random steps."""
+
     def __init__(self, root, seed):
         self.root, self.r, self.age = root, random.Random(seed), 0
 
@@ -76,8 +83,8 @@ class Life:
         self.r.choice((ss.scan_parquet, ss.scan_hive))(self.root).save_stats()
 
     def summarise(self):
-        found = [(p, pq.read_metadata(p)) for p in self.files()]
-        same = [(p, m) for p, m in found if m.schema.equals(found[0][1].schema)]
+        footers = [(p, pq.read_metadata(p)) for p in self.files()]
+        same = [(p, m) for p, m in footers if m.schema.equals(footers[0][1].schema)]
         for p, m in same:
             m.set_file_path(str(p.relative_to(self.root)))
         pq.write_metadata(
@@ -111,11 +118,13 @@ class Life:
             ss.scan_parquet(self.root, partition_schema=k),
         )
         assert eager.schema.equals(plain.schema)
-        there = {f"{c} ": c in plain.schema.names for c in ("f", "s")} | {
+        columns = {f"{c} ": c in plain.schema.names for c in ("f", "s")} | {
             "n.a": "n" in plain.schema.names
         }
         for form in (
-            w for w in self.r.sample(WHERE, 4) if all(known for c, known in there.items() if c in w)
+            w
+            for w in self.r.sample(WHERE, 4)
+            if all(present for c, present in columns.items() if c in w)
         ):
             where = form.format(self.r.randint(0, 30), self.r.randint(1, 3))
             expected = plain.plan(where).unpruned().to_arrow()
@@ -130,8 +139,8 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_plan_loses_a_row(tmp_path, seed):
-    life = Life(tmp_path, seed)
+    history = History(tmp_path, seed)
     for i in range(10):
-        life.step()
+        history.step()
         if i > 2:
-            life.judge()
+            history.judge()

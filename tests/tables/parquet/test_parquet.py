@@ -1,4 +1,4 @@
-"""Parquet data sets: what footers say, in all the forms that writers give them."""
+"""Parquet tables: statistics from footers as different writers store them."""
 
 import datetime as dt
 import pickle
@@ -46,9 +46,8 @@ def test_always_needs_no_filter(tmp_path):
     plan = ss.scan_parquet(tmp_path).plan(where="x >= 2 OR hash(x) = 0")
     with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):
         plan.to_arrow()
-    with pytest.raises(
-        ss.UnsupportedForm, match=r"hash\(x\) = 0"
-    ):  # no column is known to be asked for
+    # No column is requested.
+    with pytest.raises(ss.UnsupportedForm, match=r"hash\(x\) = 0"):
         ss.scan_parquet(tmp_path).plan(where="hash(x) = 0").count()
     # The form is never needed where the other branch settles every row.
     assert ss.scan_parquet(tmp_path).plan(where="x >= 3 AND x < 9").verdicts.tolist() == [0, 2]
@@ -115,12 +114,12 @@ def test_truncated_bounds_of_real_writers(tmp_path):
     assert exact == {"arrow.parquet": True, "duckdb.parquet": False, "polars.parquet": None}
 
 
-# Data sets of several files.
+# Tables of several files.
 
 
 @pytest.fixture
 def evolving(tmp_path):
-    """A column widens, one appears, one is REQUIRED at first."""
+    """Two files: one column widens, one appears, one is REQUIRED in the first file."""
     old = pa.schema([pa.field("x", pa.int32(), False), ("y", pa.float32())])
     pq.write_table(pa.table({"x": [1, 2], "y": [0.5, None]}, schema=old), tmp_path / "a.parquet")
     pq.write_table(
@@ -222,7 +221,7 @@ def test_file_gone_after_planning(tmp_path):
         plan.to_arrow()
 
 
-# Where tables come from.
+# Ways to name the files of a table.
 
 
 def test_every_way_to_name_files(tmp_path):
@@ -243,11 +242,13 @@ def test_every_way_to_name_files(tmp_path):
     }
     for name, table in ways.items():
         assert table.plan(where="day = 2").to_arrow().to_pydict() == {"x": [2], "day": [2]}, name
-    assert ss.scan_parquet(files).schema.names == ["x"]  # named one by one, as in Spark
+    assert ss.scan_parquet(files).schema.names == [
+        "x"
+    ]  # files named one by one have no partitions, as in Spark
 
 
 def test_names_that_are_globs_too(tmp_path):
-    """What is there by that name is meant."""
+    """A file of that very name takes precedence over the glob."""
     for name in ("a[1]", "a1", "b1"):
         pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
     odd, plain, other = (f"{tmp_path}/{name}.parquet" for name in ("a[1]", "a1", "b1"))
@@ -261,13 +262,13 @@ def test_names_that_are_globs_too(tmp_path):
 
 
 @pytest.mark.parametrize("where", [None, 5, [None], [["a"]]])
-def test_what_is_no_path(where):
+def test_invalid_paths(where):
     with pytest.raises(ss.SourceError, match="is no path; expected a file, a folder, a glob"):
         ss.scan_parquet(where)
 
 
 def test_files_named_one_by_one(tmp_path):
-    """They keep their order; a file counts once; what is no file is looked at by itself."""
+    """They keep their order, and a file counts once; folders and globs among them are listed."""
     for name in ("a", "b", "_c"):
         pq.write_table(pa.table({"x": [name]}), tmp_path / f"{name}.parquet")
     (tmp_path / "more").mkdir()

@@ -1,4 +1,4 @@
-"""Forms of Parquet files that mislead: old timestamps, extension types, names in several cases, summaries that are older than files."""
+"""Parquet files that mislead: INT96, extension types, names in several cases, stale `_metadata`."""
 
 import datetime as dt
 import os
@@ -15,14 +15,14 @@ DAY = 86_400 * 10**6
 
 
 def both(table, where, **settings):
-    """How many rows match; the same with pruning and without."""
+    """Return the number of matching rows, which must be the same with pruning and without."""
     plan = table.plan(where, **settings)
     found = plan.to_arrow().num_rows
     assert (found, plan.count()) == (plan.unpruned().to_arrow().num_rows, found)
     return found
 
 
-def test_old_timestamps_are_instants_in_microseconds(tmp_path):
+def test_int96_timestamps_are_instants_in_microseconds(tmp_path):
     times = pa.array(
         [dt.datetime(3000, 1, 1), dt.datetime(2020, 1, 1, 2), None], pa.timestamp("us")
     )
@@ -41,11 +41,8 @@ def test_old_timestamps_are_instants_in_microseconds(tmp_path):
         ("t > '2500-01-01'", "UTC", 1),
         ("t < '1900-01-01'", "UTC", 0),
         ("n.t > '2500-01-01'", "UTC", 1),
-        (
-            "t > '2020-01-01'",
-            "America/New_York",
-            1,
-        ),  # two in the morning of London is the evening before
+        # 02:00 UTC is the evening before in New York.
+        ("t > '2020-01-01'", "America/New_York", 1),
         ("t < '2100-01-01' AND hour(t) = 21", "America/New_York", 1),
     ]:
         assert both(table, where, timezone=zone) == rows, where
@@ -107,7 +104,7 @@ def test_columns_that_differ_in_case_alone(tmp_path):
         ss.scan_parquet(tmp_path / "*.parquet")
 
 
-def test_a_summary_that_is_newer_than_what_took_a_files_place(tmp_path):
+def test_a_metadata_file_that_is_newer_than_a_replaced_file(tmp_path):
     collected = []
     pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / "a.parquet", metadata_collector=collected)
     collected[0].set_file_path("a.parquet")
@@ -118,7 +115,7 @@ def test_a_summary_that_is_newer_than_what_took_a_files_place(tmp_path):
         pa.table({"x": [10, 20, 30, 40, 50, 60]}), tmp_path / "a.parquet", row_group_size=3
     )
     os.utime(tmp_path / "a.parquet", (1, 1))
-    with pytest.raises(ss.SourceError, match="other row groups than a summary"):
+    with pytest.raises(ss.SourceError, match="row groups differ from those in _metadata"):
         ss.scan_parquet(tmp_path).plan("x > 0").to_arrow()
     assert both(ss.scan_parquet(tmp_path, use_metadata=False), "x = 60") == 1
 
@@ -147,8 +144,8 @@ def test_no_rows_are_judged_by_any_form(where, tmp_path):
     assert both(ss.scan_delta(log.folder), where) >= 0
 
 
-def test_categories_beside_plain_text(tmp_path):
-    """pandas writes a column as a dictionary or not, from file to file."""
+def test_dictionaries_beside_plain_text(tmp_path):
+    """pandas writes a column as a dictionary in one file, and as plain values in another."""
     pq.write_table(
         pa.table(
             {
@@ -171,7 +168,7 @@ def test_categories_beside_plain_text(tmp_path):
     assert len(table.plan("s > 'c'").files) == 1
 
 
-def test_categories_within_others(tmp_path):
+def test_dictionaries_within_nested_types(tmp_path):
     texts = pa.array(["a", "b", "c", "a"]).dictionary_encode()
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), texts)
     pq.write_table(
@@ -188,8 +185,8 @@ def test_categories_within_others(tmp_path):
     ]
 
 
-def test_instants_that_writers_have_in_several_zones(tmp_path):
-    """And text that some have by categories, within structs."""
+def test_instants_in_several_zones(tmp_path):
+    """Within structs too, beside text that is a dictionary in some files."""
     for i, zone in enumerate(("Asia/Kolkata", "UTC", "Europe/Berlin")):
         t = pa.array([DAY * i, DAY * i + 7_200_000_000]).cast(pa.timestamp("us", zone))
         text = pa.array(["a", f"c{i}"]) if i else pa.array(["a", "c0"]).dictionary_encode()
@@ -215,7 +212,8 @@ def test_instants_that_writers_have_in_several_zones(tmp_path):
             assert table.plan(where).verdicts.tolist() == verdicts and both(table, where)
 
 
-#   condition                     rows, as Spark has them; None: it reads characters, and what it makes of these bytes is not known here
+# None: the condition reads characters, and Spark's reading of malformed bytes is not known.
+#   condition                     rows that Spark returns
 MALFORMED = [
     ("s > 'a'",                      [0, 1, 2, 4, 5]),
     ("s LIKE 'a%'",                  [2]),
@@ -257,7 +255,7 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("scan", "path", "told"),
+    ("scan", "path", "message"),
     [
         (ss.scan_parquet, "", "is blank"),
         (ss.scan_hive, "", "is blank"),
@@ -265,7 +263,7 @@ def test_two_columns_of_one_name(tmp_path):
         (ss.scan_hive, "none", "is not there"),
     ],
 )
-def test_places_that_are_none(tmp_path, scan, path, told):
+def test_invalid_sources(tmp_path, scan, path, message):
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(ss.SourceError, match=told):
+    with pytest.raises(ss.SourceError, match=message):
         scan(str(tmp_path / path) if path else "")

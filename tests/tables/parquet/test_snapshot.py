@@ -1,4 +1,4 @@
-"""Saved statistics of files: what is served from them, when they are stale, and that they change no plan."""
+"""Snapshots of footers: what they serve, when they are stale; they never change a plan."""
 
 import datetime as dt
 import decimal
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
-from skipstone.bindings.tables.parquet.saved_footers import NAME
+from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME
 from tests.support.lazy import OLD, Spy, write, years
 from tests.support.parquet_cases import CASES, WIDE
 
@@ -27,7 +27,7 @@ def served(table):
 
 
 def plans(path, predicates, **options):
-    """Verdicts and rows, without a snapshot and with one; these must be the same."""
+    """Return the rows of plans; verdicts and rows must be the same with a snapshot and without."""
     out = []
     for where in predicates:
         plain, saved = (
@@ -58,7 +58,7 @@ def test_all_types_and_forms_keep_their_plans(tmp_path):
 
 
 def test_evolution_survives(tmp_path):
-    """Columns that widen, come and go: absent is NULL, unknown is not, and a later file may widen once more."""
+    """Columns widen, come and go. An absent one is NULL; a later file may widen one again."""
     write(
         tmp_path / "a.parquet",
         pa.table({"x": pa.array([1, 2], pa.int16()), "y": pa.array([0.5, None], pa.float32())}),
@@ -76,11 +76,8 @@ def test_evolution_survives(tmp_path):
     plans(tmp_path, [*cases, "x > 2000000", "new IS NULL", "new > DATE '2023-01-01'", "y > 1e200"])
     assert served(ss.scan_parquet(tmp_path)) == (2, 1)
     os.unlink(tmp_path / "b.parquet")
-    assert ss.scan_parquet(tmp_path).schema.names == [
-        "x",
-        "y",
-        "new",
-    ]  # no column of a file that is gone
+    # A removed file has no columns in the schema.
+    assert ss.scan_parquet(tmp_path).schema.names == ["x", "y", "new"]
     plans(tmp_path, ["x > 5", "new IS NULL"])
 
 
@@ -165,7 +162,7 @@ def test_names_and_types_of_partitions_are_read_from_paths(tmp_path):
 
 
 def other(path, age=20):
-    """Another file of the same size."""
+    """Write another file of the same size."""
     size = path.stat().st_size
     write(path, {"x": list(range(1000, 1010))}, row_group_size=5, age=age)
     assert path.stat().st_size == size
@@ -214,12 +211,12 @@ def test_changed_files_are_read_again(tmp_path, scan, change, saved, footers):
 
 def test_files_that_just_changed_are_not_saved(tmp_path):
     path = write(tmp_path / "a.parquet", {"x": [1]})
-    os.utime(path)  # now: it may change again within the same tick of the clock
+    os.utime(path)  # now, so that it may change again within the same tick of the clock
     ss.scan_parquet(tmp_path).save_stats()
     assert served(ss.scan_parquet(tmp_path)) == (0, 1)
 
 
-def test_times_and_etags_as_file_systems_tell_them(tmp_path):
+def test_times_and_etags_of_file_systems(tmp_path):
     paths = [str(write(tmp_path / f"{i}.parquet", {"x": [i]})) for i in range(3)]
     etags = {paths[0]: "v1", paths[1]: "v1"}
     ss.scan_parquet(str(tmp_path), filesystem=Spy(etags).filesystem).save_stats()
@@ -229,14 +226,14 @@ def test_times_and_etags_as_file_systems_tell_them(tmp_path):
 
     assert again(etags) == (3, 0)
     assert again({**etags, paths[0]: "v2"}) == (2, 1)
-    assert again({**etags, paths[2]: "v1"}) == (2, 1)  # it had none
+    assert again({**etags, paths[2]: "v1"}) == (2, 1)  # it had no etag
     assert again({}) == (1, 2)
     untimed = Spy({paths[0]: "v1"})
     untimed.times = dict.fromkeys(paths, -1)
     assert served(ss.scan_parquet(str(tmp_path), filesystem=untimed.filesystem))[0] == 0
 
 
-# Files of statistics that cannot be used.
+# Unusable snapshots.
 
 
 def damaged(data, how):
@@ -263,7 +260,7 @@ def damaged(data, how):
         "longer",
     ],
 )
-def test_a_damaged_file_is_passed_over_or_an_error_if_it_was_named(tmp_path, how):
+def test_a_damaged_file_is_skipped_but_an_error_if_named(tmp_path, how):
     years(tmp_path)
     path = ss.scan_parquet(tmp_path).save_stats()
     Path(path).write_bytes(damaged(Path(path).read_bytes(), how))
@@ -271,7 +268,7 @@ def test_a_damaged_file_is_passed_over_or_an_error_if_it_was_named(tmp_path, how
         table = scan(tmp_path)
         assert table.plan("x = 25").to_arrow()["x"].to_pylist() == [25]
         assert table.work["footers from the snapshot"] == 0
-        with pytest.raises(ss.StatisticsError, match=f"{NAME}: .*call save_stats again"):
+        with pytest.raises(ss.StatisticsError, match=f"{SNAPSHOT_NAME}: .*call save_stats again"):
             scan(tmp_path, stats=path)
 
 
@@ -317,9 +314,9 @@ def test_unreadable_files_and_files_without_rows(tmp_path):
 
 
 def test_hostile_contents_are_an_error(tmp_path):
-    """A file with a right checksum may still say nonsense."""
+    """A file with a valid checksum may still have invalid content."""
     from skipstone.bindings.statistics.store.checked import read_table, write_table
-    from skipstone.bindings.tables.parquet.saved_footers import ABOUT
+    from skipstone.bindings.tables.parquet.saved_footers import METADATA_KEY
 
     years(tmp_path)
     path = ss.scan_parquet(tmp_path).save_stats()
@@ -330,8 +327,10 @@ def test_hostile_contents_are_an_error(tmp_path):
         whole.drop_columns(["rows"]),
         whole.set_column(whole.schema.get_field_index("form"), "form", pa.array([7] * n)),
         whole.replace_schema_metadata({}),
-        whole.replace_schema_metadata({ABOUT: b"{}"}),
-        whole.replace_schema_metadata({ABOUT: about[ABOUT].replace(b'"schema"', b'"scheme"')}),
+        whole.replace_schema_metadata({METADATA_KEY: b"{}"}),
+        whole.replace_schema_metadata(
+            {METADATA_KEY: about[METADATA_KEY].replace(b'"schema"', b'"scheme"')}
+        ),
         whole.take(pa.array(np.random.default_rng(1).permutation(n))),
         whole.set_column(whole.schema.get_field_index("group"), "group", pa.array(["x"] * n)),
     ):
@@ -344,7 +343,11 @@ def test_hostile_contents_are_an_error(tmp_path):
 
 # Saving.
 
-SAVE = "import sys, skipstone as ss\nfor _ in range(int(sys.argv[2])): ss.scan_parquet(sys.argv[1], stats=False).save_stats()"
+SAVE = (
+    "import sys, skipstone as ss\n"
+    "for _ in range(int(sys.argv[2])):\n"
+    "    ss.scan_parquet(sys.argv[1], stats=False).save_stats()"
+)
 
 
 def test_two_processes_save_at_once(tmp_path):
@@ -356,7 +359,7 @@ def test_two_processes_save_at_once(tmp_path):
         seen += served(ss.scan_parquet(tmp_path)) == (6, 0)
     assert [p.returncode for p in saving] == [0, 0]
     assert seen
-    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [NAME]
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [SNAPSHOT_NAME]
 
 
 def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
@@ -368,9 +371,8 @@ def test_a_process_that_is_killed_leaves_the_old_file(tmp_path):
         process.kill()
         process.wait()
         assert served(ss.scan_parquet(tmp_path)) == (6, 0)
-        assert (
-            ss.scan_hive(tmp_path).files == ss.scan_parquet(tmp_path).files
-        )  # what it left is hidden
+        # The temporary file that it left is hidden.
+        assert ss.scan_hive(tmp_path).files == ss.scan_parquet(tmp_path).files
 
 
 def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -379,6 +381,6 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         ss.scan_parquet(tmp_path).save_stats()
-    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [NAME]
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == [SNAPSHOT_NAME]
     monkeypatch.undo()
     assert served(ss.scan_parquet(tmp_path, stats=path)) == (6, 0)

@@ -1,4 +1,4 @@
-"""`_metadata` and `_common_metadata`: footers in one file, and when they must not be believed."""
+"""`_metadata` and `_common_metadata`: when they replace footers, and when they must not."""
 
 import datetime as dt
 import os
@@ -28,7 +28,7 @@ def summarise(root, age=1000, names=None):
         os.utime(root / name, (OLD + age, OLD + age))
 
 
-def told(table):
+def counts(table):
     return table.work["footers from _metadata"], table.work["footers"]
 
 
@@ -44,7 +44,7 @@ def test_no_footer_is_read(tmp_path, scan):
         assert plan.to_arrow().equals(
             ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow()
         )
-    assert told(table) == (6, 0)
+    assert counts(table) == (6, 0)
     assert scan(tmp_path, use_metadata=False).plan().table.work["footers"] >= 6
 
 
@@ -64,7 +64,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("scan", SCANS.values(), ids=SCANS)
 @pytest.mark.parametrize("change, known, footers", CHANGES.values(), ids=CHANGES)
-def test_files_that_it_does_not_fit_say_themselves(tmp_path, scan, change, known, footers):
+def test_footers_of_files_that_it_does_not_fit_are_read(tmp_path, scan, change, known, footers):
     summarise(years(tmp_path, rows=1000, row_group_size=500), age=10_000)
     change(tmp_path / "year=2021" / "month=1" / "part.parquet")
     table = scan(tmp_path)
@@ -74,11 +74,11 @@ def test_files_that_it_does_not_fit_say_themselves(tmp_path, scan, change, known
             .to_arrow()
             .equals(ss.scan_parquet(tmp_path, use_metadata=False).plan(where).unpruned().to_arrow())
         )
-    assert told(table) == (known, footers)
+    assert counts(table) == (known, footers)
 
 
 def test_row_groups_that_are_missing_or_out_of_place(tmp_path):
-    """A `_metadata` that tells of some row groups only, or of others than the file has."""
+    """A `_metadata` with only some of the row groups, or with others than the file has."""
     path = write(tmp_path / "a.parquet", {"x": list(range(30))}, row_group_size=10)
     for wrong in ([], [1, 2], [0, 2], [0, 1, 1, 2]):
         parts = [pq.read_metadata(path) for _ in range(3)]
@@ -89,12 +89,12 @@ def test_row_groups_that_are_missing_or_out_of_place(tmp_path):
             whole = one if whole is None else (whole.append_row_groups(one), whole)[1]
         (whole or parts[0]).write_metadata_file(str(tmp_path / "_metadata"))
         table = ss.scan_parquet(tmp_path)
-        assert told(table) == (0, 1), wrong
+        assert counts(table) == (0, 1), wrong
         assert table.plan("x >= 0").to_arrow().num_rows == 30
 
 
 def one_group(path, group):
-    """The footer of a file without all row groups but one."""
+    """Return the footer of a file, reduced to one row group."""
     from tests.support.footers import ROW_GROUPS, read_footer, write_footer
 
     other = path.parent.parent / "other.parquet"
@@ -107,18 +107,21 @@ def one_group(path, group):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1PAR1", b"none of Parquet's" * 10])
-def test_a_broken_summary_is_passed_over(tmp_path, content):
+def test_a_broken_summary_is_ignored(tmp_path, content):
     years(tmp_path)
     for name in ("_metadata", "_common_metadata"):
         (tmp_path / name).write_bytes(content)
     for scan in SCANS.values():
         table = scan(tmp_path)
         assert table.plan("x = 25").to_arrow().num_rows == 1
-        assert told(table)[0] == 0
+        assert counts(table)[0] == 0
 
 
 def test_it_does_not_say_who_wrote_a_file(tmp_path):
-    """Its notes are of one of its files at most: another may have been written in the Julian calendar, or order NaN otherwise."""
+    """Its key-value metadata comes from at most one of its files.
+
+    Another file may be in the Julian calendar, or order NaN differently.
+    """
     days = pa.table({"d": [dt.date(1500, 1, 1), dt.date(1500, 1, 2)], "f": [1.0, np.nan]})
     with pq.ParquetWriter(tmp_path / "b.parquet", days.schema) as writer:
         writer.write_table(days)
@@ -129,7 +132,7 @@ def test_it_does_not_say_who_wrote_a_file(tmp_path):
     write(tmp_path / "a.parquet", days)
     summarise(tmp_path, names=["_metadata"])
     table = ss.scan_parquet(tmp_path)
-    assert told(table) == (2, 0)
+    assert counts(table) == (2, 0)
     assert table.plan("d = DATE '1500-01-09'").verdicts.tolist() == [1, 1]
     assert ss.scan_parquet(tmp_path, use_metadata=False).plan(
         "d = DATE '1500-01-09'"
@@ -149,14 +152,14 @@ def test_the_schema_of_a_hive_table(tmp_path):
         "year int32",
         "month int32",
     ]
-    assert told(table) == (0, 0)
+    assert counts(table) == (0, 0)
     assert table.plan("later IS NULL AND x = 25").to_arrow()["later"].to_pylist() == [None]
 
 
-def test_a_snapshot_comes_first_and_knows_what_the_summary_told(tmp_path):
+def test_a_snapshot_comes_first_and_includes_the_summary(tmp_path):
     summarise(years(tmp_path))
     ss.scan_hive(tmp_path).save_stats()
     os.unlink(tmp_path / "_metadata")
     table = ss.scan_parquet(tmp_path)
-    assert (table.work["footers from the snapshot"], *told(table)) == (6, 0, 0)
+    assert (table.work["footers from the snapshot"], *counts(table)) == (6, 0, 0)
     assert table.plan("x = 25").to_arrow().num_rows == 1

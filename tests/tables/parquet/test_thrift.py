@@ -1,4 +1,4 @@
-"""The compact-protocol reader: hostile bytes end in ThriftError, and nothing else."""
+"""The reader of the compact protocol: malformed bytes raise ThriftError, and nothing else."""
 
 import random
 import struct

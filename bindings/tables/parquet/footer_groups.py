@@ -1,0 +1,327 @@
+"""Statistics and bloom filters of the row groups of files whose footers were read, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skipstone.bindings.tables.files import UNKNOWN, Ints
+from skipstone.bindings.tables.parquet import thrift
+from skipstone.bindings.tables.parquet.column_chunks import (
+    ChunkBounds,
+    ColumnChunks,
+    bound_array,
+    chunk_bounds,
+    no_bounds,
+)
+from skipstone.bindings.tables.parquet.encodings import (
+    POWERS,
+    UNITS,
+    encoding_of,
+    parse_logical_type,
+)
+from skipstone.bindings.tables.parquet.file_schemas import BloomLocation, FileSchema
+from skipstone.bindings.tables.parquet.footer import READ_ERRORS, Head, physical_type_of
+from skipstone.bindings.tables.parquet.footers import Footer, is_worth_loop
+from skipstone.ir.cached import cached_property
+from skipstone.ir.node import Path
+from skipstone.ir.zones import GREGORIAN, SETTLED
+from skipstone.kernels.decode.footer_loops import (
+    BLOOM,
+    BLOOM_SIZE,
+    MAX_EXACT,
+    MIN_EXACT,
+    TOLD,
+    TRUTHS,
+)
+from skipstone.kernels.pack.columns import Raw
+from skipstone.kernels.pack.planes import Mask
+
+
+class FooterPart:
+    """The row groups of files whose footers were read.
+
+    `RowGroupPart` in bindings/tables/parquet/groups.py documents the members.
+
+    Args:
+        footers: The footers.
+        files: The position of each file in the table.
+    """
+
+    def __init__(self, footers: Sequence[Footer], files: Ints) -> None:
+        self.footers, self.files = footers, files
+        self._heads, head, self.forms, form = _distinct_heads(footers)
+        self.form: Ints = form[head]
+        groups = [f.groups if f.tail is not None else (UNKNOWN,) for f in footers]
+        counts = [len(g) for g in groups]
+        self.owner = np.repeat(np.arange(len(footers)), counts)
+        self._head = head[self.owner]
+        # The number of each row group in the footer that describes it.
+        self._footer_group = _concat(np.asarray(g, np.int64) for g in groups)
+        self.group = np.where(
+            self._head < 0,
+            UNKNOWN,
+            np.arange(len(self.owner)) - np.repeat(np.cumsum(counts) - counts, counts),
+        )
+        self.rows = self._per_group("rows")
+
+    def _per_group(self, name: str) -> Ints:
+        """Return an attribute of the footers for each row group; -1 is unknown."""
+        per_footer = (
+            np.array([UNKNOWN]) if f.tail is None else getattr(f.tail, name) for f in self.footers
+        )
+        return _concat(
+            values if f.own else values[np.asarray(f.groups, np.int64)]
+            for f, values in zip(self.footers, per_footer, strict=True)
+        )
+
+    @cached_property
+    def nbytes(self) -> Ints:
+        """Compressed bytes of each row group; -1 is unknown."""
+        _ = self._chunks  # so that the loop reads many footers, not Python
+        return self._per_group("nbytes")
+
+    @cached_property
+    def _chunks(self) -> ColumnChunks:
+        """The column chunks that the loop finds.
+
+        It now also reads the footers that came before it was compiled, if that is worth its time.
+        """
+        without_layout = {
+            id(f.tail): f.tail for f in self.footers if f.tail is not None and f.tail.layout is None
+        }.values()
+        if is_worth_loop(sum(len(tail.data) for tail in without_layout)):
+            for tail in without_layout:
+                tail.lay_out()
+        return ColumnChunks([f.tail for f in self.footers])
+
+    @cached_property
+    def _julian(self) -> Mask:
+        return np.array([f.julian for f in self.footers], np.bool_)[self.owner]
+
+    def _positions(self, path: Path) -> Ints:
+        """Return a column's position in the file of each row group; -1: absent or unknown."""
+        positions = (f.position(path) for f in self.forms)
+        return np.array([*(UNKNOWN if p is None else p for p in positions), UNKNOWN], np.int64)[
+            self.form[self.owner]
+        ]
+
+    def _from_pyarrow(
+        self, which: Mask, position: Ints
+    ) -> Iterator[tuple[int, Footer, pq.ColumnChunkMetaData]]:
+        """Yield pyarrow's metadata of a column's chunks, where pyarrow can read them safely.
+
+        Args:
+            which: Mask of the row groups to look at.
+            position: The column's position in the file of each row group.
+
+        Yields:
+            The row group, its footer, and the metadata of the chunk.
+        """
+        at = np.flatnonzero(which)
+        refused: set[int] = set()
+        for i, owner, group, column in zip(
+            *(a.tolist() for a in (at, self.owner[at], self._footer_group[at], position[at])),
+            strict=True,
+        ):
+            footer = self.footers[owner]
+            if owner in refused or footer.tail is None or not footer.tail.is_safe(group, column):
+                continue
+            try:
+                chunk = footer.tail.metadata.row_group(group).column(column)
+            except (*READ_ERRORS, IndexError):
+                # The loop accepted a footer that pyarrow refuses: its statistics are unknown.
+                refused.add(owner)
+                continue
+            yield i, footer, chunk
+
+    def _per_form(self, test: Iterable[bool]) -> Mask:
+        """Return a test of the file schemas for each row group; False for unreadable files."""
+        return np.array([*test, False], np.bool_)[self.form[self.owner]]
+
+    def raw(self, path: Path, kind: pa.DataType) -> Raw:
+        """Return the statistics of one column, with bounds of the table's type `kind`."""
+        position = self._positions(path)
+        lacking = self._per_form(f.lacks(path) for f in self.forms)
+        readable = self._per_form(f.widens(path, kind) for f in self.forms)
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        decoded = self._decoded(np.where(readable, position, UNKNOWN), plain)
+        nulls = np.where(lacking, self.rows, decoded.nulls)
+        counted = decoded.counted | lacking
+        nans: list[int | None] = [None] * len(position)
+        low: dict[int, Any] = {}
+        high: dict[int, Any] = {}
+        for i, footer, chunk in self._from_pyarrow(decoded.unresolved, position):
+            try:
+                stats = chunk.statistics
+            except READ_ERRORS:
+                continue
+            if stats is None:
+                continue
+            if stats.has_null_count:
+                nulls[i], counted[i] = stats.null_count, True
+            if stats.has_min_max and stats.physical_type != "INT96":
+                low[i], high[i] = _trusted_bounds(stats, footer)
+                if counted[i] and _is_all_nan(stats, footer):
+                    nans[i] = self.rows[i] - nulls[i]
+        lows = bound_array(decoded.low, decoded, low, plain)
+        highs = bound_array(decoded.high, decoded, high, plain)
+        if plain != kind:
+            lows, highs = (b.dictionary_encode().cast(kind) for b in (lows, highs))
+        return Raw(
+            lows, highs, pa.array(nulls, mask=~counted), nan_count=pa.array(nans, pa.int64())
+        )
+
+    def _decoded(self, position: Ints, kind: pa.DataType) -> ChunkBounds:
+        """Return the statistics of a column that the loop decodes.
+
+        Args:
+            position: The column's position in the file of each row group; -1: nothing is wanted.
+            kind: The type of the bounds.
+        """
+        if self._chunks.empty:
+            return no_bounds(position >= 0)
+        slots, start, present = self._chunks.of(self.owner, self._footer_group, position)
+        heads, first = np.unique(self._head[present], return_index=True)
+        at = dict(zip(heads.tolist(), position[present][first].tolist(), strict=True))
+        by_head = {h: encoding_of(self._heads[h], p, kind) for h, p in at.items()}
+        distinct = list(set(by_head.values()))
+        encoding = np.full(len(self._heads) + 1, UNKNOWN, np.int64)
+        schema = np.zeros((len(self._heads) + 1, 2), np.int64)
+        for h, p in at.items():
+            encoding[h] = distinct.index(by_head[h])
+            schema[h] = physical_type_of(*self._heads[h].physical[p])
+        decoded = chunk_bounds(
+            self._chunks.data,
+            slots,
+            start,
+            schema[self._head],
+            distinct,
+            np.where(present, encoding[self._head], UNKNOWN),
+            self._julian,
+            kind,
+        )
+        return decoded._replace(unresolved=decoded.unresolved | ((position >= 0) & ~present))
+
+    def exact(self, path: Path) -> tuple[pa.Array, pa.Array]:
+        """Return whether min and max occur in a row, as bool arrays; null is unknown."""
+        position = self._positions(path)
+        slots, _, present = self._chunks.of(self.owner, self._footer_group, position)
+        known, true = (
+            [slots[:, TOLD] >> bit & 1 == 1 for bit in (MIN_EXACT + more, MAX_EXACT + more)]
+            for more in (0, TRUTHS)
+        )
+        for i in np.flatnonzero((position >= 0) & ~present).tolist():
+            tail = self.footers[self.owner[i]].tail
+            chunk = {} if tail is None else tail.chunk(int(self._footer_group[i]), int(position[i]))
+            stats = chunk.get(thrift.STATISTICS, {})
+            for side, field in enumerate((thrift.MIN_EXACT, thrift.MAX_EXACT)):
+                flag = _flag(stats, field)
+                known[side][i], true[side][i] = flag is not None, bool(flag)
+        low, high = (pa.array(values, mask=~mask) for values, mask in zip(true, known, strict=True))
+        return low, high
+
+    def blooms(self, path: Path) -> dict[int, BloomLocation]:
+        """Return row group -> location of a column's bloom filter, where there is one."""
+        position, form = self._positions(path), self.form[self.owner]
+        stored = [f.stored_type(path) for f in self.forms]
+        slots, _, present = self._chunks.of(self.owner, self._footer_group, position)
+        spans = {
+            i: (
+                int(slots[i, BLOOM]),
+                int(slots[i, BLOOM_SIZE]) if slots[i, TOLD] >> BLOOM_SIZE & 1 else None,
+            )
+            for i in np.flatnonzero(slots[:, TOLD] >> BLOOM & 1).tolist()
+        }
+        for i, _, chunk in self._from_pyarrow((position >= 0) & ~present, position):
+            if chunk.bloom_filter_offset is not None:
+                spans[i] = chunk.bloom_filter_offset, chunk.bloom_filter_length
+        return {
+            i: BloomLocation(*span, kind)
+            for i, span in sorted(spans.items())
+            if (kind := stored[form[i]]) is not None
+        }
+
+
+def _flag(stats: thrift.Fields, field: int) -> bool | None:
+    """Return a flag of a chunk's statistics; None if it is not set."""
+    value = stats.get(field) if isinstance(stats, dict) else None
+    return value if isinstance(value, bool) else None
+
+
+def _concat(arrays: Iterable[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+
+def _distinct_heads(
+    footers: Sequence[Footer],
+) -> tuple[list[Head], Ints, list[FileSchema], Ints]:
+    """Return the distinct heads and schemas of footers.
+
+    Returns:
+        The distinct heads; the index of each file's head, -1 if its footer could not be read; the
+        distinct schemas; the index of each head's schema, with a last entry of -1 for files without
+        a head.
+    """
+    numbers: dict[int, int] = {}
+    heads: list[Head] = []
+    forms: dict[FileSchema, int] = {}
+    head, form = np.full(len(footers), UNKNOWN, np.int64), list[int]()
+    for i, f in enumerate(footers):
+        if f.tail is None:
+            continue
+        own = f.tail.head
+        if id(own) not in numbers:
+            numbers[id(own)] = len(heads)
+            same_as_last = (
+                heads
+                and own.metadata.schema.equals(heads[-1].metadata.schema)
+                and own.columns.equals(heads[-1].columns, check_metadata=True)
+            )
+            form.append(
+                form[-1]
+                if same_as_last
+                else forms.setdefault(FileSchema(own.columns, own.physical, f.path), len(forms))
+            )
+            heads.append(own)
+        head[i] = numbers[id(own)]
+    return heads, head, list(forms), np.array([*form, UNKNOWN], np.int64)
+
+
+def _trusted_bounds(stats: pq.Statistics, footer: Footer) -> tuple[Any, Any]:
+    """Return both bounds as Python or Arrow values; None for a bound that cannot be trusted."""
+    logical = parse_logical_type("" if stats.logical_type is None else stats.logical_type.to_json())
+    try:
+        if logical.get("Type") == "Timestamp":
+            # As integers of the file's unit: Python's datetime has no nanoseconds.
+            kind = pa.timestamp(
+                UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None
+            )
+            low, high = (
+                pa.scalar(v, pa.int64()).cast(kind) for v in (stats.min_raw, stats.max_raw)
+            )
+            if footer.julian and stats.min_raw < SETTLED * 10 ** POWERS[kind.unit]:
+                return None, None
+            return low, high
+        if logical.get("Type") == "Date" and footer.julian and stats.min_raw < GREGORIAN:
+            return None, None
+        low, high = stats.min, stats.max
+    except (ValueError, KeyError, OverflowError, pa.ArrowException):
+        # Bytes that are not text, an unknown unit, or a date that Python cannot hold.
+        return None, None
+    if isinstance(low, float) and (low != low or high != high):
+        # One bound is NaN: most writers compared without regard to it, so neither bound is
+        # reliable. parquet-mr, Spark's writer, orders NaN last, so that its minimum is right.
+        return (low, None) if low == low and footer.orders_nan else (None, None)
+    return low, high
+
+
+def _is_all_nan(stats: pq.Statistics, footer: Footer) -> bool:
+    """Return True if the minimum is NaN in a file whose writer orders NaN last."""
+    return (
+        stats.physical_type in ("FLOAT", "DOUBLE") and stats.min != stats.min and footer.orders_nan
+    )
