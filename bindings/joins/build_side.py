@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import Source
 
 On: TypeAlias = str | Sequence[str] | Mapping[str, str]
-Table: TypeAlias = Any  # a Skipstone table, or rows: Arrow, pandas, Polars
+TableLike: TypeAlias = Any  # a Skipstone table, or rows: Arrow, pandas, Polars
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class BuildSide:
         filter: The dynamic filter for the probe side; None if it cannot filter.
     """
 
-    table: Table
+    table: TableLike
     on: dict[str, str]
     how: str
     where: Source | None
@@ -149,7 +149,7 @@ def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[B
 
 
 def read_side(
-    table: Table, where: Source | None, columns: list[str] | None, session: Session
+    table: TableLike, where: Source | None, columns: list[str] | None, session: Session
 ) -> pa.Table:
     """Return the rows of one side of a join that match its condition."""
     settings: dict[str, Any] = {

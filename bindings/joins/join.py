@@ -15,7 +15,7 @@ from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.keys import cast_array, compared_in
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.filters.rows import special_type, table_of
-from skipstone.bindings.joins.build_side import BuildSide, On, Table, build_sides, read_side
+from skipstone.bindings.joins.build_side import BuildSide, On, TableLike, build_sides, read_side
 from skipstone.bindings.joins.match import incomparable_keys, match, take_rows
 from skipstone.bindings.joins.names import resolved
 from skipstone.bindings.tables.table import Table
@@ -46,8 +46,8 @@ class JoinResult:
 
 
 def join(
-    fact: Table,
-    dim: Table | Sequence[Table],
+    fact: TableLike,
+    dim: TableLike | Sequence[TableLike],
     on: On | Sequence[On],
     how: str | Sequence[str] = "inner",
     *,
@@ -128,8 +128,8 @@ def join(
 
 
 def join_explained(
-    fact: Table,
-    dim: Table | Sequence[Table],
+    fact: TableLike,
+    dim: TableLike | Sequence[TableLike],
     on: On | Sequence[On],
     how: str | Sequence[str] = "inner",
     *,

@@ -211,6 +211,8 @@ def explain_plan(plan: Plan) -> str:
     lines.append(f"work        {plan.table.work}")
     if plan.predicate is not None:
         lines += [plan.predicate.explain(plan.statistics)]
+    if plan.table.skipped_folders:
+        lines.append(f"folders     {plan.table.skipped_folders} not listed, by partition values")
     return "\n".join(lines)
 
 

@@ -25,7 +25,6 @@ from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.ir.errors import BackendMissing
 from skipstone.ir.node import columns_of
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

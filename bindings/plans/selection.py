@@ -233,13 +233,15 @@ class Selection:
         return kept_because(self.predicate, self.statistics, verdicts)
 
     def __repr__(self) -> str:
-        s = self.sizes
+        s, unlisted = self.sizes, self.table.skipped_folders
+        of_files = "" if unlisted else f" of {s.total.files}"
+        folders = f" {unlisted} folders not listed," if unlisted else ""
         finer = (
             ""
             if self.table.unit == "files"
             else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
         )
-        return f"Plan({s.scan.files} of {s.total.files} files,{finer} skipping={self.skipping!r})"
+        return f"Plan({s.scan.files}{of_files} files,{finer}{folders} skipping={self.skipping!r})"
 
 
 def _limit_containers(

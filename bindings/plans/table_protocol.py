@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
-Refinement: TypeAlias = (
-    "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]"
-)
+Refinement: TypeAlias = "Callable[[PruningPredicate, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +159,7 @@ class PlannedTable(Protocol):
 
         return plan_table(self.whole(), request)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return lines that `Plan.explain` adds about the table."""
-        return ()
+    @property
+    def skipped_folders(self) -> int:
+        """The number of folders that were not listed, because of their partition values."""
+        return 0

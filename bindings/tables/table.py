@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.plans.request import PlanRequest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skipstone.bindings.plans.request import Dynamic
     from skipstone.bindings.predicates.predicate import PruningPredicate, Source
 
-MAX_FOOTERS = 64  # read by default because a Delta log lacks bounds
+MAX_FOOTERS: Final = 64  # of a Delta table; reading these files needs their footers too
 
 
 class Table:

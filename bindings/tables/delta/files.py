@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings import hooks
-from skipstone.bindings.plans.table_protocol import DataSize
+from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
@@ -20,10 +20,10 @@ from skipstone.bindings.tables.delta.columns import LogColumns
 from skipstone.bindings.tables.delta.generated import statistics_of
 from skipstone.bindings.tables.delta.log import SnapshotRequest
 from skipstone.bindings.tables.delta.snapshot import MAPPING, Snapshot, logical_rows, sum_of
-from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.parquet.footers import Footer
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import SourceError, StatisticsError
+from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path, show_path
 from skipstone.ir.types import Kind
 
@@ -270,11 +270,6 @@ class DeltaFiles(Table, PlannedTable):
     def unit(self) -> str:
         """The unit of the containers: "files"."""
         return "files"
-
-    @property
-    def unreadable(self) -> Mapping[str, SourceError]:
-        """Empty: planning reads no file, so none is unreadable."""
-        return {}
 
     def size(self, chosen: Mask) -> DataSize:
         """Return how much data the chosen files hold."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 Verdicts = npt.NDArray[np.uint8]
-MAX_FOOTERS: Final = 64  # reading these files needs their footers too
 
 
 def prune_by_footers(

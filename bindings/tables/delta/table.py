@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.location import Location
 from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.delta import disk
 from skipstone.bindings.tables.delta.cache import cached_table, discard
 from skipstone.bindings.tables.delta.files import DeltaFiles
-from skipstone.bindings.tables.delta.footers import MAX_FOOTERS, prune_by_footers
+from skipstone.bindings.tables.delta.footers import prune_by_footers
 from skipstone.bindings.tables.delta.log import locate
 from skipstone.bindings.tables.delta.snapshot import read_snapshot
 from skipstone.ir.errors import StatisticsError
 
 if TYPE_CHECKING:
-    from skipstone.bindings.plans.plan import Dynamic
+    from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.predicates.predicate import PruningPredicate, Source
     from skipstone.bindings.tables.read import Tasks
 

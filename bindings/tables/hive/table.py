@@ -4,44 +4,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.filters.option import enabled
+from skipstone.bindings.filters.scan import DynamicFilters
 from skipstone.bindings.location import FileSystemLike, Location, info_at, missing, resolve, shown
-from skipstone.bindings.plans.plan import Plan, plan_table, same_columns
+from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.predicates.predicate import PruningPredicate
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.detect import refuse_other_formats
-from skipstone.bindings.tables.dynamic_table import DynamicTable
-from skipstone.bindings.tables.hive.plan import HivePlan
+from skipstone.bindings.tables.hive.folders import HiveFolders
 from skipstone.bindings.tables.hive.tree import Folder, Tree
 from skipstone.bindings.tables.parquet.file_schemas import plain_schema
 from skipstone.bindings.tables.parquet.footer_cache import FooterCache
 from skipstone.bindings.tables.parquet.groups import constant, forms_in
 from skipstone.bindings.tables.parquet.metadata_file import read_common_schema
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
-from skipstone.bindings.tables.parquet.table import ParquetTable
 from skipstone.bindings.tables.partitions import partition_column, partition_fields
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
-from skipstone.ir.errors import PredicateError, SourceError
+from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.outcome import Verdict
-from skipstone.ir.session import Session
 from skipstone.kernels.pack.columns import Raw
 from skipstone.kernels.pack.planes import Mask
 
 if TYPE_CHECKING:
-    from skipstone.bindings.filters.scan import DynamicFilters
-    from skipstone.bindings.plans.plan import Dynamic
-    from skipstone.bindings.predicates.predicate import Source
+    from skipstone.bindings.plans.request import PlanRequest
 
 
-class HiveTable(DynamicTable):
+class HiveTable(Table):
     """A table of Parquet files in partition folders.
 
     `scan_hive` makes it. A plan lists only the folders that its condition admits, and reads their
@@ -52,6 +49,18 @@ class HiveTable(DynamicTable):
         root: The table's folder.
         schema: The columns, partition columns last.
         partition_columns: Names of the partition columns, outermost first.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
+        >>> folder = tempfile.mkdtemp()
+        >>> for year in (2023, 2024):
+        ...     os.makedirs(f"{folder}/year={year}")
+        ...     path = f"{folder}/year={year}/part.parquet"
+        ...     pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
+        >>> table = scan_hive(folder, partition_schema={"year": pa.int32()})
+        >>> plan = table.plan("year = 2024 AND x >= 95")
+        >>> plan.to_arrow().num_rows, table.work["footers"]
+        (5, 2)
     """
 
     def __init__(
@@ -97,13 +106,13 @@ class HiveTable(DynamicTable):
         return self._meter.work
 
     @cached_property
-    def whole(self) -> ParquetTable:
+    def whole(self) -> HiveFolders:
         """The whole table; its first use lists every folder and reads every footer.
 
         Raises:
             SourceError: a footer cannot be read, and such files are not kept.
         """
-        return self._table_of(self._list_folders(None)[0])
+        return self._part(self._list_folders(None)[0], 0)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -133,90 +142,21 @@ class HiveTable(DynamicTable):
         """
         return self.whole.save_stats(path)
 
-    def plan(
-        self,
-        where: Source | PruningPredicate | None = None,
-        *,
-        columns: list[str] | None = None,
-        limit: int | None = None,
-        order_by: str | Sequence[str] | None = None,
-        dynamic: Dynamic = None,
-        dynamic_filtering: bool | None = None,
-        timezone: str = "UTC",
-        ansi: bool = True,
-        case_sensitive: bool = False,
-    ) -> Plan:
-        """Decide which files and row groups to read.
-
-        Folders that the condition rules out are not listed, at any level, and footers are read only
-        in the other folders. Verdicts, statistics and explanation of the plan concern these.
-
-        Args:
-            where, columns, limit, order_by, dynamic, dynamic_filtering, timezone, ansi,
-                case_sensitive: As for `ParquetTable.plan`.
-
-        Returns:
-            The plan; its containers are the row groups in the folders that were listed.
-
-        Raises:
-            PredicateError: the condition is malformed, or names an unknown column.
-            SourceError: a folder cannot be listed; files lie at different depths; a footer cannot
-                be read.
-
-        Example:
-            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
-            >>> folder = tempfile.mkdtemp()
-            >>> for year in (2023, 2024):
-            ...     os.makedirs(f"{folder}/year={year}")
-            ...     path = f"{folder}/year={year}/part.parquet"
-            ...     pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
-            >>> table = scan_hive(folder, partition_schema={"year": pa.int32()})
-            >>> plan = table.plan("year = 2024 AND x >= 95")
-            >>> plan.to_arrow().num_rows, table.work["footers"]
-            (5, 2)
-        """
-        if where is not None and not isinstance(where, PruningPredicate):
-            where = PruningPredicate(
-                where, self.schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
-            )
-        if where is not None and not same_columns(where.schema, self.schema):
-            raise PredicateError(
-                "the PruningPredicate was made for another schema; make it with table.schema, or "
-                "give its text"
-            )
-        filtering = enabled(dynamic_filtering, self.dynamic_filtering)
-        if dynamic is not None and filtering:
-            from skipstone.bindings.filters.scan import filters_of
-
-            dynamic = filters_of(dynamic)
-        session = Session(timezone, ansi, case_sensitive)
-        folders, num_skipped = self._list_folders(
-            where, self._complete_filters(dynamic, session) if filtering else None
-        )
-        part = self._table_of(folders) if num_skipped else self.whole
+    def answer(self, request: PlanRequest) -> Plan:
+        """Return the plan of a request; its containers are row groups of the listed folders."""
+        predicate, filters = request.predicate(self.schema), request.filters(self.schema)
+        folders, num_skipped = self._list_folders(predicate, self._complete(filters))
+        part = self._part(folders, num_skipped) if num_skipped else self.whole
+        dynamic = None if filters is None else filters.filters
         with self._meter.phase("planning"):
-            plan = plan_table(
-                part,
-                where,
-                columns=columns,
-                limit=limit,
-                order_by=order_by,
-                dynamic=dynamic,
-                dynamic_filtering=filtering,
-                timezone=timezone,
-                ansi=ansi,
-                case_sensitive=case_sensitive,
-            )
-        return HivePlan(plan, self, num_skipped)
+            return plan_table(part, replace(request, where=predicate, dynamic=dynamic))
 
-    def _complete_filters(self, dynamic: Dynamic, session: Session) -> DynamicFilters | None:
+    def _complete(self, filters: DynamicFilters | None) -> DynamicFilters | None:
         """Return the filters whose keys are known by now, which can rule out folders."""
-        if dynamic is None or not self._partitions:
+        if filters is None or not self._partitions:
             return None
-        from skipstone.bindings.filters.scan import DynamicFilters, filters_of
-
-        complete = tuple(f for f in filters_of(dynamic) if f.data is not None)
-        return DynamicFilters(complete, self.schema, session) if complete else None
+        complete = tuple(f for f in filters.filters if f.data is not None)
+        return DynamicFilters(complete, self.schema, filters.session) if complete else None
 
     def _list_folders(
         self, predicate: PruningPredicate | None, filters: DynamicFilters | None = None
@@ -256,11 +196,13 @@ class HiveTable(DynamicTable):
         admitted: Mask = filters.judged(statistics, kept.astype(np.uint8)) != Verdict.NEVER
         return admitted
 
-    def _table_of(self, folders: Sequence[Folder]) -> ParquetTable:
+    def _part(self, folders: Sequence[Folder], num_skipped: int) -> HiveFolders:
         """Return the table of the files in some folders; this reads their footers."""
         with self._meter.phase("listing"):
             files = self._tree.files(folders)
-        return ParquetTable(files, self._cache, self._partitions, self._listed, self._data)
+        part = HiveFolders(files, self._cache, self._partitions, self._listed, self._data)
+        part.table, part.num_skipped = self, num_skipped
+        return part
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")

@@ -5,33 +5,31 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.location import one_line, options_of, path_text, shown
-from skipstone.bindings.plans.plan import Plan, plan_table, predicate_over
+from skipstone.bindings.plans.plan import Plan, plan_table
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.table import Table
 from skipstone.bindings.tables.iceberg.fields import TableFields
 from skipstone.bindings.tables.iceberg.files import IcebergFiles
 from skipstone.bindings.tables.iceberg.listing import listed_size, read_list
 from skipstone.bindings.tables.iceberg.located import existing_location, metadata_file
 from skipstone.bindings.tables.iceberg.manifest import Manifest, read_manifests
 from skipstone.bindings.tables.iceberg.partition import Spec, may_match
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import BackendMissing, SourceError
 from skipstone.ir.node import show_path
-from skipstone.ir.session import Session
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
-    from skipstone.bindings.plans.plan import Dynamic
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.plans.request import PlanRequest
 
 
 MAX_VIEWS: Final = 8  # sets of manifests whose statistics are cached

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.filters.option import enabled
 from skipstone.bindings.location import FileSystemLike, Location, in_folder, resolve
 from skipstone.bindings.plans.plan import Plan, plan_table
-from skipstone.bindings.plans.table_protocol import DataSize
+from skipstone.bindings.plans.table_protocol import DataSize, PlannedTable
 from skipstone.bindings.plans.work import Meter, Work
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.dynamic_table import DynamicTable
 from skipstone.bindings.tables.files import (
     UNKNOWN,
     Files,
@@ -35,17 +33,17 @@ from skipstone.bindings.tables.parquet.groups import Exactness, LazyColumns, Row
 from skipstone.bindings.tables.parquet.options import check_on_error, saved_at, types_of
 from skipstone.bindings.tables.parquet.saved_footers import SNAPSHOT_NAME, write_snapshot
 from skipstone.bindings.tables.partitions import partition_fields
+from skipstone.bindings.tables.table import Table
 from skipstone.ir.errors import SourceError
 from skipstone.ir.node import Path
 from skipstone.ir.types import Kind
 
 if TYPE_CHECKING:
-    from skipstone.bindings.plans.plan import Dynamic
-    from skipstone.bindings.predicates.predicate import PruningPredicate, Source
+    from skipstone.bindings.plans.request import PlanRequest
     from skipstone.bindings.tables.read import Tasks
 
 
-class ParquetTable(DynamicTable):
+class ParquetTable(Table, PlannedTable):
     """A table of Parquet files whose footers are known.
 
     `scan_parquet` makes it.
@@ -264,67 +262,10 @@ class ParquetTable(DynamicTable):
         write_snapshot(groups, Exactness(LazyColumns(groups, "UTC")), self._listed, fs, where)
         return where
 
-    def plan(
-        self,
-        where: Source | PruningPredicate | None = None,
-        *,
-        columns: list[str] | None = None,
-        limit: int | None = None,
-        order_by: str | Sequence[str] | None = None,
-        dynamic: Dynamic = None,
-        dynamic_filtering: bool | None = None,
-        timezone: str = "UTC",
-        ansi: bool = True,
-        case_sensitive: bool = False,
-    ) -> Plan:
-        """Decide which files and row groups to read.
-
-        Besides footers, bloom filters are read for columns with an `=` or IN test, in the row
-        groups whose bounds admit a value of the test.
-
-        Args:
-            where: The condition: SQL text, an expression, filters, or a PruningPredicate over this
-                table's schema. None keeps everything.
-            columns: Top-level columns to read; None reads all.
-            limit: The number of matching rows that are enough, whichever they are. Fully matched
-                row groups are kept until they have this many rows. If they do not, every row group
-                that may match is kept.
-            order_by: The order of the rows, as after ORDER BY in Spark SQL: "x DESC NULLS LAST, y".
-                With a limit, only row groups that may hold one of the first rows are kept.
-            dynamic: Filters from joins: the `DynamicFilterData` of a collector, or a
-                `DynamicFilter`, which may be still incomplete. Row groups that they rule out are
-                not read; a limit chooses among the rows that remain.
-            dynamic_filtering: Whether `dynamic` is used; None follows the table's setting, then the
-                environment.
-            timezone, ansi, case_sensitive: Spark's settings, as for PruningPredicate.
-
-        Returns:
-            The plan; its containers are row groups.
-
-        Raises:
-            PredicateError: the condition is malformed, or names an unknown column.
-
-        Example:
-            >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile, os
-            >>> path = os.path.join(tempfile.mkdtemp(), "t.parquet")
-            >>> pq.write_table(pa.table({"x": range(100)}), path, row_group_size=10)
-            >>> plan = scan_parquet(path).plan(where="x >= 95")
-            >>> plan.row_groups[path], plan.to_arrow().num_rows
-            ([9], 5)
-        """
+    def answer(self, request: PlanRequest) -> Plan:
+        """Return the plan of a request; its containers are row groups."""
         with self._cache.meter.phase("planning"):
-            return plan_table(
-                self,
-                where,
-                columns=columns,
-                limit=limit,
-                order_by=order_by,
-                dynamic=dynamic,
-                dynamic_filtering=enabled(dynamic_filtering, self.dynamic_filtering),
-                timezone=timezone,
-                ansi=ansi,
-                case_sensitive=case_sensitive,
-            )
+            return plan_table(self, request)
 
     def __repr__(self) -> str:
         names = ", ".join(self.schema.names[:6]) + (", ..." if len(self.schema) > 6 else "")
