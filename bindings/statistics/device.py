@@ -154,7 +154,7 @@ class OnDevice(Packed):
         launch.on = self._resident
         if not all(isinstance(a, np.ndarray) for a in launch.arrays):
             # The launch is kept by these statistics: by no more than a name should it keep them, or memory of the device waits for the collector.
-            launch.elsewhere = functools.partial(_here, weakref.ref(self), program)
+            launch.host_twin = functools.partial(_here, weakref.ref(self), program)
         return launch
 
     def _look(self, key: Key, dtype: DType) -> Column:

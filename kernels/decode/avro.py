@@ -33,11 +33,11 @@ from skipstone.kernels.run.loops import Loop, compiled
 
 MAGIC: Final = b"Obj\x01"
 MARKER: Final = 16  # bytes of the marker after each block
-MOST: Final = 1 << 30  # bytes of unpacked blocks: positions in Arrow's arrays have 31 bits
+MAX_UNPACKED: Final = 1 << 30  # bytes of unpacked blocks: positions in Arrow's arrays have 31 bits
 # Bytes that are unpacked, and bytes of slots that are made of them: at least, and for each byte of
 # the file. Real manifests take some 10; a byte of a zstandard block could stand for 30,000.
-ROOM, RATIO = 1 << 26, 200
-WRONG: Final = {
+BASE_LIMIT, LIMIT_RATIO = 1 << 26, 200
+MESSAGES: Final = {
     NUMBER: "a number is cut off or has more than 64 bits",
     LENGTH: "a length is negative or passes the end of its block",
     BRANCH: "a value is of a branch that its type lacks",
@@ -131,7 +131,7 @@ class Container:
             return self.data, places
         if self.codec not in CODECS:
             raise Unsupported(f"its codec is {self.codec!r}")
-        parts, left, total = [], min(MOST, room(len(self.data))), 0
+        parts, left, total = [], min(MAX_UNPACKED, room(len(self.data))), 0
         out = places.copy()
         for i, (_, first, stop) in enumerate(places.tolist()):
             part = unpacked(self.codec, self.data[first:stop].tobytes(), left - total)
@@ -143,7 +143,7 @@ class Container:
 
 def room(size: int) -> int:
     """Bytes that a file of `size` bytes may become."""
-    return ROOM + RATIO * size
+    return BASE_LIMIT + LIMIT_RATIO * size
 
 
 def _header(data: bytes) -> tuple[dict[str, str], int]:
@@ -176,4 +176,4 @@ def _header(data: bytes) -> tuple[dict[str, str], int]:
 
 def damaged(error: Longs) -> SourceError:
     """The error of what a loop found."""
-    return SourceError(f"{WRONG[int(error[0])]} (at byte {int(error[1])})")
+    return SourceError(f"{MESSAGES[int(error[0])]} (at byte {int(error[1])})")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from skipstone.kernels.decode.avro_loops import ARRAY, BYTES, DEPTH, END, FIXED, LONG, UNION
 
 WIDTHS: Final = {"boolean": 1, "float": 4, "double": 8}
-LARGEST: Final = 10_000  # operations of a program: some 2,000 partition fields
+MAX_STEPS: Final = 10_000  # operations of a program: some 2,000 partition fields
 
 
 class Unsupported(Exception):
@@ -73,8 +73,8 @@ class _Writer:
         return self.slots - count
 
     def step(self, op: int, slot: int, value: int = 0, target: int = 0) -> int:
-        if len(self.steps) >= LARGEST:
-            raise Unsupported(f"the schema takes more than {LARGEST} steps")
+        if len(self.steps) >= MAX_STEPS:
+            raise Unsupported(f"the schema takes more than {MAX_STEPS} steps")
         self.steps.append([op, slot, value, target])
         return len(self.steps) - 1
 

@@ -96,7 +96,7 @@ class Layout(NamedTuple):
 
 def is_there() -> bool:
     """Whether the loops are there."""
-    return all(compile_cache.ready(loop) is not None for loop in (WALK, GATHER))
+    return all(compile_cache.find(loop) is not None for loop in (WALK, GATHER))
 
 
 def at_hand() -> bool:

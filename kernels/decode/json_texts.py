@@ -30,8 +30,8 @@ TEXTS: Final = Loop(
     "i8(readonly, array, array, readonly, matrix, matrix, nb.types.Array(nb.boolean, 1, 'C'))",
     INNER,
 )
-FORMS: Final = 16  # that are looked for among the texts of one part
-FEW: Final = 64  # texts that a form of their own is not looked for
+MAX_FORMS: Final = 16  # that are looked for among the texts of one part
+MIN_TEXTS: Final = 64  # texts that a form of their own is not looked for
 PAD: Final = 72
 TOKEN: Final = re.compile(
     rb'[ \t\n\r]*("(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null|[{}\[\],:])'
@@ -164,8 +164,8 @@ def read_texts(
     places = np.frombuffer(offsets, np.int32, n + 1, texts.offset * 4).astype(np.int64)
     data = np.frombuffer(buffer, np.uint8) if buffer is not None else np.zeros(0, np.uint8)
     left, done, parts = np.arange(n), list[Longs](), list[pa.StructArray]()
-    for _ in range(FORMS):
-        if not len(left) or (len(left) < FEW and done):
+    for _ in range(MAX_FORMS):
+        if not len(left) or (len(left) < MIN_TEXTS and done):
             break
         first = data[places[left[0]] : places[left[0] + 1]].tobytes()
         form = form_of(first, kind)

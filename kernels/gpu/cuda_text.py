@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from skipstone.ir.node import Node, Op
 from skipstone.kernels.pack.keys import EDGE
-from skipstone.kernels.run.emit import INPUTS, Body, emit, inputs, join, number
+from skipstone.kernels.run.emit import INPUTS, Body, emit, input_lanes, input_number, join
 
 # A test judges one container, which is its lane's.
 EMIT: Final = {
@@ -49,14 +49,14 @@ TILE: Final = 8  # words that a warp judges: 32 bytes of results, one sector of 
 # Bytes that a lane loads before it waits. With 2,000 lanes on each multiprocessor 16 of them keep some 4 MB under
 # way, where a card of 3 TB/s needs 2 to 3; more help where there are fewer lanes than that, and up to here they cost no lane
 # its place: words of one test take at most 32 registers.
-AHEAD: Final = 64
+LOAD_AHEAD: Final = 64
 # Masks up to which a lane keeps its word of each. More take so many registers that few lanes have room beside each other;
 # then words are joined one by one: some 15 % more instructions, and a half to a third of the registers.
-MASKS: Final = 8
-TESTS: Final = (
+MAX_MASKS: Final = 8
+MAX_TESTS: Final = (
     128  # masks that are written out one after the other: texts of more take seconds to compile
 )
-KEPT: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
+KEPT_BYTES: Final = 128  # bytes of bounds that a lane keeps while it asks many sets of literals
 
 HEADER: Final = """\
 typedef unsigned int u32;
@@ -142,7 +142,7 @@ def tile(shape: DeviceShape) -> int:
     return (
         TILE
         if shape.form != "many"
-        else max(min(TILE, KEPT // _width(shape), TESTS // _masks(shape)), 1)
+        else max(min(TILE, KEPT_BYTES // _width(shape), MAX_TESTS // _masks(shape)), 1)
     )
 
 
@@ -163,7 +163,7 @@ def tables(rows: Sequence[Sequence[np.generic]]) -> list[npt.NDArray[np.generic]
 
 def _width(shape: DeviceShape) -> int:
     """Bytes of bounds of a container."""
-    return sum(np.dtype(t).itemsize for t in inputs(shape.roots, Op.ARRAY))
+    return sum(np.dtype(t).itemsize for t in input_lanes(shape.roots, Op.ARRAY))
 
 
 def _masks(shape: DeviceShape) -> int:
@@ -171,7 +171,9 @@ def _masks(shape: DeviceShape) -> int:
 
 
 def _arguments(shape: DeviceShape) -> list[str]:
-    kinds = {op: [TYPES[t] for t in inputs(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)}
+    kinds = {
+        op: [TYPES[t] for t in input_lanes(shape.roots, op)] for op in (Op.ARRAY, Op.PARAM, Op.SET)
+    }
     literals = [f"const {t} p{i}" for i, t in enumerate(kinds[Op.PARAM])]
     if shape.form == "many":
         literals = [
@@ -189,7 +191,7 @@ def _arguments(shape: DeviceShape) -> list[str]:
             for i in range(sum(1 for r in shape.roots if r.op is not Op.LITERAL))
         ),
         *(f"const {t}* __restrict__ a{i}" for i, t in enumerate(kinds[Op.ARRAY])),
-        *(f"const u32* __restrict__ q{i}" for i in range(len(inputs(shape.roots, Op.PLANE)))),
+        *(f"const u32* __restrict__ q{i}" for i in range(len(input_lanes(shape.roots, Op.PLANE)))),
         *literals,
         *(f"const {t}* __restrict__ s{i}" for i, t in enumerate(kinds[Op.SET])),
     ]
@@ -209,7 +211,7 @@ def _place(word: str) -> str:
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
 
-def _live(texts: list[str], into: str) -> list[str]:
+def _write_words(texts: list[str], into: str) -> list[str]:
     """Write a lane's word of each root."""
     return [
         "const i64 left = n - (w << 5);",
@@ -237,11 +239,11 @@ class _Logic(NamedTuple):
 def _logic(shape: DeviceShape, body: Body) -> _Logic:
     roots, ranks = [o for o in body.outputs if o is not None], _ranks(shape)
     votes = [f"vote({join(mask.op, list(mask.tests), EMIT)})" for mask in body.masks]
-    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(inputs(shape.roots, Op.PLANE)))]
-    if len(votes) > MASKS:
+    planes = [f"const u32 k{p} = q{p}[w];" for p in range(len(input_lanes(shape.roots, Op.PLANE)))]
+    if len(votes) > MAX_MASKS:
         return _Logic(
             [f"v{i}" for i in range(len(roots))],
-            [*ranks, *planes, *_joined(votes, roots)],
+            [*ranks, *planes, *_join_votes(votes, roots)],
             [],
             [f"v{i}" for i in range(len(roots))],
         )
@@ -255,7 +257,7 @@ def _logic(shape: DeviceShape, body: Body) -> _Logic:
     )
 
 
-def _joined(votes: list[str], roots: list[str]) -> list[str]:
+def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
     """The roots' words of one word of the tile, kept by its lane. All lanes vote, so no vote stands in a condition."""
     # A vote that is needed once stands where it is joined: else all words of hundreds would wait for that in registers.
     needed = collections.Counter(re.findall(r"\bm\d+\b", " ".join(roots)))
@@ -277,14 +279,16 @@ def _ranks(shape: DeviceShape) -> list[str]:
         if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.SET
     ]
     return list(
-        dict.fromkeys(RANK.format(*(INPUTS[a.op].format(number(a)) for a in n.args)) for n in tests)
+        dict.fromkeys(
+            RANK.format(*(INPUTS[a.op].format(input_number(a)) for a in n.args)) for n in tests
+        )
     )
 
 
 def _all(shape: DeviceShape, body: Body) -> list[str]:
     chosen, kinds, logic = (
         shape.form == "chosen",
-        inputs(shape.roots, Op.ARRAY),
+        input_lanes(shape.roots, Op.ARRAY),
         _logic(shape, body),
     )
     # One address for each array, that all words are at fixed distances from, takes half the instructions of one for each word.
@@ -299,7 +303,7 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
     far = ["const i64 k = first + j < words ? first + j : words - 1;", _word("k"), _place("w")]
     lanewise = [
         *(() if chosen else base),
-        f"#pragma unroll {_loaded(shape)}",
+        f"#pragma unroll {_unroll(shape)}",
         f"for (u32 j = 0; j < {TILE}; ++j) {{",
         *(f"    {line}" for line in (far if chosen else near)),
         *(
@@ -317,13 +321,13 @@ def _all(shape: DeviceShape, body: Body) -> list[str]:
         f"if (lane >= {tile(shape)} || k >= words) return;",
         _word("k") if chosen else "const i64 w = k;",
         *logic.after,
-        *_live(logic.words, "k"),
+        *_write_words(logic.words, "k"),
     ]
 
 
-def _loaded(shape: DeviceShape) -> int:
+def _unroll(shape: DeviceShape) -> int:
     """Words of a tile whose bounds are loaded at a time: 1, 2, 4 or 8."""
-    most = min(TILE, AHEAD // max(_width(shape), 1), TESTS // max(_masks(shape), 1))
+    most = min(TILE, LOAD_AHEAD // max(_width(shape), 1), MAX_TESTS // max(_masks(shape), 1))
     return 1 << max(most, 1).bit_length() - 1
 
 
@@ -333,7 +337,7 @@ def _word(k: str) -> str:
 
 
 def _many(shape: DeviceShape, body: Body) -> list[str]:
-    size, kinds, logic = tile(shape), inputs(shape.roots, Op.ARRAY), _logic(shape, body)
+    size, kinds, logic = tile(shape), input_lanes(shape.roots, Op.ARRAY), _logic(shape, body)
     return [
         *_start(shape, "(n + 63) >> 6 << 1"),
         *(f"{TYPES[t]} b{a}[{size}];" for a, t in enumerate(kinds)),
@@ -346,7 +350,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         "const i64 w = writes ? first + lane : first;",
         *logic.after,
         "for (i64 row = 0; row < rows; ++row) {",
-        *(f"    {line}" for line in _literals(inputs(shape.roots, Op.PARAM))),
+        *(f"    {line}" for line in _literals(input_lanes(shape.roots, Op.PARAM))),
         *(f"    u32 {name} = 0;" for name in logic.kept),
         "    #pragma unroll",
         f"    for (u32 j = 0; j < {size}; ++j) {{",
@@ -355,7 +359,7 @@ def _many(shape: DeviceShape, body: Body) -> list[str]:
         *(f"        {line}" for line in logic.each),
         "    }",
         "    if (writes) {",
-        *(f"        {line}" for line in _live(logic.words, "row * words + w")),
+        *(f"        {line}" for line in _write_words(logic.words, "row * words + w")),
         "    }",
         "}",
     ]

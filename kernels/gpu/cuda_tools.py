@@ -13,7 +13,7 @@ from skipstone.kernels.gpu.cuda_text import HEADER, THREADS, TYPES
 
 TILE: Final = 256  # words of 32 that a warp counts, and then finds the bits of: 8,192 containers
 WARPS: Final = THREADS // 32
-COUNTED: Final = (
+COUNT_BITS: Final = (
     TILE.bit_length()
 )  # bits of a lane's count: at most TILE, if all of its words are full
 
@@ -80,7 +80,7 @@ def count_text() -> str:
             "u32 own = 0, all = 0;",
             "for (i64 w = first + lane; w < stop; w += 32) own += (u32)__popc(bits[w]);",
             # The lanes' counts, added bit by bit.
-            f"for (u32 b = 0; b < {COUNTED}; ++b) all += (u32)__popc(vote(own >> b & 1u)) << b;",
+            f"for (u32 b = 0; b < {COUNT_BITS}; ++b) all += (u32)__popc(vote(own >> b & 1u)) << b;",
             "if (lane == 0) counts[tile] = all;",
         ],
     )

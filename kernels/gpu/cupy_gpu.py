@@ -21,7 +21,7 @@ from skipstone.kernels.gpu import nvrtc
 from skipstone.kernels.gpu.cuda_text import THREADS
 from skipstone.kernels.gpu.device import DeviceArray, Function
 
-ELSE: Final = "use backend='numba' or 'auto'"
+FALLBACK: Final = "use backend='numba' or 'auto'"
 EXTRAS: Final = (
     'pip install "skipstone[gpu-cuda13]" (or [gpu-cuda12] for drivers of CUDA 12; never both)'
 )
@@ -58,7 +58,7 @@ def device(number: int | None = None) -> CupyDevice:
         count = cupy.cuda.runtime.getDeviceCount()
         chosen = cupy.cuda.runtime.getDevice() if number is None else number
     except RuntimeError as e:
-        raise _absent(cupy, e) from e
+        raise _missing_device(cupy, e) from e
     if not 0 <= chosen < count:
         raise BackendMissing(
             f"there is no device {chosen}; CUDA counts {count}, from 0 on (CUDA_VISIBLE_DEVICES decides which)"
@@ -75,16 +75,16 @@ def _cupy() -> Any:
     except ImportError as e:
         if isinstance(e, ModuleNotFoundError) and e.name == "cupy":
             raise BackendMissing(
-                f"backend 'cupy' needs a GPU and the cupy package: {EXTRAS}; or {ELSE}"
+                f"backend 'cupy' needs a GPU and the cupy package: {EXTRAS}; or {FALLBACK}"
             ) from None
         # Such as NumPy of another major version; CuPy's first paragraph says which.
         raise BackendMissing(
-            f"backend 'cupy' found a cupy package that cannot be imported: {_first(e)}; {EXTRAS}; or {ELSE}"
+            f"backend 'cupy' found a cupy package that cannot be imported: {_first_paragraph(e)}; {EXTRAS}; or {FALLBACK}"
         ) from e
     return cupy
 
 
-def _absent(cupy: Any, error: RuntimeError) -> SkipstoneError:
+def _missing_device(cupy: Any, error: RuntimeError) -> SkipstoneError:
     """Why no device can be had."""
     status = getattr(error, "status", None)
     made_for = _version(cupy.cuda.runtime.runtimeGetVersion)
@@ -92,7 +92,7 @@ def _absent(cupy: Any, error: RuntimeError) -> SkipstoneError:
     package = f"cupy {cupy.__version__} for CUDA {made_for}"
     if status == OLD_DRIVER and driver is None:
         return BackendMissing(
-            f"backend 'cupy' found {package} but no NVIDIA driver; install one (`nvidia-smi` then lists the devices), or {ELSE}"
+            f"backend 'cupy' found {package} but no NVIDIA driver; install one (`nvidia-smi` then lists the devices), or {FALLBACK}"
         )
     if status == OLD_DRIVER:
         major = str(driver).partition(".")[0]
@@ -102,19 +102,21 @@ def _absent(cupy: Any, error: RuntimeError) -> SkipstoneError:
             else "update the driver"
         )
         return BackendMissing(
-            f"backend 'cupy' found {package}, and a driver for CUDA {driver}, which is too old for it; {way}, or {ELSE}"
+            f"backend 'cupy' found {package}, and a driver for CUDA {driver}, which is too old for it; {way}, or {FALLBACK}"
         )
     if status == NO_DEVICE:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = "" if visible is None else f" (CUDA_VISIBLE_DEVICES is {visible!r})"
         return BackendMissing(
-            f"backend 'cupy' found {package} and a driver, but no device{why}; {ELSE}"
+            f"backend 'cupy' found {package} and a driver, but no device{why}; {FALLBACK}"
         )
     if status == NOT_INITIALIZED:
         return DeviceError(
             "CUDA cannot be initialized: most often the process was forked of one that used it; start processes by 'spawn'"
         )
-    return DeviceError(f"backend 'cupy' found {package}, and CUDA fails: {_first(error)}; {ELSE}")
+    return DeviceError(
+        f"backend 'cupy' found {package}, and CUDA fails: {_first_paragraph(error)}; {FALLBACK}"
+    )
 
 
 def _version(ask: Any) -> str | None:
@@ -126,7 +128,7 @@ def _version(ask: Any) -> str | None:
     return f"{number // 1000}.{number % 1000 // 10}" if number else None
 
 
-def _first(error: BaseException) -> str:
+def _first_paragraph(error: BaseException) -> str:
     """The first lines of a message, in one."""
     return " ".join(str(error).strip().split("\n\n")[0].split())[:300]
 
@@ -137,7 +139,7 @@ class CupyDevice:
     def __init__(self, cupy: Any, number: int) -> None:
         self._cupy, self._number = cupy, number
         self._functions: dict[str, Function] = {}
-        with self._told("look at the device"):
+        with self._translate_errors("look at the device"):
             self._arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
             self._major = cupy.cuda.runtime.runtimeGetVersion() // 1000
             properties = cupy.cuda.runtime.getDeviceProperties(number)
@@ -150,7 +152,7 @@ class CupyDevice:
 
     def upload(self, values: npt.NDArray[Any]) -> DeviceArray:
         """A copy of a host array. The stream is waited for, so that any other may read it."""
-        with self._here(f"upload {values.nbytes:,} bytes"):
+        with self._on_device(f"upload {values.nbytes:,} bytes"):
             out = self._cupy.empty(values.shape, values.dtype)
             out.set(np.ascontiguousarray(values))
             self._cupy.cuda.get_current_stream().synchronize()
@@ -158,13 +160,13 @@ class CupyDevice:
 
     def empty(self, count: int, lane: str) -> DeviceArray:
         """Room in CuPy's current memory pool."""
-        with self._here(f"allocate {count * np.dtype(lane).itemsize:,} bytes"):
+        with self._on_device(f"allocate {count * np.dtype(lane).itemsize:,} bytes"):
             return self._cupy.empty(count, lane)
 
     def adopt(self, pointer: int, count: int, lane: str, owner: object) -> DeviceArray:
         """An array over memory that somebody else allocated; where that is not aligned a copy, which is waited for as in `upload`."""
         size = np.dtype(lane).itemsize
-        with self._here("use an array of another library"):
+        with self._on_device("use an array of another library"):
             cuda = self._cupy.cuda
             lies = cuda.runtime.pointerGetAttributes(pointer).device
             if (
@@ -189,25 +191,25 @@ class CupyDevice:
 
     def from_dlpack(self, given: Any) -> Any:
         """What another library gives by DLPack, as an object with `__cuda_array_interface__`."""
-        with self._here("take an array by DLPack"):
+        with self._on_device("take an array by DLPack"):
             return self._cupy.from_dlpack(given)
 
     def download(self, values: DeviceArray) -> npt.NDArray[Any]:
         """A copy in host memory, after what was started on the current stream."""
-        with self._here(f"download {values.nbytes:,} bytes"):
+        with self._on_device(f"download {values.nbytes:,} bytes"):
             found: npt.NDArray[Any] = self._cupy.asnumpy(values)
             return found
 
     def settle(self) -> None:
         """Wait for every stream of the device."""
-        with self._here("wait for the device"):
+        with self._on_device("wait for the device"):
             self._cupy.cuda.runtime.deviceSynchronize()
 
     def function(self, text: str) -> Function:
         """The function of a text, compiled for this card's architecture."""
         if text not in self._functions:
             cubin = nvrtc.compile_text(text, self._arch, major=self._major).cubin
-            with self._here("load a kernel"):
+            with self._on_device("load a kernel"):
                 module = self._cupy.cuda.Module()
                 module.load(cubin)
                 self._functions[text] = module.get_function("kernel")
@@ -221,40 +223,40 @@ class CupyDevice:
         self, function: Function, blocks: int, arguments: Sequence[DeviceArray | np.generic]
     ) -> None:
         """Start blocks on CuPy's current stream."""
-        with self._here("start a kernel"):
+        with self._on_device("start a kernel"):
             function((blocks,), (THREADS,), tuple(arguments))
 
     @contextlib.contextmanager
-    def _here(self, what: str) -> Iterator[None]:
-        with self._told(what), self._cupy.cuda.Device(self._number):
+    def _on_device(self, what: str) -> Iterator[None]:
+        with self._translate_errors(what), self._cupy.cuda.Device(self._number):
             yield
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         """Say of CuPy's errors what they mean."""
         cuda = self._cupy.cuda
         try:
             yield
         except cuda.memory.OutOfMemoryError as e:
-            raise DeviceError(self._full(what, e)) from e
+            raise DeviceError(self._out_of_memory(what, e)) from e
         except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as e:
-            raise DeviceError(self._failed(what, e)) from e
+            raise DeviceError(self._describe_failure(what, e)) from e
 
-    def _full(self, what: str, error: BaseException) -> str:
+    def _out_of_memory(self, what: str, error: BaseException) -> str:
         try:
             free, total = self._cupy.cuda.runtime.memGetInfo()
             room = f"{free >> 20:,} of {total >> 20:,} MiB are free there"
         except RuntimeError:
-            room = _first(error)
+            room = _first_paragraph(error)
         way = "release() other statistics, call cupy.get_default_memory_pool().free_all_blocks(), or keep fewer columns there"
-        return f"device {self._number} has no room to {what}: {room}; {way}, or {ELSE}"
+        return f"device {self._number} has no room to {what}: {room}; {way}, or {FALLBACK}"
 
-    def _failed(self, what: str, error: RuntimeError) -> str:
+    def _describe_failure(self, what: str, error: RuntimeError) -> str:
         status = getattr(error, "status", None)
         if status == NO_MEMORY:
-            return self._full(what, error)
+            return self._out_of_memory(what, error)
         if status in NO_IMAGE:
-            return f"device {self._number} ({self._arch}) refuses a kernel: {_first(error)}; update the driver, or remove the folder 'cubins' of the cache"
+            return f"device {self._number} ({self._arch}) refuses a kernel: {_first_paragraph(error)}; update the driver, or remove the folder 'cubins' of the cache"
         if status == NOT_INITIALIZED:
-            return f"device {self._number} cannot {what}: {_first(error)}; if this process was forked of one that used CUDA, start processes by 'spawn'"
-        return f"device {self._number} is lost, it could not {what}: {_first(error)}; what lay there is gone: start a new process, or {ELSE}"
+            return f"device {self._number} cannot {what}: {_first_paragraph(error)}; if this process was forked of one that used CUDA, start processes by 'spawn'"
+        return f"device {self._number} is lost, it could not {what}: {_first_paragraph(error)}; what lay there is gone: start a new process, or {FALLBACK}"

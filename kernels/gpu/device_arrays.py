@@ -85,21 +85,23 @@ class Foreign:
         """A copy in host memory."""
         if not self.n or pa.types.is_null(self.type):
             return pa.nulls(self.n, self.type)
-        known = self._known(device)
+        known = self._valid(device)
         if self.told is None:
             return pa.Array.from_buffers(
-                self.type, self.first + self.n, [_packed(known, self.first), *self._buffers(device)]
+                self.type,
+                self.first + self.n,
+                [_validity(known, self.first), *self._buffers(device)],
             ).slice(self.first)
         values = device.download(self.values(device))
         if self.told == "bool":
             return pa.array(
-                values != 0, mask=_bad(known, values > 1)
+                values != 0, mask=_null_mask(known, values > 1)
             )  # what is neither false nor true tells nothing
         if self.told.startswith("datetime64"):
-            return pa.array(values.view(self.told), mask=_bad(known)).view(self.type)
-        return pa.Array.from_buffers(self.type, self.n, [_packed(known), pa.py_buffer(values)])
+            return pa.array(values.view(self.told), mask=_null_mask(known)).view(self.type)
+        return pa.Array.from_buffers(self.type, self.n, [_validity(known), pa.py_buffer(values)])
 
-    def _known(self, device: Device) -> npt.NDArray[np.bool_] | None:
+    def _valid(self, device: Device) -> npt.NDArray[np.bool_] | None:
         if self.mask is None:
             return None
         found = device.download(self.mask_bytes(device))
@@ -132,7 +134,7 @@ class Foreign:
         ]
 
 
-def _bad(
+def _null_mask(
     known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_] | None:
     return (
@@ -144,7 +146,7 @@ def _bad(
     )
 
 
-def _packed(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
+def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
     return (
         None
         if known is None
@@ -159,9 +161,9 @@ def lies_there(given: object) -> bool:
     if isinstance(given, pa.Array):  # which has the same protocol, for host memory
         return False
     return (
-        _interface(given) is not None
+        _cuda_interface(given) is not None
         or hasattr(given, "__arrow_c_device_array__")
-        or _by_dlpack(given)
+        or _has_dlpack(given)
     )
 
 
@@ -176,7 +178,7 @@ def foreign_of(given: Any, name: str, device: Device) -> Foreign:
     Raises:
         StatisticsError: it has more than one dimension, lies apart, or is of a type that is not known.
     """
-    if (told := _interface(given)) is not None:
+    if (told := _cuda_interface(given)) is not None:
         return _of_interface(given, told, name)
     if hasattr(given, "__arrow_c_device_array__"):
         return one_of_arrow(given, name)
@@ -184,7 +186,7 @@ def foreign_of(given: Any, name: str, device: Device) -> Foreign:
     return _of_interface(taken, taken.__cuda_array_interface__, name)
 
 
-def _interface(given: Any) -> Any:
+def _cuda_interface(given: Any) -> Any:
     # cuDF's columns of strings, decimals and categories have the attribute and refuse to tell it.
     try:
         return given.__cuda_array_interface__
@@ -192,7 +194,7 @@ def _interface(given: Any) -> Any:
         return None
 
 
-def _by_dlpack(given: Any) -> bool:
+def _has_dlpack(given: Any) -> bool:
     try:
         return int(given.__dlpack_device__()[0]) in CUDA
     except (AttributeError, TypeError, NotImplementedError, BufferError):

@@ -52,7 +52,7 @@ def lanes_there(
         [np.int64(n), *lost.values(), *values.values(), *masks],
     )
     found = [
-        _mended(device, dtype, values[side], lost[side], side) if side in there else None
+        _mend(device, dtype, values[side], lost[side], side) if side in there else None
         for side in (False, True)
     ]
     if any(
@@ -63,7 +63,7 @@ def lanes_there(
     return found
 
 
-def _mended(
+def _mend(
     device: Device, dtype: DType, values: DeviceArray, lost: DeviceArray, high: bool
 ) -> DeviceArray | None:
     n, unknown = values.shape[0], int(gpu.count(device, lost).sum())

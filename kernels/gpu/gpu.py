@@ -24,25 +24,25 @@ from skipstone.kernels.gpu.cuda_text import (
 from skipstone.kernels.gpu.device import Device, DeviceArray
 from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
-from skipstone.kernels.run.launch import Launch, alike
+from skipstone.kernels.run.launch import Launch, group_alike
 
 # Containers from which "auto" asks the device where the CPU could answer too. By arithmetic, not measured: a launch and
 # its wait take some 25 us, in which one core judges 50,000.
-WORTH: Final = 1 << 16
-PARAMETERS: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
-MANY: Final = (
+MIN_CONTAINERS: Final = 1 << 16
+MAX_ARGUMENT_BYTES: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
+MAX_VERDICT_BYTES: Final = (
     1 << 28
 )  # bytes of verdicts that lie on the device while many predicates are judged for the host
 
 
 def fits(launch: Launch) -> bool:
     """Whether the columns of a launch are few enough for a kernel."""
-    return 8 * _pointers(launch) <= PARAMETERS
+    return 8 * _pointers(launch) <= MAX_ARGUMENT_BYTES
 
 
 def literals_fit(launch: Launch) -> bool:
     """Whether its literals are, too; more of them lie in a table."""
-    return 8 * (_pointers(launch) + len(launch.params)) <= PARAMETERS
+    return 8 * (_pointers(launch) + len(launch.params)) <= MAX_ARGUMENT_BYTES
 
 
 def _pointers(launch: Launch) -> int:
@@ -78,7 +78,7 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
     if todo is not None and not literals_fit(launch):
         return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
     return [
-        p if isinstance(p, bool) else _words(resident.device, p)
+        p if isinstance(p, bool) else _download_words(resident.device, p)
         for p in packed(launch, resident, todo)
     ]
 
@@ -90,7 +90,7 @@ def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
         uint8 array, shape (n,), device memory.
     """
     out = resident.device.empty(word_count(launch.n) * 16, "uint32")
-    _spread(resident.device, packed(launch, resident), out)
+    _write_verdicts(resident.device, packed(launch, resident), out)
     return out.view(np.uint8)[: launch.n]
 
 
@@ -137,9 +137,9 @@ def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
     """
     device, row = resident.device, word_count(launches[0].n) * 16
     out = device.empty(len(launches) * row, "uint32")
-    for places in alike(launches):
+    for places in group_alike(launches):
         for at, planes in zip(places, _many([launches[i] for i in places], resident), strict=True):
-            _spread(device, planes, out[at * row : (at + 1) * row])
+            _write_verdicts(device, planes, out[at * row : (at + 1) * row])
     return out.view(np.uint8)
 
 
@@ -147,7 +147,7 @@ def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
     """The same in host memory, shape (q, n)."""
     n, row = launches[0].n, word_count(launches[0].n) * 64
     out = np.empty((len(launches), n), np.uint8)
-    step = max(MANY // max(row, 1), 1)
+    step = max(MAX_VERDICT_BYTES // max(row, 1), 1)
     for first in range(0, len(launches), step):
         part = launches[first : first + step]
         out[first : first + len(part)] = resident.device.download(many(part, resident)).reshape(
@@ -162,7 +162,7 @@ def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[D
         for launch in launches:
             yield packed(launch, resident)
         return
-    words, outs = 2 * word_count(launches[0].n), _judge(launches, resident)
+    words, outs = 2 * word_count(launches[0].n), _launch_kernel(launches, resident)
     for i in range(len(launches)):
         yield [o if isinstance(o, bool) else o[i * words : (i + 1) * words] for o in outs]
 
@@ -171,10 +171,10 @@ def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[Device
     """For each root its words of 32, device memory, or the one answer; nobody waits for them."""
     if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
-    return _judge([launch], resident, todo)
+    return _launch_kernel([launch], resident, todo)
 
 
-def _judge(
+def _launch_kernel(
     launches: Sequence[Launch], resident: Resident, todo: Todo = None
 ) -> list[DeviceArray | bool]:
     """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
@@ -187,7 +187,7 @@ def _judge(
     one, device, rows = launches[0], resident.device, len(launches)
     if not fits(one):
         raise DeviceError(
-            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {PARAMETERS} bytes of arguments; use backend='numba'"
+            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {MAX_ARGUMENT_BYTES} bytes of arguments; use backend='numba'"
         )
     form: Form = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
@@ -223,7 +223,7 @@ def _text(shape: DeviceShape) -> tuple[str, int]:
     return source_of(shape), tile(shape) * WARPS
 
 
-def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
+def _write_verdicts(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
     """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if that was asked for."""
     size = out.shape[0] * 4
     if not size:
@@ -234,7 +234,7 @@ def _spread(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArr
     device.start(device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *given])
 
 
-def _words(device: Device, words: DeviceArray) -> Words:
+def _download_words(device: Device, words: DeviceArray) -> Words:
     found: Words = device.download(words).view(np.uint64)
     return found
 

@@ -36,7 +36,7 @@ IN_PACKAGES: Final = (
     if sys.platform == "win32"
     else ("*/lib/libnvrtc.so.{0}",)
 )
-BY_NAME: Final = "nvrtc64_{0}0_0.dll" if sys.platform == "win32" else "libnvrtc.so.{0}"
+LIBRARY_NAME: Final = "nvrtc64_{0}0_0.dll" if sys.platform == "win32" else "libnvrtc.so.{0}"
 
 
 class Compiled(NamedTuple):
@@ -68,8 +68,8 @@ def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
         "... 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 8 registers ..."
     """
     key = ("nvrtc", text, arch, major)
-    found: Any = compile_cache.ready(key)
-    return _kept(key, *key[1:]) if found is None else found
+    found: Any = compile_cache.find(key)
+    return _cached(key, *key[1:]) if found is None else found
 
 
 def ptx_of(
@@ -96,39 +96,39 @@ def version(major: int | None = None) -> tuple[int, int]:
     return _library(major).version
 
 
-def _kept(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
+def _cached(key: Hashable, text: str, arch: str, major: int | None) -> Compiled:
     library = _library(major)
     options = [*OPTIONS, library.target(arch)]
     digest = hashlib.sha256("\0".join((text, *options, library.identity)).encode()).hexdigest()[:32]
     try:
         path = compile_cache.directory("cubins") / f"{digest}.cubin"
     except OSError:  # nothing can be kept anywhere
-        return compile_cache.made(key, lambda: _compiled(library, text, options))
+        return compile_cache.make_once(key, lambda: _compiled(library, text, options))
 
     def make() -> Compiled:
-        found = _read(path)
+        found = _deserialize(path)
         if found is None:
             found = _compiled(library, text, options)
             with contextlib.suppress(OSError):  # a full disk: the next process compiles again
-                compile_cache.write_whole(path, _written(found))
+                compile_cache.write_whole(path, _serialize(found))
         return found
 
-    with compile_cache.alone(path):
-        return compile_cache.made(key, make)
+    with compile_cache.process_lock(path):
+        return compile_cache.make_once(key, make)
 
 
 def _compiled(library: _Library, text: str, options: Sequence[str]) -> Compiled:
     return library.compile(text, options, "PTX" if "compute_" in options[-1] else "CUBIN")
 
 
-def _written(c: Compiled) -> bytes:
+def _serialize(c: Compiled) -> bytes:
     """A file's bytes: a checksum of what follows, the log's length, the log, the code."""
     log = c.log.encode()
     rest = len(log).to_bytes(8, "little") + log + c.cubin
     return hashlib.sha256(rest).digest() + rest
 
 
-def _read(path: Path) -> Compiled | None:
+def _deserialize(path: Path) -> Compiled | None:
     """What a file holds; None where there is none, or it is damaged."""
     try:
         data = path.read_bytes()
@@ -148,14 +148,14 @@ class _Library:
         self._lib = ctypes.CDLL(path)
         self._lib.nvrtcGetErrorString.restype = ctypes.c_char_p
         numbers = (ctypes.c_int(), ctypes.c_int())
-        self._ask("nvrtcVersion", *map(ctypes.byref, numbers))
+        self._call("nvrtcVersion", *map(ctypes.byref, numbers))
         self.version: tuple[int, int] = (numbers[0].value, numbers[1].value)
         size = os.path.getsize(path) if os.path.exists(path) else 0
         self.identity = f"{self.version[0]}.{self.version[1]} {size}"  # patches keep the version, and mostly not the size
         count = ctypes.c_int()
-        self._ask("nvrtcGetNumSupportedArchs", ctypes.byref(count))
+        self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
         archs = (ctypes.c_int * count.value)()
-        self._ask("nvrtcGetSupportedArchs", archs)
+        self._call("nvrtcGetSupportedArchs", archs)
         self.archs = sorted(archs)
 
     def target(self, arch: str) -> str:
@@ -174,7 +174,7 @@ class _Library:
     def compile(self, text: str, options: Sequence[str], wanted: str) -> Compiled:
         """Machine code ("CUBIN") or "PTX"."""
         program, given = ctypes.c_void_p(), [o.encode() for o in options]
-        self._ask(
+        self._call(
             "nvrtcCreateProgram", ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
         )
         try:
@@ -185,25 +185,25 @@ class _Library:
             log = re.sub(r".*Compile time = .*\n?", "", log)  # equal texts give equal files
             if failed:
                 raise DeviceError(
-                    f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel ({self._why(failed)}):\n{log}\n{text}"
+                    f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel ({self._error_text(failed)}):\n{log}\n{text}"
                 )
             return Compiled(self._bytes(wanted, program), log)
         finally:
-            self._ask("nvrtcDestroyProgram", ctypes.byref(program))
+            self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
     def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
         size = ctypes.c_size_t()
-        self._ask(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
         room = ctypes.create_string_buffer(size.value)
-        self._ask(f"nvrtcGet{what}", program, room)
+        self._call(f"nvrtcGet{what}", program, room)
         return room.raw
 
-    def _ask(self, name: str, *args: object) -> None:
+    def _call(self, name: str, *args: object) -> None:
         failed = getattr(self._lib, name)(*args)
         if failed:
-            raise DeviceError(f"NVRTC: {name} failed: {self._why(failed)}")
+            raise DeviceError(f"NVRTC: {name} failed: {self._error_text(failed)}")
 
-    def _why(self, failed: int) -> str:
+    def _error_text(self, failed: int) -> str:
         return str(self._lib.nvrtcGetErrorString(failed).decode())
 
 
@@ -258,4 +258,4 @@ def _paths(major: int) -> Iterator[str]:
     for folder, patterns in (*packages, *roots):
         for pattern in patterns:
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern.format(major))))
-    yield BY_NAME.format(major)
+    yield LIBRARY_NAME.format(major)

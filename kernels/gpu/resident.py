@@ -18,7 +18,7 @@ from skipstone.kernels.run import compiler, forks
 from skipstone.kernels.run.launch import Launch
 
 
-class _Itself(weakref.ref[npt.NDArray[Any]]):
+class _ArrayKey(weakref.ref[npt.NDArray[Any]]):
     """A host array as a key: equal to itself alone, and once it is gone to no array that comes to lie at its place."""
 
     __slots__ = ("_id",)
@@ -26,7 +26,7 @@ class _Itself(weakref.ref[npt.NDArray[Any]]):
     _id: int
 
     def __new__(
-        cls, values: npt.NDArray[Any], gone: Callable[[_Itself], None] | None = None
+        cls, values: npt.NDArray[Any], gone: Callable[[_ArrayKey], None] | None = None
     ) -> Self:
         out = super().__new__(cls, values, gone)
         out._id = id(values)
@@ -37,12 +37,12 @@ class _Itself(weakref.ref[npt.NDArray[Any]]):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _Itself) and (mine := self()) is not None and mine is other()
+            isinstance(other, _ArrayKey) and (mine := self()) is not None and mine is other()
         )
 
 
 # By host array what was made of it.
-Copies: TypeAlias = dict[_Itself, DeviceArray]
+Copies: TypeAlias = dict[_ArrayKey, DeviceArray]
 
 
 class Resident:
@@ -93,7 +93,7 @@ class Resident:
         for guard in launch.guards:
             guard.touch()
         arrays, planes, sets = (
-            self._there(given) for given in (launch.arrays, launch.planes, launch.sets)
+            self._copies_of(given) for given in (launch.arrays, launch.planes, launch.sets)
         )
         return arrays, [p.view(np.uint32) for p in planes], sets
 
@@ -101,28 +101,28 @@ class Resident:
         """Whether the device has the function of a text; else it is compiled behind the scenes."""
         if os.getpid() != self._process or self._device.ready(text):
             return True  # of a fork too: who asks the device is told
-        compiler.compile_behind(
+        compiler.compile_in_background(
             (text, self._device), lambda asked: self._device.function(asked[0]), self.give_up
         )
         return False
 
-    def _there(self, arrays: Iterable[Any]) -> list[DeviceArray]:
+    def _copies_of(self, arrays: Iterable[Any]) -> list[DeviceArray]:
         return [self._copy(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
     def _copy(self, values: npt.NDArray[Any]) -> DeviceArray:
         device = self.device
         with self._lock:
-            if (found := self._copies.get(_Itself(values))) is not None:
+            if (found := self._copies.get(_ArrayKey(values))) is not None:
                 return found
             copies, process = self._copies, self._process
 
-            def forget(gone: _Itself) -> None:
+            def forget(gone: _ArrayKey) -> None:
                 # Without the lock: the collector may call this while its thread, or one that waits for another's, holds it.
                 if gone in copies:
                     _settle(device, process)
                     copies.pop(gone, None)  # others may have released it meanwhile
 
-            return copies.setdefault(_Itself(values, forget), device.upload(values))
+            return copies.setdefault(_ArrayKey(values, forget), device.upload(values))
 
     @property
     def nbytes(self) -> int:

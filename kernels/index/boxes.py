@@ -24,10 +24,10 @@ SEARCH: Final = Loop(
     box_loops, "search", "i8(matrix, matrix, matrix, matrix, matrix, i8, i8, array, writable)"
 )
 LEAF: Final = 8  # points
-FEW: Final = 1 << 10  # boxes for which no loop is compiled
+MIN_TO_COMPILE: Final = 1 << 10  # boxes for which no loop is compiled
 CHUNK: Final = 1 << 12  # boxes for one thread
-AT_ONCE: Final = 1 << 15  # boxes that go down together
-PAIRS: Final = 1 << 21  # of box and node, from which on a part of the boxes goes down first
+BATCH: Final = 1 << 15  # boxes that go down together
+MAX_PAIRS: Final = 1 << 21  # of box and node, from which on a part of the boxes goes down first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +88,7 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
     """
     n = len(low)
     out = np.zeros(n, np.bool_)
-    if (n >= FEW and at_hand(SEARCH)) if compiling is None else compiling:
+    if (n >= MIN_TO_COMPILE and at_hand(SEARCH)) if compiling is None else compiling:
         loop, low, high, found = (
             compiled(SEARCH),
             np.ascontiguousarray(low),
@@ -111,8 +111,8 @@ def any_inside(tree: Tree, low: Points, high: Points, *, compiling: bool | None 
 
         run_chunks(search, n, CHUNK)
         return out
-    for first in range(0, n, AT_ONCE):
-        stop = min(first + AT_ONCE, n)
+    for first in range(0, n, BATCH):
+        stop = min(first + BATCH, n)
         _go_down(tree, low, high, np.arange(first, stop), np.zeros(stop - first, np.int64), 0, out)
     return out
 
@@ -122,7 +122,7 @@ def _go_down(
 ) -> None:
     """Settle pairs of box and node of a level; `out` gets what is found."""
     while len(box):
-        if len(box) > PAIRS:
+        if len(box) > MAX_PAIRS:
             half = len(box) // 2
             _go_down(tree, low, high, box[:half], node[:half], level, out)
             still = ~out[box[half:]]

@@ -28,7 +28,7 @@ from skipstone.kernels.pack.planes import (
     WordNumbers,
     Words,
     clear_tail,
-    held,
+    nonzero_words,
     pack,
     positions,
     word_count,
@@ -37,13 +37,13 @@ from skipstone.kernels.run.guard import Guard
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.run import Backend, run, sift
 
-FLAT: Final = (
+MIN_CONTAINERS: Final = (
     1 << 16
 )  # containers below which the flat kernel takes less time than a look at levels
-MOST: Final = 0.5  # of the words of a level: where more are left to judge, all are
+MAX_OPEN_SHARE: Final = 0.5  # of the words of a level: where more are left to judge, all are
 SAMPLE: Final = 1 << 10  # words that tell what coarse codes leave
 WORTH: Final = 0.8  # of the flat kernel: coarse codes must promise less
-EACH: Final = 0.9  # of what the flat kernel takes for a word: to handle one that is found
+FOUND_COST: Final = 0.9  # of what the flat kernel takes for a word: to handle one that is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Found:
 def found_in(planes: Sequence[Plane], n: int) -> Found:
     """What planes of n containers say: "can match" and "can miss"; bits past the end are 0."""
     match, miss = (_words(p, word_count(n)) for p in planes)
-    at = held(clear_tail(match, n))
+    at = nonzero_words(clear_tail(match, n))
     return Found(n, at.astype(np.uint32), match[at], match[at] & ~miss[at])
 
 
@@ -127,7 +127,7 @@ def descend(
         backend: As in `run`.
     """
     search = _Search(index, both, wanted, backend)
-    if search.n < FLAT:
+    if search.n < MIN_CONTAINERS:
         return None
     search.levels()
     if not search.codes(dense):
@@ -162,7 +162,7 @@ class _Search:
             match, sure = self._blocks(level, self.both)
             n = level.num_containers
             open_ = positions(match & ~sure, n, self.todo)
-            if len(open_) > MOST * n:
+            if len(open_) > MAX_OPEN_SHARE * n:
                 self.todo, self.edges, self.settled = None, [], []
                 self.index.starts.put(self.both, i + 1)
                 continue
@@ -211,7 +211,7 @@ class _Search:
         found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
         return bool(
             found * count <= word_count(self.n) * self._share(dense)
-            and own + full * (asked + EACH * found) < WORTH * full
+            and own + full * (asked + FOUND_COST * found) < WORTH * full
         )
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
@@ -233,7 +233,7 @@ class _Search:
         """Judge the containers that are left; None where too many are found to be spread one by one."""
         assert self.todo is not None
         left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo
-        done = [(w, b) if not len(left) else _without(w, b, left) for w, b in self.settled]
+        done = [(w, b) if not len(left) else _exclude(w, b, left) for w, b in self.settled]
         if (len(left) + sum(len(w) for w, _ in done)) > word_count(self.n) * self._share(dense):
             return None
         if not len(left):
@@ -297,7 +297,7 @@ def _words(plane: Plane, words: int) -> Words:
     )
 
 
-def _without(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
+def _exclude(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
     """Words that are not among others, both ascending."""
     at = np.minimum(np.searchsorted(others, words), len(others) - 1)
     kept = others[at] != words

@@ -77,7 +77,7 @@ def bounds_of(array: Given, dtype: DType, side: Side) -> Bounds | None:
     return None
 
 
-def lying(array: Given, dtype: DType) -> Lanes | None:
+def lanes_in_place(array: Given, dtype: DType) -> Lanes | None:
     """The bounds where they lie in memory, if they are lanes of the type there and all known; else None."""
     kind, lane = array.type, np.dtype(dtype.lane)
     if (

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skipstone.ir.types import DType, Kind, plain, whole
-from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lying
+from skipstone.kernels.pack.bounds import Bounds, Given, Lanes, Side, bounds_of, lanes_in_place
 from skipstone.kernels.pack.codes import encode
 from skipstone.kernels.pack.counts import Positions, planes_of
 from skipstone.kernels.pack.lanes import Pair, lanes_of
@@ -119,7 +119,7 @@ def pack_column(
         out = np.zeros(len(at), np.bool_)
         for a, side in given:
             if a is not None and len(at):
-                out |= _known(bounds_of(_taken(a, at), dtype, side), dtype, len(at))
+                out |= _known(bounds_of(_take(a, at), dtype, side), dtype, len(at))
         return out
 
     real, nulls, nans, wrong = planes_of(
@@ -146,9 +146,9 @@ def pack_column(
         if len(wrong):
             at = wrong[slice(*np.searchsorted(wrong, (first, stop)).tolist())] - first
             low, high = (without(b, at, stop - first) for b in (low, high))
-        return _in_order(low, high, dtype)
+        return _drop_invalid(low, high, dtype)
 
-    a, b = (None if a is None else lying(a, dtype) for a, _ in given)
+    a, b = (None if a is None else lanes_in_place(a, dtype) for a, _ in given)
     bounds = (
         lanes_of(read, dtype, n, (raw.min is not None, raw.max is not None), (a, b))
         if dtype.ordered
@@ -196,21 +196,21 @@ def column_of(
         )
         return low, high
 
-    lying = (
+    lanes_in_place = (
         None if low is None or low.known is not None else low.values,
         None if high is None or high.known is not None else high.values,
     )
     n = max(0 if b is None else len(b.values) for b in whole)
     return Column(
         dtype,
-        *lanes_of(read, dtype, n, (low is not None, high is not None), lying),
+        *lanes_of(read, dtype, n, (low is not None, high is not None), lanes_in_place),
         real,
         nulls,
         nans,
     )
 
 
-def _taken(array: Given, at: Positions) -> pa.Array:
+def _take(array: Given, at: Positions) -> pa.Array:
     """Return some values of an array; Arrow takes none of views."""
     values = plain(whole(array))
     if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
@@ -238,7 +238,7 @@ def without(b: Bounds | None, at: Positions, n: int) -> Bounds | None:
     return Bounds(b.values, known)
 
 
-def _in_order(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
+def _drop_invalid(low: Bounds | None, high: Bounds | None, dtype: DType) -> Pair:
     """Drop a bound that is NaN, and both where they are inverted: no one knows which of them is right."""
     bad: Mask | None = None
     if dtype.kind is Kind.FLOAT:

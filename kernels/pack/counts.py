@@ -12,15 +12,15 @@ import pyarrow as pa
 from skipstone.ir.types import whole
 from skipstone.kernels.pack.bounds import Given, known_of, values_of
 from skipstone.kernels.pack.lanes import BLOCK
-from skipstone.kernels.pack.planes import Mask, Plane, joined, plane_of
+from skipstone.kernels.pack.planes import Mask, Plane, join_parts, plane_of
 from skipstone.kernels.run import pool
 
 Counts = npt.NDArray[np.int64]  # negative: unknown
 Positions = npt.NDArray[np.int64]
 Bounded = Callable[[Positions], Mask]
 UNKNOWN: Final = np.array(-1)
-NONE: Final = np.array(False)
-NOWHERE: Final = np.zeros(0, np.int64)
+NO_NANS: Final = np.array(False)
+NO_POSITIONS: Final = np.zeros(0, np.int64)
 
 
 def planes_of(
@@ -58,7 +58,7 @@ def planes_of(
         for a in (null, row, nan, container)
     ]
     if given == [None] * 4:
-        return True, nullable, floating, NOWHERE
+        return True, nullable, floating, NO_POSITIONS
     null, row, nan, container = given
     found: dict[int, Positions] = {}
 
@@ -70,14 +70,14 @@ def planes_of(
             at = np.flatnonzero(full | over)
             found[first] = at = at[over[at] | bounded(at + first)]
             for mask, most in zip(out, (True, True, floating), strict=True):
-                if len(at) and mask is not NONE:
+                if len(at) and mask is not NO_NANS:
                     mask[at] = most
             found[first] = at + first
         return out
 
     real, nulls, nans = _by_blocks(masks, n) or (True, nullable, floating)
     wrong = [found[first] for first in sorted(found)]
-    return real, nulls, nans, np.concatenate(wrong) if wrong else NOWHERE
+    return real, nulls, nans, np.concatenate(wrong) if wrong else NO_POSITIONS
 
 
 def _masks(
@@ -89,13 +89,17 @@ def _masks(
     if (
         not floating and rows.min() > 0 and not (null >= rows).any()
     ):  # most blocks; the same in fewer loops
-        return (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NONE), None, None
+        return (
+            (np.ones(len(rows), np.bool_), null != 0 if nullable else null > 0, NO_NANS),
+            None,
+            None,
+        )
     counted, empty = rows >= 0, rows == 0
     nulls = null != 0 if nullable else null > 0
     less = np.maximum(null, 0)
     if not floating:
         over, full = counted & (less > rows), counted & (less == rows)
-        return (~full, nulls | empty, NONE), full, over
+        return (~full, nulls | empty, NO_NANS), full, over
     left, gone = rows - np.minimum(less, rows), np.maximum(nan, 0)
     over, full = (
         counted & ((less > rows) | (gone > left)),
@@ -132,6 +136,6 @@ def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Pl
 
     pool.run_chunks(work, n, BLOCK)
     return [
-        joined(parts, BLOCK, n)
+        join_parts(parts, BLOCK, n)
         for parts in zip(*(found[first] for first in sorted(found)), strict=True)
     ]

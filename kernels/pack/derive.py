@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skipstone.kernels.run.launch import Source
 
 
-Part = Callable[[int, int], Interval]  # what a leaf can be in containers [first, stop)
+LeafReader = Callable[[int, int], Interval]  # what a leaf can be in containers [first, stop)
 BLOCK: Final = 1 << 15  # containers; their intermediate arrays stay in cache. A multiple of 64
 
 
@@ -95,7 +95,7 @@ def _by_distinct(n: Node, leaf: Node, source: Source) -> Interval:
     )
 
 
-def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
+def _in_blocks(n: Node, leaves: dict[Node, LeafReader], count: int) -> Interval:
     out: list[Data] = []
 
     def work(first: int, stop: int) -> None:
@@ -109,7 +109,7 @@ def _in_blocks(n: Node, leaves: dict[Node, Part], count: int) -> Interval:
     out += [np.empty(count, lane_of(n.dtype)) for _ in range(2)] + [
         np.empty(count, np.bool_) for _ in range(5)
     ]
-    pool.run_chunks(work, count, BLOCK if _is_ours(n) else count)
+    pool.run_chunks(work, count, BLOCK if _is_builtin(n) else count)
     return Interval(n.dtype, *out)
 
 
@@ -121,25 +121,25 @@ def _leaves(n: Node) -> Iterator[Node]:
             yield from _leaves(a)
 
 
-def _is_ours(n: Node) -> bool:
+def _is_builtin(n: Node) -> bool:
     """Whether all functions are ours: a user's is given all containers at once, in the caller's thread."""
     return (
         n.op is not Op.CALL
         or call_of(n).name == TRUTH
-        or (call_of(n).name in FUNCTIONS and all(map(_is_ours, n.args)))
+        or (call_of(n).name in FUNCTIONS and all(map(_is_builtin, n.args)))
     )
 
 
-def _leaf(n: Node, source: Source) -> Part:
+def _leaf(n: Node, source: Source) -> LeafReader:
     if n.op is Op.CALL:
-        return functools.partial(_part, _truth(n.args[0], source))
+        return functools.partial(_slice_interval, _truth(n.args[0], source))
     assert isinstance(n.value, tuple) and n.dtype is not None
     column = source.column(n.value, n.dtype)
     keys = _keys(column)
     return lambda first, stop: unpacked(_slice(column, first, stop), stop - first, keys)
 
 
-def _part(v: Interval, first: int, stop: int) -> Interval:
+def _slice_interval(v: Interval, first: int, stop: int) -> Interval:
     return Interval(
         v.dtype,
         *(
@@ -159,7 +159,7 @@ def _slice(c: Column, first: int, stop: int) -> Column:
     return replace(c, low=low, high=high, real=real, nulls=nulls, nans=nans, lost=lost)
 
 
-def _evaluate(n: Node, leaves: dict[Node, Part], first: int, stop: int) -> Interval:
+def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) -> Interval:
     if n in leaves:
         return leaves[n](first, stop)
     if n.op is Op.LITERAL:
@@ -182,13 +182,13 @@ def _truth(condition: Node, source: Source) -> Interval:
         _plane(Program(condition_of(merged, want)), source, prepare)
         for want in (Want.T, Want.F, Want.N)
     )
-    lost = functools.reduce(np.logical_or, _losses(merged, source), NO)
+    lost = functools.reduce(np.logical_or, _may_raise(merged, source), NO)
     return Interval(
         ty.BOOL, (~false).astype(np.int64), true.astype(np.int64), NO, true | false, null, NO, lost
     )
 
 
-def _losses(condition: Node, source: Source) -> Iterator[Mask]:
+def _may_raise(condition: Node, source: Source) -> Iterator[Mask]:
     """Where the calls that a condition tests may be lost; the condition then has no outcome, and neither has what depends on it."""
     if condition.op is Op.UNKNOWN:
         yield np.ones(1, np.bool_)
@@ -197,7 +197,7 @@ def _losses(condition: Node, source: Source) -> Iterator[Mask]:
             assert a.dtype is not None
             yield _mask(source.column(a, a.dtype).lost, source.num_containers)
         elif a.op is not Op.COLUMN:
-            yield from _losses(a, source)
+            yield from _may_raise(a, source)
 
 
 def _plane(program: Program, source: Source, prepare: Any) -> Mask:

@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 Lanes = npt.NDArray[Any]
 SLOTS: Final = 30  # ends that a bucket has room for; in a fuller one, where keys are skewed, values are searched for
-USUAL: Final = 18  # ends in a bucket, if keys are spread evenly: one bucket in 300 then is too full
+TARGET_SLOTS: Final = (
+    18  # ends in a bucket, if keys are spread evenly: one bucket in 300 then is too full
+)
 STEPS: Final = 1 << 16
 EDGE: Final = 2.0  # places at both ends of the directory that no end of a run has
 
@@ -53,7 +55,7 @@ def keys_of(firsts: Lanes, lasts: Lanes) -> Keys:
     Args:
         firsts, lasts: Ends of runs, ascending. Of codes, a value between codes c and c + 1 is the empty run from c + 1 to c.
     """
-    buckets = -(-len(lasts) // USUAL)
+    buckets = -(-len(lasts) // TARGET_SLOTS)
     frame = _frame(min(firsts[0], lasts[0]), max(firsts[-1], lasts[-1]), lasts, buckets)
     last_lines = _lines(lasts, frame, buckets)
     if np.array_equal(firsts, lasts):

@@ -30,7 +30,7 @@ def lanes_of(
     dtype: DType,
     n: int,
     given: tuple[bool, bool],
-    lying: tuple[Lanes | None, Lanes | None],
+    in_place: tuple[Lanes | None, Lanes | None],
 ) -> tuple[str, Lanes | None, Lanes | None]:
     """The lane that holds all bounds, the lower ones on it, and the upper ones; None where all are unknown.
 
@@ -45,10 +45,10 @@ def lanes_of(
     """
     lane = _guess(read, dtype, n)
     while True:
-        stays = [lanes is not None and lane == dtype.lane for lanes in lying]
+        stays = [lanes is not None and lane == dtype.lane for lanes in in_place]
         out = [
             lanes if stay else np.empty(n, lane) if there else None
-            for lanes, stay, there in zip(lying, stays, given, strict=True)
+            for lanes, stay, there in zip(in_place, stays, given, strict=True)
         ]
         known, ends = _sweep(read, dtype, n, lane, out, stays)
         if not any(known):
@@ -59,8 +59,8 @@ def lanes_of(
             low, high = (lanes if count else None for lanes, count in zip(out, known, strict=True))
             return lane, low, high
         lane = fits
-        low, high = (None if drop else lanes for drop, lanes in zip(dropped, lying, strict=True))
-        lying = (low, high)
+        low, high = (None if drop else lanes for drop, lanes in zip(dropped, in_place, strict=True))
+        in_place = (low, high)
 
 
 def _guess(read: Read, dtype: DType, n: int) -> str:

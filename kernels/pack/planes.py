@@ -20,8 +20,10 @@ Todo = WordNumbers | None  # None: all
 # A plane that says the same of every container is kept, and read, as that one answer.
 Plane = Words | bool
 
-PART: Final = 1 << 11  # words whose positions are found at a time
-MANY: Final = 1 << 18  # words from which more than one thread looks for those that are not 0
+PART_WORDS: Final = 1 << 11  # words whose positions are found at a time
+PARALLEL_FROM: Final = (
+    1 << 18
+)  # words from which more than one thread looks for those that are not 0
 
 if sys.byteorder != "little":  # pragma: no cover
     raise ImportError("skipstone packs bits as little-endian words; this machine is big-endian")
@@ -71,7 +73,7 @@ def plane_of(mask: Mask) -> Plane:
     return pack(mask) if mask.any() else False
 
 
-def joined(parts: Sequence[Plane], size: int, n: int) -> Plane:
+def join_parts(parts: Sequence[Plane], size: int, n: int) -> Plane:
     """One plane of n containers from those of parts, each of `size` containers, a multiple of 64; the last may have fewer."""
     first = parts[0]
     if isinstance(first, bool) and all(p is first for p in parts):
@@ -91,9 +93,9 @@ def clear_tail(words: Words, n: int, todo: Todo = None) -> Words:
     return words
 
 
-def held(words: Words) -> npt.NDArray[np.int64]:
+def nonzero_words(words: Words) -> npt.NDArray[np.int64]:
     """The numbers of the words in which a bit is set, ascending."""
-    if len(words) <= MANY:
+    if len(words) <= PARALLEL_FROM:
         return np.flatnonzero(words != 0)  # twice as fast as of the words themselves
     size = -(-len(words) // 8)
     parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)] * 8
@@ -107,18 +109,21 @@ def held(words: Words) -> npt.NDArray[np.int64]:
 
 def positions(words: Words, n: int, todo: Todo = None) -> npt.NDArray[np.int64]:
     """Positions of the set bits, ascending, int64; bits past the n-th are 0. Words without any are passed over."""
-    live = held(words)
+    live = nonzero_words(words)
     some, at = words[live], live if todo is None else todo[live].astype(np.int64)
-    if len(some) <= PART:
+    if len(some) <= PART_WORDS:
         return _positions(some, at)
     # Parts whose bits stay in cache, each to its place.
-    parts = range(0, len(some), PART)
-    ends = np.cumsum([_ones(some[p : p + PART]) for p in parts])
+    parts = range(0, len(some), PART_WORDS)
+    ends = np.cumsum([_popcount(some[p : p + PART_WORDS]) for p in parts])
     out = np.empty(int(ends[-1]), np.int64)
 
     def fill(first: int, stop: int) -> None:
         for p in range(first, stop):
-            found = _positions(some[p * PART : (p + 1) * PART], at[p * PART : (p + 1) * PART])
+            found = _positions(
+                some[p * PART_WORDS : (p + 1) * PART_WORDS],
+                at[p * PART_WORDS : (p + 1) * PART_WORDS],
+            )
             out[ends[p] - len(found) : ends[p]] = found
 
     pool.run_chunks(fill, len(parts), 1)
@@ -133,7 +138,7 @@ def _positions(words: Words, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]
     return np.asarray((at << 6)[bit >> 6] | (bit & 63), np.int64)
 
 
-def _ones(words: Words) -> int:
+def _popcount(words: Words) -> int:
     """How many bits are set."""
     if hasattr(np, "bitwise_count"):  # NumPy 2
         return int(np.bitwise_count(words).sum(dtype=np.int64))

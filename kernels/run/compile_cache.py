@@ -30,7 +30,7 @@ from skipstone.kernels.run.private import exposed
 # Seconds that a process waits for the kernel of another; then it compiles its own. Not every system
 # can say that the other is stopped.
 LOCK_WAIT: Final = 10.0
-FRESH: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 Kernel = Callable[..., int]
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -49,10 +49,10 @@ class Shape(NamedTuple):
 
 
 _kernels: dict[Hashable, Any] = {}
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def ready(shape: Hashable) -> Kernel | None:
+def find(shape: Hashable) -> Kernel | None:
     """The kernel of a shape, if this process has it."""
     return _kernels.get(shape)
 
@@ -67,16 +67,16 @@ def kernel(key: K, source_of: Callable[[K], str]) -> Kernel:
     Raises:
         BackendMissing: Numba cannot be imported, or this process cannot compile.
     """
-    found = ready(key)
+    found = find(key)
     if found is None:
         _import_numba()
         module = _module(source_of(key))
-        with _alone(module):
-            found = made(key, lambda: _load_or_compile(module))
+        with _module_lock(module):
+            found = make_once(key, lambda: _load_or_compile(module))
     return found
 
 
-def made(key: Hashable, make: Callable[[], T]) -> T:
+def make_once(key: Hashable, make: Callable[[], T]) -> T:
     """What a compiler makes, once in this process: one thread compiles at a time, and the others wait for it.
 
     Raises:
@@ -108,7 +108,7 @@ def _import_numba() -> None:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
+def process_lock(path: Path) -> Iterator[None]:
     """While no other process of this machine loads or compiles the same kernel: of Spark's many workers one compiles it, and the others find it on disk.
 
     Who waits here holds no other lock, so neither forks nor other kernels wait for another process.
@@ -141,9 +141,9 @@ def _is_stopped(pid: bytes) -> bool:
         return False
 
 
-def _alone(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
+def _module_lock(module: types.ModuleType) -> contextlib.AbstractContextManager[None]:
     path = module.__file__
-    return contextlib.nullcontext() if path is None else alone(Path(path))
+    return contextlib.nullcontext() if path is None else process_lock(Path(path))
 
 
 def _load_or_compile(module: types.ModuleType) -> Kernel:
@@ -152,7 +152,7 @@ def _load_or_compile(module: types.ModuleType) -> Kernel:
             try:
                 return _jit(module, keep=True)
             except OSError as e:  # a full disk, or files that this user may neither read nor write
-                tell(f"skipstone does not keep kernels on disk: {e}")
+                warn_once(f"skipstone does not keep kernels on disk: {e}")
                 break
             except Exception:
                 # Machine code that a crash left unusable fails in many ways. Without it the kernel
@@ -175,10 +175,10 @@ def _jit(module: Any, *, keep: bool) -> Kernel:
     return out
 
 
-def tell(text: str) -> None:
+def warn_once(text: str) -> None:
     """Warn once in a process that something is not kept."""
-    if text not in _told:
-        _told.add(text)
+    if text not in _warned:
+        _warned.add(text)
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
@@ -249,7 +249,7 @@ def _module(text: str) -> types.ModuleType:
             write_whole(path, text.encode())
         module.__file__ = str(path)
     except OSError as e:
-        tell(f"skipstone does not keep kernels on disk: {e}")
+        warn_once(f"skipstone does not keep kernels on disk: {e}")
     exec(compile(text, module.__file__ or f"<{name}>", "exec"), module.__dict__)
     return module
 
@@ -258,7 +258,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that readers see all of it or nothing."""
     # Not by tempfile, which has a lock that a fork may find held.
     temporary = path.parent / f".new-{secrets.token_hex(8)}"
-    handle = os.open(temporary, FRESH, 0o600)
+    handle = os.open(temporary, CREATE_FLAGS, 0o600)
     try:
         with os.fdopen(handle, "wb") as f:
             f.write(data)

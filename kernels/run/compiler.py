@@ -17,11 +17,11 @@ MAX_OPERATIONS: Final = 400
 MIN_CONTAINERS: Final = 100_000
 # Containers that NumPy has judged by a shape, over all calls, when it is worth a compile: some 5 ms
 # of NumPy, and 0.2 s for the compiler, during which it holds up other threads by the GIL.
-EARNED: Final = 1_000_000
+COMPILE_AFTER: Final = 1_000_000
 MAX_QUEUED: Final = 64  # what waits for the compiler; beyond that, what came first is dropped
 MAX_COUNTED: Final = 4096  # shapes whose calls are counted
 K = TypeVar("K", bound=Hashable)
-Failed = Callable[[Exception], None]
+OnFailure = Callable[[Exception], None]
 
 
 class Task(NamedTuple):
@@ -29,18 +29,20 @@ class Task(NamedTuple):
 
     key: Any
     compile_now: Callable[[Any], Any]
-    failed: Failed | None
+    on_failure: OnFailure | None
 
 
 _lock = forks.lock()
 _queue: dict[Hashable, Task] = {}
-_judged: dict[Hashable, int] = {}  # by shape the containers that NumPy judged
-_given_up: set[Hashable] = set()
+_counted: dict[Hashable, int] = {}  # by shape the containers that NumPy judged
+_failed_keys: set[Hashable] = set()
 _running = False
 _current: Hashable = None
 
 
-def compile_behind(key: K, compile_now: Callable[[K], Any], failed: Failed | None = None) -> None:
+def compile_in_background(
+    key: K, compile_now: Callable[[K], Any], on_failure: OnFailure | None = None
+) -> None:
     """Have a daemon thread compile something; nobody waits for it.
 
     Args:
@@ -50,46 +52,46 @@ def compile_behind(key: K, compile_now: Callable[[K], Any], failed: Failed | Non
             it is not tried again.
     """
     global _running
-    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _given_up or key == _current:
+    if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
         return
     if isinstance(key, Shape) and _operations(key) > MAX_OPERATIONS:
         return
     with _lock:
         if key in _queue:
             return
-        _queue[key] = Task(key, compile_now, failed)
+        _queue[key] = Task(key, compile_now, on_failure)
         if len(_queue) > MAX_QUEUED:
             del _queue[next(iter(_queue))]
         if _running:
             return
         _running = True
     try:
-        threading.Thread(target=_work, name="skipstone-compile", daemon=True).start()
+        threading.Thread(target=_run_queue, name="skipstone-compile", daemon=True).start()
     except RuntimeError:  # no more threads, or the interpreter ends
         _running = False
 
 
-def earn(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
+def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
     """Note that NumPy judges containers by a shape; once that is worth it, compile the shape."""
     if containers < MIN_CONTAINERS:
         return
-    total = _judged.get(shape, 0) + containers
-    if total >= EARNED:
-        _judged.pop(shape, None)
-        compile_behind(shape, compile_now)
+    total = _counted.get(shape, 0) + containers
+    if total >= COMPILE_AFTER:
+        _counted.pop(shape, None)
+        compile_in_background(shape, compile_now)
         return
     with _lock:
-        _judged.pop(shape, None)  # the one that was asked longest ago stands first
-        _judged[shape] = total
-        if len(_judged) > MAX_COUNTED:
-            del _judged[next(iter(_judged))]
+        _counted.pop(shape, None)  # the one that was asked longest ago stands first
+        _counted[shape] = total
+        if len(_counted) > MAX_COUNTED:
+            del _counted[next(iter(_counted))]
 
 
 def _operations(shape: Shape) -> int:
     return sum(1 for root in shape.roots for _ in root.walk())
 
 
-def _work() -> None:
+def _run_queue() -> None:
     global _running, _current
     while True:
         with _lock:
@@ -106,12 +108,12 @@ def _compile(task: Task) -> None:
     try:
         task.compile_now(task.key)
     except Exception as e:  # what answered goes on answering
-        if task.failed is not None:
-            task.failed(e)
+        if task.on_failure is not None:
+            task.on_failure(e)
             return
-        if len(_given_up) >= MAX_COUNTED:
-            _given_up.clear()
-        _given_up.add(task.key)
+        if len(_failed_keys) >= MAX_COUNTED:
+            _failed_keys.clear()
+        _failed_keys.add(task.key)
         warnings.warn(
             f"skipstone could not compile a kernel and goes on with NumPy: {e}",
             RuntimeWarning,
@@ -119,7 +121,7 @@ def _compile(task: Task) -> None:
         )
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     # The child of a fork has no compiler. What is asked for again is compiled again.
     global _running, _current
     _running, _current = False, None
@@ -127,4 +129,4 @@ def _forget() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

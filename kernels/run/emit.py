@@ -58,17 +58,17 @@ def emit(roots: tuple[Node, ...], table: Table) -> Body:
 
     def text(n: Node) -> str:
         if n.op in INPUTS:
-            return INPUTS[n.op].format(number(n))
+            return INPUTS[n.op].format(input_number(n))
         if n.op is Op.PACK:
             masks.setdefault(n, mask(n.args[0]))
             return f"m{list(masks).index(n)}"
         if n.op in (Op.ANY_IN, Op.NOT_ALL_IN) and n.args[2].op is Op.PARAM:
-            return runs(n.op, [text(a) for a in n.args], table)
+            return emit_runs(n.op, [text(a) for a in n.args], table)
         return join(n.op, [text(a) for a in n.args], table, n.value)
 
     def mask(n: Node) -> Mask:
         tests = n.args if n.op in (Op.AND, Op.OR) else (n,)
-        arrays = tuple(tuple(number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
+        arrays = tuple(tuple(input_number(a) for a in t.args if a.op is Op.ARRAY) for t in tests)
         return Mask(n.op if len(tests) > 1 else Op.AND, tuple(map(text, tests)), arrays)
 
     outputs = tuple(None if r in (TRUE, FALSE) else text(r) for r in roots)
@@ -87,7 +87,7 @@ def join(op: Op, args: list[str], table: Table, value: object = None) -> str:
     )
 
 
-def runs(op: Op, args: list[str], table: Table) -> str:
+def emit_runs(op: Op, args: list[str], table: Table) -> str:
     """A test against a few runs: of a lower and an upper bound, and of each run its first and last value."""
     low, high, *ends = args
     one, outer, a, b = (
@@ -103,13 +103,13 @@ def runs(op: Op, args: list[str], table: Table) -> str:
     )
 
 
-def inputs(roots: tuple[Node, ...], op: Op) -> list[str]:
+def input_lanes(roots: tuple[Node, ...], op: Op) -> list[str]:
     """The lane types of one kind of input, by number."""
-    found = {number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
+    found = {input_number(n): n.value[1] for r in roots for n in r.walk() if n.op is op}  # type: ignore[index]
     return [found[i] for i in sorted(found)]
 
 
-def number(n: Node) -> int:
+def input_number(n: Node) -> int:
     """Of an input, among those of its kind."""
     assert isinstance(n.value, tuple)
     return int(n.value[0])

@@ -36,20 +36,20 @@ def first_import(name: str, *parts: str) -> None:
     if name in _done:
         return
     forks.release_imports()  # the thread that imports would wait for it, and this one for that
-    mine = Future[None]()
-    found = _running.setdefault(name, mine)
-    if found is mine:
+    own_future = Future[None]()
+    found = _running.setdefault(name, own_future)
+    if found is own_future:
         work = threading.Thread(
-            target=_import, args=(name, parts, mine), name="skipstone-import", daemon=True
+            target=_import, args=(name, parts, own_future), name="skipstone-import", daemon=True
         )
         try:
             work.start()
         except RuntimeError:  # no more threads, or the interpreter ends
-            _import(name, parts, mine)
+            _import(name, parts, own_future)
     found.result()
 
 
-def _import(name: str, parts: Sequence[str], told: Future[None]) -> None:
+def _import(name: str, parts: Sequence[str], result: Future[None]) -> None:
     own = {name.partition(".")[0], *parts}
     fresh = own - set(sys.modules)
     try:
@@ -58,11 +58,11 @@ def _import(name: str, parts: Sequence[str], told: Future[None]) -> None:
         for module in [m for m in list(sys.modules) if m.partition(".")[0] in fresh]:
             sys.modules.pop(module, None)
         _running.pop(name, None)
-        told.set_exception(e)
+        result.set_exception(e)
         return
     _done.add(name)
     _running.pop(name, None)
-    told.set_result(None)
+    result.set_result(None)
 
 
 if hasattr(os, "register_at_fork"):

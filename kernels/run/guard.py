@@ -22,8 +22,8 @@ SHIFT: Final = 17
 # Bytes that share a checksum: hashed in 5 us, and their checksums are 1/16,384 of a file. At least 64 containers
 # of 8 bytes, so that those of one word lie in two blocks at most.
 BLOCK: Final = 1 << SHIFT
-AHEAD: Final = 1 << 20  # bytes from which on the system is told before they are read
-Sums = npt.NDArray[np.uint64]
+MIN_READAHEAD: Final = 1 << 20  # bytes from which on the system is told before they are read
+Checksums = npt.NDArray[np.uint64]
 
 
 class Descriptor:
@@ -58,12 +58,12 @@ class Checked:
         self,
         name: str,
         data: mmap.mmap | bytes,
-        sums: Sums,
+        sums: Checksums,
         stop: int,
         descriptor: Descriptor | None = None,
     ) -> None:
         self.name, self.stop = name, stop
-        self._map, self._data, self._sums = data, memoryview(data), sums
+        self._map, self._data, self._checksums = data, memoryview(data), sums
         self.seen: Mask = np.zeros(len(sums), np.bool_)
         self._descriptor, self._opened = descriptor, (len(data), 0)
         if descriptor is not None:
@@ -92,19 +92,19 @@ class Checked:
 
         self.check()
         # On one thread: two took as long, as memory is what is waited for, and three times as long by way of the pool.
-        for b, total in zip(blocks.tolist(), self._sums[blocks].tolist(), strict=True):
+        for b, total in zip(blocks.tolist(), self._checksums[blocks].tolist(), strict=True):
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
                 self.check()
-                told = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
+                damage = f"block {b}, bytes {start} to {stop}, has another checksum than when it was saved"
                 raise StatisticsError(
-                    f"{self.name}: {what} is damaged: {told}; save the statistics again, or remove the file if a scan left it"
+                    f"{self.name}: {what} is damaged: {damage}; save the statistics again, or remove the file if a scan left it"
                 )
             self.seen[b] = True
 
     def verify_range(self, start: int, stop: int, what: str) -> None:
         """Verify the blocks that hold some bytes, those that were not before."""
-        if stop - start > AHEAD and isinstance(self._map, mmap.mmap):
+        if stop - start > MIN_READAHEAD and isinstance(self._map, mmap.mmap):
             page = start & -mmap.PAGESIZE
             self._map.madvise(mmap.MADV_WILLNEED, page, stop - page)
         first = start >> SHIFT
@@ -151,6 +151,6 @@ class Guard:
         )
         seen = self.file.seen
         if not (seen[first].all() and seen[last].all()):
-            asked = np.zeros(len(seen), np.bool_)
-            asked[first] = asked[last] = True
-            self.file.verify(np.flatnonzero(asked & ~seen), self.what)
+            needed = np.zeros(len(seen), np.bool_)
+            needed[first] = needed[last] = True
+            self.file.verify(np.flatnonzero(needed & ~seen), self.what)

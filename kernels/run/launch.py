@@ -78,14 +78,14 @@ class Launch:
     Attributes:
         n: Containers.
         roots: For each root of the program a node over ARRAY, PARAM, SET and PLANE inputs, or TRUE or FALSE.
-        arrays: Lanes, each of shape (n,); in host memory, or of a device (see `elsewhere`).
+        arrays: Lanes, each of shape (n,); in host memory, or of a device (see `host_twin`).
         planes: Words, each of shape (ceil(n / 64),).
         params: Literals as NumPy scalars of their lane's type.
         sets: Sorted literals of IN lists.
         guards: Of arrays and planes that come from a file: to be touched with the words that are judged, before these are read.
         files: Those that the source's arrays lie in: to be checked after these were read.
         on: The device that the statistics live on, where copies of the inputs are kept.
-        elsewhere: Makes the same launch in host memory, where some arrays lie on the device alone.
+        host_twin: Makes the same launch in host memory, where some arrays lie on the device alone.
         failed: Why it is in host memory, though it was to be made of arrays of the device.
     """
 
@@ -98,7 +98,7 @@ class Launch:
     guards: list[Guard] = field(default_factory=list)
     files: Sequence[Checked] = ()
     on: Resident | None = None
-    elsewhere: Callable[[], Launch] | None = None
+    host_twin: Callable[[], Launch] | None = None
     failed: SkipstoneError | None = None
 
     @cached_property
@@ -112,19 +112,19 @@ class Launch:
         return [p.view(np.uint8)[: (self.n + 7) >> 3] for p in self.planes]
 
     @cached_property
-    def points(self) -> list[npt.NDArray[np.generic]]:
+    def scalars(self) -> list[npt.NDArray[np.generic]]:
         """The literals as arrays without dimensions, which NumPy compares with in two thirds of the time of its scalars."""
         return [np.asarray(p) for p in self.params]
 
     @cached_property
-    def words(self) -> list[npt.NDArray[np.generic]]:
+    def padded_arrays(self) -> list[npt.NDArray[np.generic]]:
         """The arrays, of at least 64 containers."""
         return self.arrays if self.n >= 64 else [np.resize(a, 64) for a in self.arrays]
 
     @property
-    def here(self) -> Launch:
+    def on_host(self) -> Launch:
         """The same launch, its inputs in host memory."""
-        return self if self.elsewhere is None else self.elsewhere()
+        return self if self.host_twin is None else self.host_twin()
 
     @property
     def shape(self) -> tuple[Node, ...]:
@@ -154,10 +154,10 @@ def prepare(
             it may.
     """
     builder = _Builder(source, look or source.column)
-    roots = tuple(builder.words(builder.fold(root)) for root in program.roots)
+    roots = tuple(builder.as_words(builder.fold(root)) for root in program.roots)
     if certain:
         builder.certain, builder.folded = True, {}
-        roots = (*roots, builder.words(builder.fold(program.can_match)))
+        roots = (*roots, builder.as_words(builder.fold(program.can_match)))
     out = _compact(roots, builder.launch)
     out.files = source.files
     out.guards = [
@@ -166,7 +166,7 @@ def prepare(
     return out
 
 
-def alike(launches: Sequence[Launch]) -> list[list[int]]:
+def group_alike(launches: Sequence[Launch]) -> list[list[int]]:
     """The numbers of launches, together where they differ in literals alone: of one shape, over the same arrays, planes and sets."""
     found: dict[Any, list[int]] = {}
     for i, launch in enumerate(launches):
@@ -202,13 +202,13 @@ def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
     return out
 
 
-PLANES: Final = {
+PLANE_ATTRIBUTES: Final = {
     Op.MAY_HOLD_VALUE: "real",
     Op.MAY_HOLD_NULL: "nulls",
     Op.MAY_HOLD_NAN: "nans",
     Op.MAY_RAISE: "lost",
 }
-FEW: Final = 16  # runs of a set, up to which each is compared with as two literals
+MAX_LITERAL_RUNS: Final = 16  # runs of a set, up to which each is compared with as two literals
 TESTS: Final = (*COMPARE, Op.ANY_IN, Op.NOT_ALL_IN)
 
 
@@ -222,7 +222,7 @@ class _Builder:
         self.guards: dict[int, Guard] = {}  # by the id of an input of the launch
 
     def fold(self, n: Node) -> Node:
-        """The node over kernel inputs. Lanes are not packed yet: `words` does that."""
+        """The node over kernel inputs. Lanes are not packed yet: `as_words` does that."""
         if n not in self.folded:
             self.folded[n] = self._fold(n)
         return self.folded[n]
@@ -236,7 +236,7 @@ class _Builder:
             case Op.MAY_HOLD_ROWS:
                 return self.plane(Op.MAY_HOLD_ROWS, self.source.rows_plane())
             case Op.MAY_HOLD_VALUE | Op.MAY_HOLD_NULL | Op.MAY_HOLD_NAN | Op.MAY_RAISE:
-                c, name = self.column(n), PLANES[n.op]
+                c, name = self.column(n), PLANE_ATTRIBUTES[n.op]
                 plane: Plane = getattr(c, name)
                 self.guard(c, name, plane)
                 return self.plane((n.op, n.value), plane)
@@ -264,10 +264,10 @@ class _Builder:
             if tests
             else []
         )
-        return Node(op, (*packed, *(self.words(a) for a in kept if a.op not in TESTS)))
+        return Node(op, (*packed, *(self.as_words(a) for a in kept if a.op not in TESTS)))
 
-    def words(self, n: Node) -> Node:
-        return Node(Op.PACK, (n,)) if is_lane(n) else n
+    def as_words(self, n: Node) -> Node:
+        return Node(Op.PACK, (n,)) if is_lane_test(n) else n
 
     def column(self, n: Node) -> Column:
         assert isinstance(n.value, tuple | Node) and n.dtype is not None
@@ -363,7 +363,7 @@ class _Builder:
             firsts, lasts = runs_of(lanes, c.dtype.discrete)
         else:
             firsts, lasts = c.codes.runs(values)
-        if len(lasts) <= FEW:
+        if len(lasts) <= MAX_LITERAL_RUNS:
             # The last is repeated until there are 1, 2, 4, ...: kernels are shared.
             count, points = 1 << (len(lasts) - 1).bit_length(), np.array_equal(firsts, lasts)
             for i in range(count):
@@ -406,6 +406,6 @@ class _Builder:
         return self.plane((n.op, n.value), plane_of(known != decided))
 
 
-def is_lane(n: Node) -> bool:
+def is_lane_test(n: Node) -> bool:
     """Whether a node is a test of arrays, or a flat AND or OR of tests: one answer a lane, not packed yet."""
     return n.op in TESTS or (n.op in (Op.AND, Op.OR) and all(a.op in TESTS for a in n.args))

@@ -41,9 +41,9 @@ class Loop(NamedTuple):
 
 def at_hand(loop: Loop) -> bool:
     """Whether a loop is there without waiting for it; if it is not, it will be."""
-    if compile_cache.ready(loop) is not None:
+    if compile_cache.find(loop) is not None:
         return True
-    compiler.compile_behind(loop, compiled)
+    compiler.compile_in_background(loop, compiled)
     return False
 
 
@@ -52,7 +52,7 @@ def compiled(loop: Loop) -> Callable[..., int]:
     try:
         return compile_cache.kernel(loop, _source)
     except BackendMissing as e:
-        compile_cache.tell(f"skipstone reads files slowly: {e}")
+        compile_cache.warn_once(f"skipstone reads files slowly: {e}")
         plain: Callable[..., int] = getattr(loop.module, loop.name)
         return plain
 

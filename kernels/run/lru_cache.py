@@ -17,8 +17,8 @@ class Kept(Generic[K, V]):
     collector may end a value, which forgets others, in the middle of any step.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most, self._values = most, dict[K, V]()
+    def __init__(self, max_size: int | None = None) -> None:
+        self._max_size, self._values = max_size, dict[K, V]()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key, made if it is not there."""
@@ -47,7 +47,7 @@ class Kept(Generic[K, V]):
         self._values = {}
 
     def _drop(self) -> None:
-        while self._most is not None and len(self._values) > self._most:
+        while self._max_size is not None and len(self._values) > self._max_size:
             try:
                 self._values.pop(next(iter(self._values)), None)
             except (StopIteration, RuntimeError):  # another thread changed it meanwhile

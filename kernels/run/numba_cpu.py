@@ -16,11 +16,13 @@ from skipstone.kernels.run import compile_cache, pool
 from skipstone.kernels.run.compile_cache import Shape
 from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.numba_text import source_of
-from skipstone.kernels.run.result_pool import room
+from skipstone.kernels.run.result_pool import allocate
 
-CHUNK: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
-TASKS: Final = 8  # for each thread at most: each call costs some 10 us, but a thread may be held up
-CHOSEN: Final = 1 << 9  # of words that are chosen, and so are not in cache
+CHUNK_WORDS: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
+TASKS_PER_THREAD: Final = (
+    8  # for each thread at most: each call costs some 10 us, but a thread may be held up
+)
+CHOSEN_CHUNK_WORDS: Final = 1 << 9  # of words that are chosen, and so are not in cache
 
 
 def compile_shape(shape: Shape) -> Callable[..., int]:
@@ -28,8 +30,8 @@ def compile_shape(shape: Shape) -> Callable[..., int]:
     return compile_cache.kernel(shape, source_of)
 
 
-_NONE: Final = np.empty(0, np.uint8)
-_ALL: Final = np.empty(0, np.uint32)
+_NO_VERDICTS: Final = np.empty(0, np.uint8)
+_NO_NUMBERS: Final = np.empty(0, np.uint32)
 
 
 def run(
@@ -38,13 +40,15 @@ def run(
     """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
-    spread = room(words * 64) if verdicts else _NONE
-    tail = _tail(launch, outs, spread, _ALL, todo)
+    spread = allocate(words * 64) if verdicts else _NO_VERDICTS
+    tail = _arguments(launch, outs, spread, _NO_NUMBERS, todo)
 
     def work(first: int, last: int) -> None:
         kernel(n, first, last, *tail)
 
-    pool.run_chunks(work, words, *(CHUNK, TASKS) if todo is None else (CHOSEN,))
+    pool.run_chunks(
+        work, words, *(CHUNK_WORDS, TASKS_PER_THREAD) if todo is None else (CHOSEN_CHUNK_WORDS,)
+    )
     return spread[: launch.n if todo is None else words * 64] if verdicts else None
 
 
@@ -55,29 +59,29 @@ def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
         outs: Room for all words of each; only what is found is written.
     """
     kernel, words = compile_shape(Shape(launch.shape)), word_count(launch.n)
-    found = room(words * 4).view(np.uint32)
-    tail = _tail(launch, outs, _NONE, found, None)
+    found = allocate(words * 4).view(np.uint32)
+    tail = _arguments(launch, outs, _NO_VERDICTS, found, None)
     ends: dict[int, int] = {}
 
     def work(first: int, last: int) -> None:
         ends[first] = kernel(max(launch.n, 64), first, last, *tail)
 
-    pool.run_chunks(work, words, CHUNK, TASKS)
+    pool.run_chunks(work, words, CHUNK_WORDS, TASKS_PER_THREAD)
     each = sorted(ends.items())
     kept = [np.concatenate([o[first:end] for first, end in each]) for o in outs]
     return np.concatenate([found[first:end] for first, end in each]), kept
 
 
-def _tail(
+def _arguments(
     launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo
 ) -> tuple[Any, ...]:
     """What kernels are given beside the words that they judge."""
     return (
-        _ALL if todo is None else todo,
+        _NO_NUMBERS if todo is None else todo,
         spread,
         found,
         *outs,
-        *launch.words,
+        *launch.padded_arrays,
         *launch.planes,
         *launch.params,
         *launch.sets,
@@ -102,9 +106,9 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
     def work(first: int, last: int) -> None:
         kernel(one.n, first, last, *tail)
 
-    pool.run_chunks(work, words, CHUNK // 8)
+    pool.run_chunks(work, words, CHUNK_WORDS // 8)
 
 
-def rows_of(rows: int, n: int) -> Verdicts:
+def allocate_rows(rows: int, n: int) -> Verdicts:
     """Room for the verdicts of n containers in each row; rows are padded to 64."""
-    return room(rows * word_count(n) * 64)
+    return allocate(rows * word_count(n) * 64)

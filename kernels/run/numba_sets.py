@@ -8,13 +8,13 @@ from skipstone.kernels.pack.keys import EDGE
 
 # Runs of a set that a step compares with all its containers, one after the other: some 5 cycles each for 16
 # containers, where looking them up takes some 10 cycles a container and more.
-FEW: Final = 32
+MAX_COMPARED_RUNS: Final = 32
 
 # Tests against runs (kernels/pack/keys.py). Without `forceinline` and `_nrt=False` each call counts references
 # to its arrays, with atomic instructions: 4 times slower.
 SETS: Final = (
     f"""\
-FEW, EDGE = {FEW}, {EDGE}
+FEW, EDGE = {MAX_COMPARED_RUNS}, {EDGE}
 ALL = np.uint64((1 << LANES) - 1)
 """
     '''\

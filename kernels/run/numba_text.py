@@ -11,9 +11,9 @@ import numpy as np
 from skipstone.ir.node import Node, Op
 from skipstone.ir.simplify import TRUE
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.emit import emit, inputs, join
+from skipstone.kernels.run.emit import emit, input_lanes, join
 from skipstone.kernels.run.numba_sets import SETS
-from skipstone.kernels.run.result_pool import LINE, SMALL
+from skipstone.kernels.run.result_pool import CACHE_LINE, MAX_SMALL
 
 # A test judges LANES containers from the i-th on, one bit each.
 EMIT: Final = {
@@ -26,15 +26,15 @@ EMIT: Final = {
     Op.ANY_IN: "any_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
     Op.NOT_ALL_IN: "not_all_in({0}, {1}, i, {2}, {3}, {4}, {5}, {6})",
 }
-NEXT: Final = 3  # chosen words between the one that is fetched and the one that is judged
+CHOSEN_AHEAD: Final = 3  # chosen words between the one that is fetched and the one that is judged
 # Bytes of the widest array that a step takes, and how far ahead of it memory is fetched. Without fetching
 # the processor's own guesses gave between 0.55 and 0.97 of the bandwidth, whatever the widths of the
 # arrays; with it 0.86 and more, of 1 to 8 columns. Steps of 64 and 256 bytes did less, as did 512 bytes
 # ahead; 1,024 to 4,096 are alike. Fetched into all caches: past them (NTA) only as many lines are under way
 # as the L1 cache has buffers for, which was enough on one machine and a third of the bandwidth on another.
-STEP: Final = 2 * LINE
-AHEAD: Final = 24 * LINE
-BLOCK: Final = (
+STEP_BYTES: Final = 2 * CACHE_LINE
+FETCH_AHEAD: Final = 24 * CACHE_LINE
+BLOCK_BYTES: Final = (
     1 << 14
 )  # bytes of bounds that many sets of literals are asked about in turn: they stay in the L1 cache
 
@@ -143,8 +143,12 @@ def source_of(shape: Shape) -> str:
     """
     roots, many = shape
     body = emit(roots, EMIT)
-    arrays, params, sets = inputs(roots, Op.ARRAY), inputs(roots, Op.PARAM), inputs(roots, Op.SET)
-    planes, outs = len(inputs(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
+    arrays, params, sets = (
+        input_lanes(roots, Op.ARRAY),
+        input_lanes(roots, Op.PARAM),
+        input_lanes(roots, Op.SET),
+    )
+    planes, outs = len(input_lanes(roots, Op.PLANE)), [o for o in body.outputs if o is not None]
     types = ["i8, i8, i8, readonly('uint32'), array('uint8')"] + (
         [] if many else ["array('uint32')", *["array('uint64')"] * len(outs)]
     )
@@ -173,11 +177,11 @@ def source_of(shape: Shape) -> str:
         for r in roots
         for n in r.walk()
     )
-    lanes = min((LINE if busy else STEP) // max(sizes, default=1), 64)
+    lanes = min((CACHE_LINE if busy else STEP_BYTES) // max(sizes, default=1), 64)
     fetches = [
         f"fetch(x{a}, f{size} + lane + {b // size})"
         for a, size in enumerate(sizes)
-        for b in range(0, lanes * size, LINE)
+        for b in range(0, lanes * size, CACHE_LINE)
     ]
     masks, tests = (
         range(len(body.masks)),
@@ -186,7 +190,7 @@ def source_of(shape: Shape) -> str:
     known = [f"k{k} = q{k}[w]" for k in range(planes)]
     # The last word may be partial. Its lanes are read as part of the last 64, and shifted down.
     place = ["at = min(w << 6, n - 64)", "shift = np.uint64((w << 6) - at)"]
-    group = max(BLOCK // (64 * max(sum(sizes), 1)), 1)
+    group = max(BLOCK_BYTES // (64 * max(sum(sizes), 1)), 1)
     lanewise = ["for lane in range(0, 64, LANES):", "    i = at + lane"]
     judged = [
         *(f"m{m} = np.uint64(0)" for m in masks),
@@ -200,7 +204,7 @@ def source_of(shape: Shape) -> str:
         inside = [
             f"stop = min(k + {group}, last)",
             "for w in range(k, stop):",
-            *(f"    f{size} = (w << 6) + {AHEAD // size}" for size in sorted(set(sizes))),
+            *(f"    f{size} = (w << 6) + {FETCH_AHEAD // size}" for size in sorted(set(sizes))),
             *(f"    {line}" for line in lanewise[:1]),
             *(f"        {f}" for f in fetches),
             "for j in range(rows.size):",
@@ -208,15 +212,15 @@ def source_of(shape: Shape) -> str:
             "    for w in range(k, stop):",
             *(f"        {line}" for line in (*place, *known, *judged)),
             *(f"        v{i} = {text}" for i, text in enumerate(outs)),
-            f"        spread({_verdict(roots)}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
+            f"        spread({_verdict_words(roots)}, verdicts, (np.int64(rows[j]) * words + w) << 6)",
         ]
     else:
         inside = [
             "w = np.int64(todo[k]) if todo.size else k",
             # Of chosen words, those a few steps on.
-            f"next = np.int64(todo[min(k + {NEXT}, last - 1)]) << 6 if todo.size else w << 6",
+            f"next = np.int64(todo[min(k + {CHOSEN_AHEAD}, last - 1)]) << 6 if todo.size else w << 6",
             *(
-                f"f{size} = next if todo.size else next + {AHEAD // size}"
+                f"f{size} = next if todo.size else next + {FETCH_AHEAD // size}"
                 for size in sorted(set(sizes))
             ),
             *place,
@@ -231,9 +235,9 @@ def source_of(shape: Shape) -> str:
             "    continue",
             *(f"o{i}[k] = v{i}" for i in range(len(outs))),
             "if verdicts.size:",
-            f"    spread({_verdict(roots)}, verdicts, k << 6)",
+            f"    spread({_verdict_words(roots)}, verdicts, k << 6)",
         ]
-    plain = [] if arrays or many else _plain(planes, outs)
+    plain = [] if arrays or many else _planes_only(planes, outs)
     lines = [
         "i8 = nb.int64",
         "array = lambda t: nb.types.Array(getattr(nb, t), 1, 'C')",
@@ -251,15 +255,15 @@ def source_of(shape: Shape) -> str:
     return f"LANES = {lanes}\n" + HEADER + (SETS if sets else "") + "\n" + "\n".join(lines) + "\n"
 
 
-def _plain(planes: int, outs: list[str]) -> list[str]:
+def _planes_only(planes: int, outs: list[str]) -> list[str]:
     """Planes alone: a word and more is written for each two that are read, so lines are written past the caches."""
     some = [re.sub(r"\bk(\d+)\b", rf"q\1[w + {j}]", text) for text in outs for j in range(8)]
     return [
         "if todo.size == verdicts.size == found.size == 0:",
         # Room for more than SMALL bytes starts at a line, and so do chunks.
-        f"    whole = first + (last - first) // 8 * 8 if n > {SMALL * 8} else first",
+        f"    whole = first + (last - first) // 8 * 8 if n > {MAX_SMALL * 8} else first",
         "    for w in range(first, whole, 8):",
-        *(f"        fetch(q{k}, w + {AHEAD // 8})" for k in range(planes)),
+        *(f"        fetch(q{k}, w + {FETCH_AHEAD // 8})" for k in range(planes)),
         *(
             f"        stream(o{i}, w, {', '.join(some[i * 8 : i * 8 + 8])})"
             for i in range(len(outs))
@@ -271,7 +275,7 @@ def _plain(planes: int, outs: list[str]) -> list[str]:
     ]
 
 
-def _verdict(roots: tuple[Node, ...]) -> str:
+def _verdict_words(roots: tuple[Node, ...]) -> str:
     """The words of containers that can match, and of those that cannot miss either."""
     outs = itertools.count()
     match, *miss = (

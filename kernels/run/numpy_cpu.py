@@ -109,7 +109,7 @@ def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
 
 def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
     """Fill one array of words per root that is not constant."""
-    kernel, points, sets = compile_shape(launch.shape), launch.points, launch.sets
+    kernel, scalars, sets = compile_shape(launch.shape), launch.scalars, launch.sets
     views: list[npt.NDArray[np.uint8]] = [o.view(np.uint8) for o in outs]
 
     def blocks(first: int, stop: int) -> None:
@@ -119,7 +119,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
             kernel(
                 [a[start:end] for a in launch.arrays],
                 [p[b:e] for p in launch.plane_bytes],
-                points,
+                scalars,
                 sets,
                 [v[b:e] for v in views],
             )
@@ -131,7 +131,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
             [gather(a, words) for a in launch.arrays],
             [p[words].view(np.uint8) for p in launch.planes],
         )
-        kernel(arrays, planes, points, sets, [v[first * 8 : stop * 8] for v in views])
+        kernel(arrays, planes, scalars, sets, [v[first * 8 : stop * 8] for v in views])
 
     if todo is not None:
         pool.run_chunks(some, len(todo), BLOCK // 64)
@@ -141,7 +141,7 @@ def run(launch: Launch, outs: list[Words], todo: Todo = None) -> None:
         kernel(
             launch.arrays,
             launch.plane_bytes,
-            points,
+            scalars,
             sets,
             [v[: (launch.n + 7) >> 3] for v in views],
         )

@@ -18,7 +18,7 @@ from skipstone.kernels.run import forks
 _lock = forks.lock()
 _pool: ThreadPoolExecutor | None = None
 _size = 0
-_told: int | None = None
+_configured: int | None = None
 _in_worker = threading.local()
 
 
@@ -31,12 +31,12 @@ def set_threads(count: int | None) -> None:
     Raises:
         SkipstoneError: the count is not a positive integer.
     """
-    global _told
+    global _configured
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise SkipstoneError(
             f"set_threads was given {count!r}; expected a positive integer, or None"
         )
-    _told = count
+    _configured = count
 
 
 def threads() -> int:
@@ -45,8 +45,8 @@ def threads() -> int:
     Raises:
         SkipstoneError: `SKIPSTONE_THREADS` is not a positive integer.
     """
-    if _told is not None:
-        return _told
+    if _configured is not None:
+        return _configured
     text = os.environ.get("SKIPSTONE_THREADS")
     if text is not None:
         if not text.isdigit() or int(text) == 0:
@@ -68,13 +68,13 @@ def _submit(work: Callable[[], None], times: int, helpers: list[Future[None]]) -
             if _pool is not None:
                 _pool.shutdown(wait=False)
             _size = times
-            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark)
+            _pool = ThreadPoolExecutor(_size, "skipstone", initializer=_mark_worker)
         with contextlib.suppress(RuntimeError):  # no more threads, or the interpreter ends
             helpers.extend(_pool.submit(work) for _ in range(times))
 
 
-def _mark() -> None:
-    _in_worker.here = True
+def _mark_worker() -> None:
+    _in_worker.active = True
 
 
 def run_chunks(
@@ -92,7 +92,7 @@ def run_chunks(
         if total:
             work(0, total)
         return
-    workers = 1 if getattr(_in_worker, "here", False) else threads()
+    workers = 1 if getattr(_in_worker, "active", False) else threads()
     if tasks is not None:
         chunk = max(-(-total // (tasks * workers)) + 7 & ~7, chunk)
     starts = range(0, total, chunk)
@@ -119,22 +119,22 @@ def run_chunks(
                 raise
 
     raised: list[BaseException] = []
-    _in_worker.here = True  # work within a chunk is not divided again: its parts would wait behind the other chunks
+    _in_worker.active = True  # work within a chunk is not divided again: its parts would wait behind the other chunks
     try:
         _submit(drain, workers - 1, helpers)
         drain()
     except BaseException as e:  # raised below, when nobody writes any more
         raised.append(e)
     finally:
-        _in_worker.here = False
-    raised += _joined(helpers)
+        _in_worker.active = False
+    raised += _wait_for_all(helpers)
     if raised:
         for other in raised[1:]:
             raised[0].add_note(f"Another thread of the pool raised {type(other).__name__}: {other}")
         raise raised[0]
 
 
-def _joined(helpers: list[Future[None]]) -> list[BaseException]:
+def _wait_for_all(helpers: list[Future[None]]) -> list[BaseException]:
     """Wait until no helper runs, whatever happens meanwhile, and return what they raised.
 
     The caller's arrays are free after that. Ctrl-C, too, waits for the chunks that were begun.
@@ -153,11 +153,11 @@ def _joined(helpers: list[Future[None]]) -> list[BaseException]:
     return raised
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     # The child of a fork has none of its parent's threads.
     global _pool
     _pool = None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -19,12 +19,12 @@ from skipstone.kernels.pack.planes import (
     Verdicts,
     WordNumbers,
     clear_tail,
-    held,
+    nonzero_words,
     word_count,
 )
 from skipstone.kernels.run import compile_cache, compiler, numba_cpu, numpy_cpu, result_pool
 from skipstone.kernels.run.compile_cache import Shape
-from skipstone.kernels.run.launch import Launch, alike
+from skipstone.kernels.run.launch import Launch, group_alike
 
 if TYPE_CHECKING:
     from skipstone.kernels.gpu.cuda_text import Form
@@ -78,18 +78,22 @@ def run(
     name = choose(launch, backend, asked, form)
     if (
         name == "cupy"
-        and (there := _there(launch, backend, lambda on: _judged(launch, on, todo, verdicts)))
+        and (
+            there := _try_device(
+                launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts)
+            )
+        )
         is not None
     ):
         return there
-    if name == "cupy" or (name != "none" and launch.elsewhere is not None):
-        launch = launch.here
+    if name == "cupy" or (name != "none" and launch.host_twin is not None):
+        launch = launch.on_host
         name = choose(launch, backend, asked, form)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
     found: list[Plane] = [
-        result_pool.words(words) if answer is None else answer for answer in launch.answers
+        result_pool.allocate_words(words) if answer is None else answer for answer in launch.answers
     ]
     outs = [p for p in found if not isinstance(p, bool)]
     judged = None
@@ -116,13 +120,14 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     if (
         todo is None
         and launch.answers[0] is None
-        and launch.elsewhere is None
+        and launch.host_twin is None
         and choose(launch, backend, launch.n) == "numba"
     ):
         for guard in launch.guards:
             guard.touch()
         at, kept = numba_cpu.sift(
-            launch, [result_pool.words(word_count(launch.n)) for a in launch.answers if a is None]
+            launch,
+            [result_pool.allocate_words(word_count(launch.n)) for a in launch.answers if a is None],
         )
         for file in launch.files:
             file.check()
@@ -134,7 +139,7 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
     result = run(launch, backend, todo=todo)
     first = result.planes[0]
     count = word_count(launch.n) if todo is None else len(todo)
-    where = np.arange(count if first else 0) if isinstance(first, bool) else held(first)
+    where = np.arange(count if first else 0) if isinstance(first, bool) else nonzero_words(first)
     at = where.astype(np.uint32) if todo is None else todo[where]
     return Result(
         [p if isinstance(p, bool) else p[where] for p in result.planes], result.backend, words=at
@@ -159,13 +164,13 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
         from skipstone.kernels.gpu import gpu
 
         alone = (
-            launch.elsewhere is not None or launch.failed is not None
+            launch.host_twin is not None or launch.failed is not None
         )  # the CPU would wait for bounds that the device has alone
-        if gpu.fits(launch) and (alone or (n >= gpu.WORTH and gpu.ready(launch, form))):
+        if gpu.fits(launch) and (alone or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, form))):
             return "cupy"
-    if compile_cache.ready(Shape(launch.shape)) is not None:
+    if compile_cache.find(Shape(launch.shape)) is not None:
         return "numba"
-    compiler.earn(Shape(launch.shape), n, numba_cpu.compile_shape)
+    compiler.count_use(Shape(launch.shape), n, numba_cpu.compile_shape)
     return "numpy"
 
 
@@ -179,7 +184,7 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
         from skipstone.kernels.gpu import gpu
 
         if (
-            found := _there(
+            found := _try_device(
                 launch, backend, lambda on: on.device.download(gpu.survivors(launch, on))
             )
         ) is not None:
@@ -194,8 +199,8 @@ def survivors(launch: Launch, backend: Backend = "auto") -> tuple[npt.NDArray[np
 def compile_ahead(launch: Launch) -> None:
     """Have the kernel of launches like this one compiled behind the scenes, or loaded from disk, if this process lacks it."""
     shape = Shape(launch.shape)
-    if None in launch.answers and compile_cache.ready(shape) is None:
-        compiler.compile_behind(shape, numba_cpu.compile_shape)
+    if None in launch.answers and compile_cache.find(shape) is None:
+        compiler.compile_in_background(shape, numba_cpu.compile_shape)
 
 
 def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
@@ -215,15 +220,15 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         from skipstone.kernels.gpu import gpu
 
         if (
-            there := _there(launches[0], backend, lambda on: gpu.many_here(launches, on))
+            there := _try_device(launches[0], backend, lambda on: gpu.many_here(launches, on))
         ) is not None:
             return there
-    launches = [launch.here for launch in launches]
-    rows = numba_cpu.rows_of(len(launches), n)
+    launches = [launch.on_host for launch in launches]
+    rows = numba_cpu.allocate_rows(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
-    for places in alike(launches):
+    for places in group_alike(launches):
         first = launches[places[0]]
-        if together(first, len(places), backend):
+        if shares_kernel(first, len(places), backend):
             for guard in first.guards:
                 guard.touch(None)
             numba_cpu.run_many([launches[i] for i in places], places, rows)
@@ -264,13 +269,13 @@ def on_device(
         raise SkipstoneError(
             "out='device' was asked of statistics in host memory; give stats.to_device(), or backend='cupy' to upload them for this call"
         )
-    return work(_place(launch))
+    return work(_resident_of(launch))
 
 
-def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
+def _try_device(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
     """What work on a launch's device gives; None where it failed and "auto" goes on without it."""
     try:
-        return work(_place(launch))
+        return work(_resident_of(launch))
     except (BackendMissing, DeviceError) as e:
         if backend != "auto" or launch.on is None:
             raise
@@ -278,7 +283,7 @@ def _there(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T
         return None
 
 
-def _place(launch: Launch) -> Resident:
+def _resident_of(launch: Launch) -> Resident:
     """Where a launch's inputs lie, or are uploaded for this call."""
     if launch.failed is not None:
         raise launch.failed
@@ -289,7 +294,7 @@ def _place(launch: Launch) -> Resident:
     return Resident(cupy_gpu.device())
 
 
-def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
+def _run_on_device(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     from skipstone.kernels.gpu import gpu
 
     if verdicts and todo is None:
@@ -299,7 +304,7 @@ def _judged(launch: Launch, on: Resident, todo: Todo, verdicts: bool) -> Result:
     return Result(found, "cupy", planes.verdicts(found, count) if verdicts else None)
 
 
-def together(launch: Launch, count: int, backend: Backend) -> bool:
+def shares_kernel(launch: Launch, count: int, backend: Backend) -> bool:
     """Whether so many launches like this one are judged by one kernel, which must be there or be waited for."""
     if (
         count < 2
@@ -310,7 +315,7 @@ def together(launch: Launch, count: int, backend: Backend) -> bool:
     ):
         return False
     shape = Shape(launch.shape, many=True)
-    if backend == "numba" or compile_cache.ready(shape) is not None:
+    if backend == "numba" or compile_cache.find(shape) is not None:
         return True
-    compiler.earn(shape, launch.n * count, numba_cpu.compile_shape)
+    compiler.count_use(shape, launch.n * count, numba_cpu.compile_shape)
     return False

@@ -145,14 +145,14 @@ def test_refused(data):
 
 
 def test_a_bomb_is_refused(monkeypatch):
-    monkeypatch.setattr(avro, "MOST", 1000)
+    monkeypatch.setattr(avro, "MAX_UNPACKED", 1000)
     bomb = zlib.compress(b"\0" * 10_000, 9, -15)
     with pytest.raises(SourceError, match="more than 1000"):
         Container(avro_file(record("long"), [(10_000, bomb)], b"deflate")).records()
 
 
 def test_more_records_than_a_file_has(monkeypatch):
-    monkeypatch.setattr(avro, "ROOM", 1000)
+    monkeypatch.setattr(avro, "BASE_LIMIT", 1000)
     many = zlib.compress(b"\0" * 20_000, 9, -15)
     with pytest.raises(SourceError, match="20000 records"):
         Container(avro_file(record("long"), [(20_000, many)], b"deflate")).records()

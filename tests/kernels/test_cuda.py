@@ -48,10 +48,10 @@ def test_comparisons(lane, device):
     check_comparisons(lane, device)
 
 
-@pytest.mark.parametrize("ranges, room", [(40, 512), *[(300, gpu.PARAMETERS)] * LONG])
+@pytest.mark.parametrize("ranges, room", [(40, 512), *[(300, gpu.MAX_ARGUMENT_BYTES)] * LONG])
 def test_more_literals_than_arguments_have_room_for(ranges, room, device, monkeypatch):
     """They lie in a table."""
-    monkeypatch.setattr(gpu, "PARAMETERS", room)
+    monkeypatch.setattr(gpu, "MAX_ARGUMENT_BYTES", room)
     x, schema = np.arange(200) * ranges // 2, pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"min": x, "max": x + 3, "null_count": x * 0}}, schema)
     launch = stats.launch(

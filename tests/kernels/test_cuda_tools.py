@@ -48,7 +48,7 @@ def test_positions_and_bytes(n, share, where):
         np.packbits(~padded ^ (np.arange(len(padded)) % 3 == 0), bitorder="little").view(np.uint32)
     )
     spread = where.empty(len(padded) // 4, "uint32")
-    gpu._spread(where, [words, miss], spread)
+    gpu._write_verdicts(where, [words, miss], spread)
     assert np.array_equal(
         where.download(spread.view(np.uint8)),
         np.where(padded, 1 + (padded ^ (np.arange(len(padded)) % 3 == 0)), 0),

@@ -34,7 +34,7 @@ def libraries(tmp_path_factory):
 @pytest.fixture
 def card(libraries, monkeypatch):
     """A device of its own, to be broken, that judges however few containers there are."""
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     return Emulated(libraries)
 
 
@@ -140,7 +140,7 @@ def test_nothing_is_compiled_behind_the_scenes(card, compiler, monkeypatch):
 def test_levels_go_on_with_the_cpu(card, monkeypatch):
     from skipstone.kernels.index import descend
 
-    monkeypatch.setattr(descend, "FLAT", 0)
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     host = small(4000)
     stats = host.index(block=50).to_device(card)
     card.memory.lose()

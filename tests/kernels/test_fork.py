@@ -18,7 +18,7 @@ from skipstone.kernels.run import compile_cache, compiler, pool
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.int64())])
 N = 300_000  # more than one chunk
-CALLS = -(-compiler.EARNED // N)  # after which `auto` compiles behind the scenes
+CALLS = -(-compiler.COMPILE_AFTER // N)  # after which `auto` compiles behind the scenes
 
 
 def make_stats():

@@ -144,7 +144,7 @@ def test_value_lists_outdo_certain_bounds(eager):
 
 def test_what_levels_gain_nothing_for_is_remembered_for_each_question(monkeypatch):
     """Verdicts of a predicate may gain nothing from codes where its mask does; who asked first does not matter."""
-    monkeypatch.setattr(descend, "FLAT", 0)
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(descend, "SAMPLE", 16)
     n = 20_000
     x = np.random.default_rng(1).integers(0, 10**12, n)

@@ -55,7 +55,7 @@ def test_random_predicates(seed, where):
 
 @pytest.mark.parametrize("order_by", [None, "x"])
 def test_levels(order_by, where, eager, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     host = edge_statistics(0, 2000)
     stats = host.index(
         block=[np.array([*range(50, 2000, 50), 2000]), np.array([10, 40])], order_by=order_by
@@ -78,16 +78,16 @@ def test_many_predicates(where, monkeypatch):
     ]
     predicates = [ss.PruningPredicate(t, host.schema) for t in texts]
     expected = ss.prune_many(predicates, host, "numpy").tolist()
-    for most in (gpu.MANY, 3000):
-        monkeypatch.setattr(gpu, "MANY", most)
+    for most in (gpu.MAX_VERDICT_BYTES, 3000):
+        monkeypatch.setattr(gpu, "MAX_VERDICT_BYTES", most)
         assert ss.prune_many(predicates, stats, "cupy").tolist() == expected
     assert here(where, ss.prune_many(predicates, stats, out="device")).tolist() == expected
 
 
 def test_more_literals_than_a_kernel_has_arguments(where, eager, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     host = edge_statistics(0, 700)
-    monkeypatch.setattr(gpu, "PARAMETERS", 8 * 30)
+    monkeypatch.setattr(gpu, "MAX_ARGUMENT_BYTES", 8 * 30)
     p = ss.PruningPredicate(
         " OR ".join(f"x > {v} AND y < {v % 11} AND x < {v + 2}" for v in range(0, 80, 7)),
         host.schema,
@@ -179,7 +179,7 @@ def test_few_containers_are_left_to_the_cpu(where, monkeypatch):
     stats, p = small().to_device(where), ss.PruningPredicate("x > 5", SCHEMA)
     p.prune(stats)
     assert p.backends_text == "numpy 1 times"
-    monkeypatch.setattr(gpu, "WORTH", 130)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 130)
     p.prune(stats)
     assert p.backends_text == "numpy 1 times, cupy 1 times"
     assert f"device      {where.name}" in p.explain(stats)
@@ -188,7 +188,7 @@ def test_few_containers_are_left_to_the_cpu(where, monkeypatch):
 def test_nobody_waits_for_a_compiler(where, monkeypatch):
     """While the kernel of a new shape is compiled, the CPU answers; who insists on the device waits."""
     stats, compiled = small().to_device(where), threading.Event()
-    monkeypatch.setattr(gpu, "WORTH", 0)
+    monkeypatch.setattr(gpu, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(where, "ready", lambda text: compiled.is_set())
     function = where.function
     monkeypatch.setattr(where, "function", lambda text: (function(text), compiled.set())[0])
