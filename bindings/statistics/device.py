@@ -22,8 +22,9 @@ from skipstone.kernels.index.index import Index
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
-from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.prepare import prepare
 
 
 def device_of(device: int | Device | None) -> Device:

@@ -25,7 +25,8 @@ from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.packed import Packed
 from skipstone.kernels.pack.planes import Mask, Plane, plane_of, unpack, word_count
 from skipstone.kernels.run import pool
-from skipstone.kernels.run.launch import Launch, prepare
+from skipstone.kernels.run.launch import Launch
+from skipstone.kernels.run.prepare import prepare
 
 PART: Final = 1 << 18  # containers that one task of the pool summarises
 

@@ -175,7 +175,7 @@ def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) ->
 
 def _truth(condition: Node, source: Source) -> Interval:
     """A condition as a BOOLEAN: its three outcomes are computed as any predicate's are."""
-    from skipstone.kernels.run.launch import prepare
+    from skipstone.kernels.run.prepare import prepare
 
     merged = merge(condition)
     true, false, null = (

@@ -16,8 +16,9 @@ from skipstone.kernels.pack.columns import Column
 from skipstone.kernels.pack.derive import derive
 from skipstone.kernels.pack.planes import Plane
 from skipstone.kernels.run.guard import Checked, Guard
-from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.prepare import prepare
 
 PREPARED: Final = 256  # launches kept for one set of statistics
 DERIVED: Final = 16  # calls whose statistics are kept, and launches over such

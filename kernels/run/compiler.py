@@ -1,4 +1,4 @@
-"""The background compiler: one thread, a bounded queue, and shapes that have earned it."""
+"""Compile kernels in the background: one thread, a bounded queue, only shapes that are used enough."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from typing import Any, Final, NamedTuple, TypeVar
 from skipstone.kernels.run import forks
 from skipstone.kernels.run.compile_cache import Shape
 
-# Operations of a shape that is compiled unasked. 400 take some 3 s, which a fork would wait for.
+# Larger shapes are not compiled in the background. 400 operations take some 3 s to compile, and a
+# fork would wait that long.
 MAX_OPERATIONS: Final = 400
-# Below it NumPy answers in less time than a compiled kernel could save in a session.
+# For fewer containers, NumPy takes less time than a compiled kernel could save in a session.
 MIN_CONTAINERS: Final = 100_000
-# Containers that NumPy has judged by a shape, over all calls, when it is worth a compile: some 5 ms
-# of NumPy, and 0.2 s for the compiler, during which it holds up other threads by the GIL.
+# A shape is compiled once NumPy has judged this many containers by it, over all calls. They take
+# NumPy some 5 ms; the compiler takes 0.2 s, and slows other threads through the GIL.
 COMPILE_AFTER: Final = 1_000_000
-MAX_QUEUED: Final = 64  # what waits for the compiler; beyond that, what came first is dropped
-MAX_COUNTED: Final = 4096  # shapes whose calls are counted
+# Tasks that wait for the compiler; beyond that the oldest is dropped.
+MAX_QUEUED: Final = 64
+MAX_COUNTED: Final = 4096  # shapes whose use is counted
 K = TypeVar("K", bound=Hashable)
 OnFailure = Callable[[Exception], None]
 
 
 class Task(NamedTuple):
-    """A key to compile, how, and whom to tell if that fails."""
+    """A key to compile, the function that compiles it, and a callback for errors."""
 
     key: Any
     compile_now: Callable[[Any], Any]
@@ -34,7 +36,7 @@ class Task(NamedTuple):
 
 _lock = forks.lock()
 _queue: dict[Hashable, Task] = {}
-_counted: dict[Hashable, int] = {}  # by shape the containers that NumPy judged
+_counted: dict[Hashable, int] = {}  # shape -> containers that NumPy has judged
 _failed_keys: set[Hashable] = set()
 _running = False
 _current: Hashable = None
@@ -43,13 +45,13 @@ _current: Hashable = None
 def compile_in_background(
     key: K, compile_now: Callable[[K], Any], on_failure: OnFailure | None = None
 ) -> None:
-    """Have a daemon thread compile something; nobody waits for it.
+    """Compile something in a daemon thread, and return at once.
 
     Args:
-        key: What it is for. It is queued once, and dropped if too many come after it.
-        compile_now: Compiles it.
-        failed: Told why it could not be; it may then be asked for again. None: a warning tells, and
-            it is not tried again.
+        key: Identifies the task. It is queued once, and dropped if too many tasks come after it.
+        compile_now: Compiles the key.
+        on_failure: Called with the exception if that fails; the key may then be queued again. None:
+            issue a warning and never compile this key again.
     """
     global _running
     if os.environ.get("SKIPSTONE_COMPILE") == "0" or key in _failed_keys or key == _current:
@@ -67,12 +69,18 @@ def compile_in_background(
         _running = True
     try:
         threading.Thread(target=_run_queue, name="skipstone-compile", daemon=True).start()
-    except RuntimeError:  # no more threads, or the interpreter ends
+    except RuntimeError:  # no more threads, or the interpreter is shutting down
         _running = False
 
 
 def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]) -> None:
-    """Note that NumPy judges containers by a shape; once that is worth it, compile the shape."""
+    """Count containers that NumPy judges by a shape; compile the shape once that pays.
+
+    Args:
+        shape: The shape.
+        containers: Containers that NumPy judges now. Small numbers are not counted.
+        compile_now: Compiles the shape.
+    """
     if containers < MIN_CONTAINERS:
         return
     total = _counted.get(shape, 0) + containers
@@ -81,7 +89,7 @@ def count_use(shape: Shape, containers: int, compile_now: Callable[[Shape], Any]
         compile_in_background(shape, compile_now)
         return
     with _lock:
-        _counted.pop(shape, None)  # the one that was asked longest ago stands first
+        _counted.pop(shape, None)  # keeps the dict ordered by last use
         _counted[shape] = total
         if len(_counted) > MAX_COUNTED:
             del _counted[next(iter(_counted))]
@@ -98,7 +106,7 @@ def _run_queue() -> None:
             if not _queue:
                 _running, _current = False, None
                 return
-            # What was asked last is what is asked now.
+            # The newest task first: its shape is in use now.
             task = _queue.pop(next(reversed(_queue)))
             _current = task.key
         _compile(task)
@@ -107,7 +115,7 @@ def _run_queue() -> None:
 def _compile(task: Task) -> None:
     try:
         task.compile_now(task.key)
-    except Exception as e:  # what answered goes on answering
+    except Exception as e:  # the caller keeps its current backend
         if task.on_failure is not None:
             task.on_failure(e)
             return
@@ -115,14 +123,14 @@ def _compile(task: Task) -> None:
             _failed_keys.clear()
         _failed_keys.add(task.key)
         warnings.warn(
-            f"skipstone could not compile a kernel and goes on with NumPy: {e}",
+            f"skipstone could not compile a kernel and continues with NumPy: {e}",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 def _reset_after_fork() -> None:
-    # The child of a fork has no compiler. What is asked for again is compiled again.
+    # A forked child has no compiler thread. Shapes are queued again when they are used.
     global _running, _current
     _running, _current = False, None
     _queue.clear()

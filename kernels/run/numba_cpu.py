@@ -1,4 +1,4 @@
-"""The Numba backend: one serial loop without the GIL, compiled per shape and run in chunks.
+"""Run launches with Numba: one serial loop without the GIL, compiled per shape and run in chunks.
 
 `parallel=True` is not used: it compiles several times longer, its OpenMP pool kills a forked child,
 and its workqueue pool aborts under concurrent callers. The chunks go to `pool.py` instead.
@@ -18,15 +18,22 @@ from skipstone.kernels.run.launch import Launch
 from skipstone.kernels.run.numba_text import source_of
 from skipstone.kernels.run.result_pool import allocate
 
-CHUNK_WORDS: Final = 1 << 12  # words that one task of the pool takes, at least: 262,144 containers
+# Smallest number of words of a task of the pool: 262,144 containers.
+CHUNK_WORDS: Final = 1 << 12
 TASKS_PER_THREAD: Final = (
-    8  # for each thread at most: each call costs some 10 us, but a thread may be held up
+    # Most tasks for each thread. Each call costs some 10 us, but a thread may be held up.
+    8
 )
-CHOSEN_CHUNK_WORDS: Final = 1 << 9  # of words that are chosen, and so are not in cache
+# Words of a task that judges chosen words, since these are not in cache.
+CHOSEN_CHUNK_WORDS: Final = 1 << 9
 
 
 def compile_shape(shape: Shape) -> Callable[..., int]:
-    """The compiled kernel of a shape: from memory, from disk, or compiled now."""
+    """Return the compiled kernel of a shape: from memory, from disk, or compiled now.
+
+    Raises:
+        BackendMissing: Numba cannot be imported, or this process cannot compile.
+    """
     return compile_cache.kernel(shape, source_of)
 
 
@@ -37,7 +44,17 @@ _NO_NUMBERS: Final = np.empty(0, np.uint32)
 def run(
     launch: Launch, outs: list[Words], verdicts: bool = False, todo: Todo = None
 ) -> Verdicts | None:
-    """Fill one array of words per root that is not constant and, if asked, give the verdicts as well."""
+    """Judge containers: fill one array of words for each root that is not constant.
+
+    Args:
+        launch: The inputs, in host memory.
+        outs: The arrays to fill; one word for each word of containers, or for each of `todo`.
+        verdicts: Also return the verdicts.
+        todo: The numbers of the words to judge; None: all.
+
+    Returns:
+        The verdicts, uint8 of shape (n,), or 64 for each word of `todo`; None unless `verdicts`.
+    """
     kernel = compile_shape(Shape(launch.shape))
     n, words = max(launch.n, 64), word_count(launch.n) if todo is None else len(todo)
     spread = allocate(words * 64) if verdicts else _NO_VERDICTS
@@ -53,10 +70,14 @@ def run(
 
 
 def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
-    """The numbers of the words in which a bit of the first root is set, which is not constant, and these words of each root.
+    """Judge all containers and keep only the words in which some container passes the first root.
 
     Args:
-        outs: Room for all words of each; only what is found is written.
+        launch: The inputs, in host memory. The first root is not constant.
+        outs: Buffers for all words of each root. Only the words that are kept are written.
+
+    Returns:
+        The numbers of these words, ascending, and for each root the words themselves.
     """
     kernel, words = compile_shape(Shape(launch.shape)), word_count(launch.n)
     found = allocate(words * 4).view(np.uint32)
@@ -75,7 +96,7 @@ def sift(launch: Launch, outs: list[Words]) -> tuple[WordNumbers, list[Words]]:
 def _arguments(
     launch: Launch, outs: list[Words], spread: Verdicts, found: WordNumbers, todo: Todo
 ) -> tuple[Any, ...]:
-    """What kernels are given beside the words that they judge."""
+    """Return the arguments of a kernel after the range of words."""
     return (
         _NO_NUMBERS if todo is None else todo,
         spread,
@@ -89,12 +110,13 @@ def _arguments(
 
 
 def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts) -> None:
-    """Write the verdicts of launches that differ in literals alone, each to its row.
+    """Write the verdicts of launches that differ only in literals, each to its own row.
 
     Args:
-        launches: Of one shape, over the same arrays and planes, without sets; at least 64 containers.
-        rows: The row of each.
-        verdicts: Room for all rows, as `rows_of` makes it.
+        launches: Launches of one shape over the same arrays and planes, without sets; at least 64
+            containers.
+        rows: The number of the row of each launch.
+        verdicts: A buffer for all rows, as `allocate_rows` returns it.
     """
     one = launches[0]
     kernel, words = compile_shape(Shape(one.shape, many=True)), word_count(one.n)
@@ -110,5 +132,5 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
 
 
 def allocate_rows(rows: int, n: int) -> Verdicts:
-    """Room for the verdicts of n containers in each row; rows are padded to 64."""
+    """Return a buffer for rows of verdicts of n containers; each row is padded to a multiple of 64."""
     return allocate(rows * word_count(n) * 64)

@@ -1,9 +1,9 @@
-"""Room for results, which is used again once nobody holds it.
+"""A pool of reusable result buffers.
 
-Fresh pages have to be mapped and zeroed when they are first written: for the packed verdicts of 10 M
-containers that took as long as half of the kernel itself. So a few buffers are kept, and one is handed
-out again when no array refers to it any more: NumPy's views, however derived, hold the array that owns
-their memory, which its count of references tells.
+Fresh pages must be mapped and zeroed when they are first written: for the packed verdicts of 10 M
+containers that took half as long as the kernel itself. So a few buffers are kept. A buffer is
+handed out again when no array refers to it any more: NumPy's views, however derived, hold the array
+that owns their memory, so its reference count tells.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ import numpy.typing as npt
 from skipstone.kernels.run import forks
 
 CACHE_LINE: Final = 64  # bytes of a cache line
-MAX_SMALL: Final = 1 << 16  # bytes up to which the allocator has mapped pages at hand
-MAX_BUFFER: Final = 1 << 27  # bytes of a buffer that is kept
-MAX_POOL: Final = 1 << 28  # bytes of all of them
+# Largest size in bytes that is not pooled: the allocator has mapped pages of that size ready.
+MAX_SMALL: Final = 1 << 16
+MAX_BUFFER: Final = 1 << 27  # largest buffer that is kept, in bytes
+MAX_POOL: Final = 1 << 28  # largest total of all kept buffers, in bytes
 Bytes = npt.NDArray[np.uint8]
 
-_buffers: list[
-    tuple[Bytes, int]
-] = []  # buffers, and where a cache line starts in each; the last used at the end
+# Buffers, and the offset of the first cache line in each; the last used at the end.
+_buffers: list[tuple[Bytes, int]] = []
 _lock = forks.lock()
 _probe = [object()]
-UNREFERENCED: Final = sys.getrefcount(_probe[0])  # of what nothing but a list holds
-# Without a global lock, or on another interpreter, counts of references do not tell who holds what.
+# the reference count of an object that only a list holds
+UNREFERENCED: Final = sys.getrefcount(_probe[0])
+# Without the GIL, or on another interpreter, reference counts are not exact.
 _has_refcounts = (
     sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
 )
 
 
 def allocate(size: int) -> Bytes:
-    """Bytes that hold anything, from a cache line on.
+    """Return uninitialized bytes that start at a cache line.
 
     Args:
-        size: How many.
+        size: The number of bytes.
 
     Returns:
-        uint8 array of shape (size,), host memory, aligned to 64 bytes; the caller's until nothing refers to it.
+        uint8 array of shape (size,), host memory, aligned to 64 bytes. It belongs to the caller
+        until nothing refers to it.
     """
     if size <= MAX_SMALL or size > MAX_BUFFER or not _has_refcounts:
         return _aligned(*_new_buffer(size), size)
@@ -61,7 +63,7 @@ def allocate(size: int) -> Bytes:
 
 
 def allocate_words(count: int) -> npt.NDArray[np.uint64]:
-    """Room for words of 64 containers."""
+    """Return an uninitialized array of words of 64 containers, shape (count,), host memory."""
     if count * 8 <= MAX_SMALL:
         return np.empty(count, np.uint64)
     return allocate(count * 8).view(np.uint64)

@@ -12,7 +12,7 @@ import skipstone as ss
 from skipstone.ir.types import Kind, from_arrow
 from skipstone.kernels.gpu import gpu
 from skipstone.kernels.gpu.resident import Resident
-from skipstone.kernels.run.launch import prepare
+from skipstone.kernels.run.prepare import prepare
 from tests.support.backends import random_zone_map
 from tests.support.cuda_arrays import (
     FIXED,

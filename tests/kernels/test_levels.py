@@ -16,7 +16,7 @@ from skipstone.kernels.index.levels import any_of, summary
 from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
-from skipstone.kernels.run.launch import COMPARE
+from skipstone.kernels.run.prepare import COMPARE
 from tests.support.judges import trial
 from tests.support.levels import (
     indexes,

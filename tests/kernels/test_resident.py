@@ -254,7 +254,7 @@ def test_out_says_where_to(call, where):
     p, stats = ss.PruningPredicate("x > 5", SCHEMA), small()
     with pytest.raises(ss.SkipstoneError, match="statistics in host memory"):
         getattr(p, call)(stats, out="device")
-    with pytest.raises(ss.SkipstoneError, match="'numba' gives its answers in host memory"):
+    with pytest.raises(ss.SkipstoneError, match="'numba' returns results in host memory"):
         getattr(p, call)(stats.to_device(where), "numba", out="device")
     with pytest.raises(ss.SkipstoneError, match="expected 'host' or 'device'"):
         getattr(p, call)(stats, out="there")
