@@ -1,7 +1,8 @@
-"""Bounds that lie on a device already: judged as they lie, and mended there where some of them tell nothing.
+"""Check bounds that already lie on a device, and repair them there if some are unknown.
 
-What is no bound is found by a kernel, by the rules of kernels/pack/columns.py: null, NaN, and both of a pair that is inverted.
-Where there is none the array stays where it is. Else a copy is made, in which the end of the type stands for these.
+A kernel finds unknown bounds by the rules of kernels/pack/columns.py: null, NaN, and both of an
+inverted pair. Without any the array stays in place. Otherwise a copy is made in which the end of
+the type replaces them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ from skipstone.kernels.pack.narrow import end_of
 def lanes_there(
     device: Device, dtype: DType, low: Foreign | None, high: Foreign | None
 ) -> list[DeviceArray | None]:
-    """The lower and the upper bounds of a column, lanes of its type, device memory; None where all are unknown.
+    """Return the lower and the upper bounds of a column.
 
     Args:
-        device: Where they lie.
+        device: The device that holds them.
         dtype: The column's type, which both suit.
-        low, high: As they came, of one length that is not 0; at least one of the two.
+        low: The lower bounds as another library describes them, or None.
+        high: The upper bounds, of the same length, which is not 0. At least one of the two is
+            given.
+
+    Returns:
+        Lanes of the column's type in device memory; None for a side whose bounds are all unknown.
     """
     sides = [
         None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
@@ -59,7 +65,7 @@ def lanes_there(
         lanes is not None and lanes is not values.get(side)
         for side, lanes in zip((False, True), found, strict=True)
     ):
-        device.settle()  # what was mended is read on other streams too
+        device.settle()  # repaired copies are read on other streams too
     return found
 
 

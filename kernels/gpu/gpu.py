@@ -1,4 +1,4 @@
-"""The GPU backend: launches over any `Device`."""
+"""Run launches on any `Device`."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ from skipstone.kernels.gpu.resident import Resident
 from skipstone.kernels.pack.planes import Plane, Todo, Verdicts, Words, word_count
 from skipstone.kernels.run.launch import Launch, group_alike
 
-# Containers from which "auto" asks the device where the CPU could answer too. By arithmetic, not measured: a launch and
-# its wait take some 25 us, in which one core judges 50,000.
+# Smallest number of containers for which "auto" uses the device, if the CPU could answer too.
+# Computed, not measured: a launch and its wait take some 25 us, and one core judges 50,000
+# containers in that time.
 MIN_CONTAINERS: Final = 1 << 16
-MAX_ARGUMENT_BYTES: Final = 4096  # bytes of a launch's arguments, which every card and driver takes
-MAX_VERDICT_BYTES: Final = (
-    1 << 28
-)  # bytes of verdicts that lie on the device while many predicates are judged for the host
+# Bytes of a launch's arguments that every card and driver accepts.
+MAX_ARGUMENT_BYTES: Final = 4096
+# Bytes of verdicts on the device while many predicates are judged for the host.
+MAX_VERDICT_BYTES: Final = 1 << 28
 
 
 def fits(launch: Launch) -> bool:
-    """Whether the columns of a launch are few enough for a kernel."""
+    """Return True if the columns of a launch are few enough for one kernel."""
     return 8 * _pointers(launch) <= MAX_ARGUMENT_BYTES
 
 
 def literals_fit(launch: Launch) -> bool:
-    """Whether its literals are, too; more of them lie in a table."""
+    """Return True if its literals fit too; otherwise they are put in a table."""
     return 8 * (_pointers(launch) + len(launch.params)) <= MAX_ARGUMENT_BYTES
 
 
 def _pointers(launch: Launch) -> int:
-    """Arguments beside the literals, but for no more tables of these than there are lane types."""
+    """Return the number of arguments besides literals; it includes one table for each lane type."""
     return (
         len(launch.arrays)
         + len(launch.planes)
@@ -58,22 +59,24 @@ def _pointers(launch: Launch) -> int:
 
 
 def ready(launch: Launch, form: Form) -> bool:
-    """Whether the kernel of a launch is at hand, on the device that it lives on; else it is compiled behind the scenes."""
+    """Return True if the launch's device has its kernel; otherwise start compiling it in the
+    background.
+    """
     assert launch.on is not None
     form = form if literals_fit(launch) else "many"
     return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
 
 
 def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
-    """The answers for each root.
+    """Return the plane of each root.
 
     Args:
-        launch: What to compute.
-        resident: Where its inputs lie.
-        todo: The words of containers to judge; None: all.
+        launch: The inputs.
+        resident: The device that holds them.
+        todo: The numbers of the words of containers to judge; None: all.
 
     Returns:
-        Words in host memory, or the one answer; bits past the last container are 0.
+        Words in host memory, or the constant answer; bits past the last container are 0.
     """
     if todo is not None and not literals_fit(launch):
         return [p if isinstance(p, bool) else p[todo] for p in run(launch, resident)]
@@ -84,7 +87,7 @@ def run(launch: Launch, resident: Resident, todo: Todo = None) -> list[Plane]:
 
 
 def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
-    """The verdicts.
+    """Return the verdicts of a launch.
 
     Returns:
         uint8 array, shape (n,), device memory.
@@ -95,10 +98,11 @@ def verdicts(launch: Launch, resident: Resident) -> DeviceArray:
 
 
 def survivors(launch: Launch, resident: Resident) -> DeviceArray:
-    """The positions of the containers that can match, ascending.
+    """Return the positions of the containers that can match, ascending.
 
     Returns:
-        int64 array, shape (k,), device memory. How many there are is asked of the device first, which waits for it.
+        int64 array, shape (k,), device memory. Their number is downloaded first, so this waits for
+        the device.
     """
     device, n = resident.device, launch.n
     (match, *_) = packed(launch, resident)
@@ -118,7 +122,11 @@ def survivors(launch: Launch, resident: Resident) -> DeviceArray:
 
 
 def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
-    """How many bits are set in each `cuda_tools.TILE` of words of 32; host memory."""
+    """Count the set bits in each `cuda_tools.TILE` of words of 32.
+
+    Returns:
+        int64 array, host memory.
+    """
     size = words.shape[0]
     counts = device.empty(-(-size // cuda_tools.TILE), "uint32")
     device.start(
@@ -130,10 +138,13 @@ def count(device: Device, words: DeviceArray) -> npt.NDArray[np.int64]:
 
 
 def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
-    """The verdicts of many launches over the same statistics; those that differ in literals alone read them once.
+    """Return the verdicts of many launches over the same statistics.
+
+    Launches that differ only in literals read them once.
 
     Returns:
-        uint8 array, shape (q * word_count(n) * 64,), device memory: a row for each, padded to words.
+        uint8 array, shape (q * word_count(n) * 64,), device memory: a row for each launch, padded
+        to words.
     """
     device, row = resident.device, word_count(launches[0].n) * 16
     out = device.empty(len(launches) * row, "uint32")
@@ -144,7 +155,7 @@ def many(launches: Sequence[Launch], resident: Resident) -> DeviceArray:
 
 
 def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
-    """The same in host memory, shape (q, n)."""
+    """Return the verdicts of many launches in host memory, shape (q, n)."""
     n, row = launches[0].n, word_count(launches[0].n) * 64
     out = np.empty((len(launches), n), np.uint8)
     step = max(MAX_VERDICT_BYTES // max(row, 1), 1)
@@ -157,7 +168,7 @@ def many_here(launches: Sequence[Launch], resident: Resident) -> Verdicts:
 
 
 def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[DeviceArray | bool]]:
-    """The planes of launches that differ in literals alone."""
+    """Yield the planes of launches that differ only in literals."""
     if len(launches) < 2 or not launches[0].params:
         for launch in launches:
             yield packed(launch, resident)
@@ -168,7 +179,9 @@ def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[D
 
 
 def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
-    """For each root its words of 32, device memory, or the one answer; nobody waits for them."""
+    """Return the words of 32 of each root, device memory, or its constant answer; do not wait for
+    them.
+    """
     if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
     return _launch_kernel([launch], resident, todo)
@@ -177,17 +190,25 @@ def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[Device
 def _launch_kernel(
     launches: Sequence[Launch], resident: Resident, todo: Todo = None
 ) -> list[DeviceArray | bool]:
-    """For each root its words of 32, those of one launch after the other, device memory, or the one answer.
+    """Start the kernel of launches and return its outputs without waiting for them.
 
     Args:
-        launches: They differ in literals alone; one, if only some words are to be judged.
-        resident: Where their inputs lie.
-        todo: These words of 64.
+        launches: Launches that differ only in literals; one, if `todo` is given.
+        resident: The device that holds their inputs.
+        todo: The numbers of the words of 64 to judge; None: all.
+
+    Returns:
+        For each root its words of 32, those of one launch after the other, in device memory; or its
+        constant answer.
+
+    Raises:
+        DeviceError: the launch has too many arrays for a kernel, or the device failed.
     """
     one, device, rows = launches[0], resident.device, len(launches)
     if not fits(one):
         raise DeviceError(
-            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes {MAX_ARGUMENT_BYTES} bytes of arguments; use backend='numba'"
+            f"the predicate reads {len(one.arrays)} arrays of bounds; a kernel takes "
+            f"{MAX_ARGUMENT_BYTES} bytes of arguments; use backend='numba'"
         )
     form: Form = (
         "chosen" if todo is not None else "all" if rows == 1 and literals_fit(one) else "many"
@@ -219,12 +240,17 @@ def _launch_kernel(
 
 @functools.lru_cache(maxsize=1024)
 def _text(shape: DeviceShape) -> tuple[str, int]:
-    """A kernel's text, which takes longer to write than a kernel to run, and the words that one of its blocks judges."""
+    """Return the text of a kernel, and the words that one of its blocks judges.
+
+    It is cached, since writing the text takes longer than running the kernel.
+    """
     return source_of(shape), tile(shape) * WARPS
 
 
 def _write_verdicts(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
-    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if that was asked for."""
+    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if there
+    is one.
+    """
     size = out.shape[0] * 4
     if not size:
         return
@@ -240,5 +266,5 @@ def _download_words(device: Device, words: DeviceArray) -> Words:
 
 
 def _blocks(work: int, each: int) -> int:
-    """Blocks for so much work, of which one does so much."""
+    """Return the number of blocks for some work, if a block does `each` of it."""
     return -(-work // each)

@@ -59,7 +59,7 @@ def test_auto_goes_on_with_the_cpu(call, way, card):
         assert call(stats, "auto").tolist() == expected
         card.memory.lose()
     with pytest.warns(
-        RuntimeWarning, match="skipstone goes on with the CPU: the device is"
+        RuntimeWarning, match="skipstone continues on the CPU: the device is"
     ) as told:
         assert call(stats, "auto").tolist() == expected
     assert len(told) == 1
@@ -115,7 +115,7 @@ def test_kernels_that_cannot_be_had(wrong, card, compiler):
     host = small()
     stats, expected = host.to_device(card), P.prune(host, "numpy").tolist()
     compiler.append(wrong)
-    with pytest.warns(RuntimeWarning, match=f"skipstone goes on with the CPU: {wrong}") as told:
+    with pytest.warns(RuntimeWarning, match=f"skipstone continues on the CPU: {wrong}") as told:
         ask(stats, "x > 5", "x < 5 OR y > 3", "x = 3", "x > 3 AND y < 90")
     assert len(told) == 1
     assert P.prune(stats).tolist() == expected
@@ -144,7 +144,7 @@ def test_levels_go_on_with_the_cpu(card, monkeypatch):
     host = small(4000)
     stats = host.index(block=50).to_device(card)
     card.memory.lose()
-    with pytest.warns(RuntimeWarning, match="goes on with the CPU"):
+    with pytest.warns(RuntimeWarning, match="continues on the CPU"):
         assert P.survivors(stats).tolist() == P.survivors(host).tolist()
     assert P.prune(stats).tolist() == P.prune(host).tolist()
 

@@ -167,9 +167,9 @@ def test_a_text_that_is_no_text():
 
 @needs_nvrtc
 @pytest.mark.parametrize("arch, error, message", [
-    ("sm_20", BackendMissing, r"NVRTC 1\d\.\d+ makes no code for sm_20; the oldest that it knows is sm_\d\d\. CUDA 12"),
-    ("sm_9x", DeviceError, "'sm_9x' is no architecture of a card; expected one like 'sm_90'"),
-    ("compute_90", DeviceError, "'compute_90' is no architecture"),
+    ("sm_20", BackendMissing, r"NVRTC 1\d\.\d+ does not support sm_20; the oldest that it supports is sm_\d\d\. CUDA 12"),
+    ("sm_9x", DeviceError, "'sm_9x' is not a card's architecture; expected one like 'sm_90'"),
+    ("compute_90", DeviceError, "'compute_90' is not a card's architecture"),
 ])  # fmt: skip
 def test_architectures_that_are_none(arch, error, message):
     with pytest.raises(error, match=message):
