@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from skipstone.kernels.gpu.cuda_text import HEADER, THREADS, TYPES
+from skipstone.kernels.gpu.cuda_header import HEADER
+from skipstone.kernels.gpu.cuda_text import THREADS, TYPES
 
 # Words of 32 in which a warp counts bits, and then finds them: 8,192 containers.
 TILE: Final = 256
@@ -111,7 +112,8 @@ def positions_text() -> str:
             "i64 to = starts[tile];",
             "for (i64 w = first; w < stop; ++w) {",
             "    const u32 word = bits[w];",
-            "    if (word >> lane & 1u) out[to + __popc(word & ((1u << lane) - 1u))] = w << 5 | lane;",
+            "    if (word >> lane & 1u)"
+            " out[to + __popc(word & ((1u << lane) - 1u))] = w << 5 | lane;",
             "    to += __popc(word);",
             "}",
         ],

@@ -68,7 +68,8 @@ def compile_text(text: str, arch: str, *, major: int | None = None) -> Compiled:
         DeviceError: the text is not valid CUDA C++.
 
     Example:
-        >>> compile_text('extern "C" __global__ void kernel(int* x) { *x = 1; }', "sm_90").log  # doctest: +SKIP
+        >>> text = 'extern "C" __global__ void kernel(int* x) { *x = 1; }'
+        >>> compile_text(text, "sm_90").log  # doctest: +SKIP
         "... 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 8 registers ..."
     """
     key = ("nvrtc", text, arch, major)
