@@ -33,7 +33,10 @@ Order = npt.NDArray[np.signedinteger[Any]]  # int32 if that suffices
 
 
 class Reordered(Packed):
-    """Another source's containers in another order, host memory; columns are copied at first use."""
+    """Another source's containers in another order, host memory.
+
+    Columns are copied at first use.
+    """
 
     def __init__(self, full: Packed, order: Order, guard: Guard | None = None) -> None:
         super().__init__(full.files)
