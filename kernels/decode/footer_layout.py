@@ -49,9 +49,9 @@ GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
         3: (at.STRUCT, 0, at.COLUMN, -1),
         4: (at.I64, 0, 0, -1),
         5: (at.I32, 0, 0, -1),
-        # !encrypted: left to Arrow's reader
         6: (at.I64, 0, 0, -1),
         7: (at.I32, 0, 0, -1),
+        # Encrypted chunks: the loop refuses these fields and leaves the footer to Arrow's reader.
         8: (at.MAP, 0, 0, -1),
         9: (at.MAP, 0, 0, -1),
     },
@@ -70,10 +70,9 @@ GRAMMAR: Final[dict[int, dict[int, tuple[int, int, int, int]]]] = {
         12: (at.STRUCT, 0, at.STATISTICS, at.SAID),
         13: (at.LIST, at.STRUCT, at.ENCODING, -1),
         14: (at.I64, 0, 0, at.BLOOM),
-        # geospatial statistics: left to Arrow's reader
         15: (at.I32, 0, 0, at.BLOOM_SIZE),
         16: (at.STRUCT, 0, at.LEVELS, -1),
-        17: (at.MAP, 0, 0, -1),
+        17: (at.MAP, 0, 0, -1),  # geospatial statistics: left to Arrow's reader
     },
     at.STATISTICS: {
         1: (at.BINARY, 0, 0, -1),
