@@ -1,4 +1,6 @@
-"""Read Avro with loops that Numba compiles from the text of this module (kernels/run/loops.py).
+"""Read Avro with loops that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
 
 A schema is a program of rows (operation, slot, value, target), which runs once for each record.
 Results go to `out[slot, record]`: a number, or the start of a value's bytes, with their number in

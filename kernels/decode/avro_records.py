@@ -72,8 +72,9 @@ class Records:
         return fixed(self.data, self.slots[slot.at], self.known(slot), dtype)
 
     def texts(self, slot: Slot, rows: npt.NDArray[np.int64] | None = None) -> pa.BinaryArray:
-        """Return the bytes of strings, bytes or fixed fields, for some records or all; null if
-        missing.
+        """Return the bytes of strings, bytes or fixed fields, null if missing.
+
+        For all records, or for the given rows.
         """
         chosen = self.slots if rows is None else self.slots[:, rows]
         sizes = (
@@ -143,9 +144,7 @@ class Entry:
         return gathered(self.data, self.first, self.second, self.second >= 0)
 
     def of_width(self, dtype: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Return the values that have the width of a NumPy type, and their mask; others are
-        arbitrary.
-        """
+        """Return the values of a NumPy type's width, and their mask; other values are arbitrary."""
         known = self.second == np.dtype(dtype).itemsize
         return fixed(self.data, self.first, known, dtype), known
 

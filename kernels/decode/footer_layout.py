@@ -1,5 +1,6 @@
-"""Find the statistics of column chunks in a Parquet footer: parquet.thrift as a table, and a loop
-that reads by it.
+"""Find the statistics of column chunks in a Parquet footer.
+
+`GRAMMAR` is parquet.thrift as a table, and a compiled loop reads by it.
 
 Source: Apache Parquet, `parquet.thrift`; Apache Thrift, `doc/specs/thrift-compact-protocol.md`.
 """

@@ -1,5 +1,6 @@
-"""Read Parquet footers with a loop that Numba compiles from this module's text
-(kernels/run/loops.py).
+"""Read Parquet footers with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
 
 A footer consists of nested structures of Thrift's compact protocol; `grammar` describes the known
 ones (kernels/decode/footer_layout.py). Every position and length is compared with the end before it
@@ -15,16 +16,13 @@ import numpy as np
 
 # Thrift's types
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(
-    11
-)  # kinds of structures
+# Kinds of structures.
+ANY, FILE, GROUP, CHUNK, COLUMN, STATISTICS, PAIR, ENCODING, LEVELS, SORTING, ORDER = range(11)
 # Columns of the grammar: a field's type, the type of its items, the structure of either, and the
 # slot that keeps the value.
 KIND, ITEM, INNER, SLOT = range(4)
-FIELDS = (
-    # Rows of the grammar for each structure; the row of field 0 holds the fields that it must have.
-    20
-)
+# Rows of the grammar for each structure; the row of field 0 holds the fields that it must have.
+FIELDS = 20
 DEPTH = 16
 # Slots of a column chunk: bits of the slots that are set, and of booleans; the start and the size
 # of bounds; numbers.
@@ -34,10 +32,7 @@ REPEATED, DEFINED, WIDTH = range(10, 13)  # numbers of counts of levels
 ROWS, TOTAL, SAID, MIN_EXACT, MAX_EXACT, UNENCODED, SLOTS = range(WIDTH, WIDTH + 7)
 TRUTHS = 16  # the first bit of booleans
 # The most items of a list, as in Arrow's reader; the most bytes of a column chunk.
-MOST, LARGEST = (
-    1_000_000,
-    1 << 47,
-)
+MOST, LARGEST = 1_000_000, 1 << 47
 
 
 def number(data: Any, pos: int, end: int) -> tuple[Any, int]:
@@ -79,8 +74,9 @@ def items(data: Any, pos: int, end: int) -> tuple[Any, Any, int]:
 
 
 def ended(structure: int, fields: int, now: Any, groups: Any, chunks: Any, totals: Any) -> bool:
-    """Store the values of a structure that has ended, with these fields; return False if they are
-    invalid.
+    """Store the values of a structure that has ended; return False if they are invalid.
+
+    `fields` has a bit for each field that it had.
     """
     if structure == CHUNK:
         if now[BYTES] < 0 or now[BYTES] > LARGEST or now[TOTAL] > LARGEST * 1024:

@@ -1,5 +1,6 @@
-"""Read JSON texts of one form with a loop that Numba compiles from this text
-(kernels/run/loops.py).
+"""Read JSON texts of one form with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
 
 A form is a text without its values: constant bytes, a value, constant bytes, ..., constant bytes. A
 text that differs from the form is reported as odd. Every position is compared with the end of the
@@ -36,7 +37,7 @@ def digits(data: Any, pos: int, end: int) -> int:
 
 
 def number(data: Any, pos: int, end: int) -> int:
-    """Return the end of a JSON number, or -1 if there is none here."""
+    """Return the end of a JSON number, or -1 if none is here."""
     if pos < end and data[pos] == 45:
         pos += 1
     first, pos = pos, digits(data, pos, end)
@@ -65,9 +66,7 @@ def plain(data: Any, pos: int, end: int) -> bool:
 
 
 def text(data: Any, pos: int, end: int) -> int:
-    """Return the end of a quoted text without escapes, after its quote, or -1 if there is none
-    here.
-    """
+    """Return the end of a quoted text without escapes, after its quote; -1 if none is here."""
     if pos >= end or data[pos] != 34:
         return -1
     pos += 1

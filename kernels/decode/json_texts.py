@@ -59,8 +59,9 @@ class TextForm:
 
 
 def form_of(text: bytes, kind: pa.StructType) -> TextForm | None:
-    """Return the form of a text; None if it is not an object of objects, or a value does not fit
-    `kind`.
+    """Return the form of a text.
+
+    None: it is not an object of objects, or a value does not fit `kind`.
     """
     leaves, values, keys, last = (
         dict(_leaves(kind, ())),

@@ -1,4 +1,7 @@
-"""Concatenate spans of bytes with a loop that Numba compiles (kernels/run/loops.py)."""
+"""Concatenate spans of bytes with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
+"""
 
 from __future__ import annotations
 

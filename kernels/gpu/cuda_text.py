@@ -1,5 +1,4 @@
-"""Write the text of CUDA kernels: the walk over a shape that all backends share, and the loops
-around it.
+"""Write the text of CUDA kernels: one walk over a shape, and the loops around its result.
 
 A warp judges a tile of words of 32 containers each. Each of its lanes loads the bounds of one
 container, compares them and votes, so a vote is a word of packed results; lane j keeps the j-th
@@ -59,10 +58,8 @@ LOAD_AHEAD: Final = 64
 # that few lanes fit on a multiprocessor. Then words are joined one by one: some 15 % more
 # instructions, and a third to a half of the registers.
 MAX_MASKS: Final = 8
-MAX_TESTS: Final = (
-    # Largest number of masks that are unrolled; longer texts take seconds to compile.
-    128
-)
+# Largest number of masks that are unrolled; longer texts take seconds to compile.
+MAX_TESTS: Final = 128
 # Bytes of bounds that a lane keeps while it tests many sets of literals.
 KEPT_BYTES: Final = 128
 
@@ -178,8 +175,9 @@ def _start(shape: DeviceShape, words: str) -> list[str]:
 
 
 def _place(word: str) -> str:
-    """Return the code that finds a lane's container; past the end it is the last one, whose result
-    is dropped.
+    """Return the code that finds a lane's container.
+
+    Past the end it is the last container, whose result is dropped.
     """
     return f"const i64 at = {word} << 5 | lane, i = at < n ? at : n - 1;"
 
@@ -231,8 +229,9 @@ def _logic(shape: DeviceShape, body: Body) -> _Logic:
 
 
 def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
-    """Return the code that joins the votes of one word of the tile; the word's lane keeps the
-    results.
+    """Return the code that joins the votes of one word of the tile.
+
+    The word's lane keeps the results.
 
     All lanes vote, so no vote stands in a condition.
     """
@@ -249,8 +248,9 @@ def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
 
 
 def _ranks(shape: DeviceShape) -> list[str]:
-    """Return the lookups that tests of long sets share; a lookup takes longer than the rest of a
-    test.
+    """Return the lookups that tests of long sets share.
+
+    A lookup takes longer than the rest of a test.
     """
     tests = [
         n

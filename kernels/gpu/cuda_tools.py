@@ -1,5 +1,6 @@
-"""Write CUDA kernels that serve any predicate: convert packed results, and check bounds on a
-device.
+"""Write the CUDA kernels that serve any predicate.
+
+They convert packed results, and check bounds that lie on a device.
 
 Each is one `extern "C"` function named `kernel` and is started with blocks of THREADS. As in
 cuda_text.py, warps share nothing, and every value is written once.
@@ -95,8 +96,7 @@ def count_text() -> str:
 
 @functools.cache
 def positions_text() -> str:
-    """Return `kernel(words, out, bits, starts)`, which writes the positions of the set bits,
-    ascending.
+    """Return `kernel(words, out, bits, starts)`, which writes positions of set bits, ascending.
 
     The positions of a TILE are written from its start on.
     """
@@ -121,12 +121,12 @@ def positions_text() -> str:
 
 
 def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
-    """Return `kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask,
-    high_first)`.
+    """Return the kernel that finds unknown bounds.
 
-    It finds unknown bounds. A bit is set where a bound is null or NaN, and in both results where
-    the bounds are inverted, by the rules of kernels/pack/columns.py. A warp writes one word of each
-    result.
+    `kernel(n, low_lost, high_lost, low, high, low_mask, low_first, high_mask, high_first)` sets a
+    bit where a bound is null or NaN, and both bits where the bounds are inverted, by the rules of
+    kernels/pack/columns.py. A warp writes one word of each result.
+
 
     Args:
         lane: The type of the bounds. "bool": bytes, unknown unless 0 or 1. "datetime64": NumPy's,
@@ -188,8 +188,9 @@ def check_text(lane: str, sides: tuple[str | None, str | None]) -> str:
 
 
 def mend_text(lane: str) -> str:
-    """Return `kernel(n, out, values, lost, end)`, which replaces unknown bounds by the end of their
-    type.
+    """Return `kernel(n, out, values, lost, end)`, which replaces unknown bounds.
+
+    They become the end of their type.
 
     A bound is unknown where its bit in `lost` is set. A thread writes one value.
     """

@@ -167,8 +167,9 @@ class CupyDevice:
         return self._name
 
     def upload(self, values: npt.NDArray[Any]) -> DeviceArray:
-        """Copy a host array to the device. The stream is synchronized, so any other stream may read
-        the copy.
+        """Copy a host array to the device.
+
+        The stream is synchronized, so any other stream may read the copy.
         """
         with self._on_device(f"upload {values.nbytes:,} bytes"):
             out = self._cupy.empty(values.shape, values.dtype)

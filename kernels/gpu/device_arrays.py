@@ -49,9 +49,7 @@ class Foreign:
     owner: object
 
     def suits(self, dtype: DType) -> bool:
-        """Return True if its values can serve as bounds of a column in place: lanes of its type and
-        unit.
-        """
+        """Return True if its values are bounds of a column in place: lanes of its type and unit."""
         if self.told is None or not dtype.ordered or dtype.coded or dtype.kind is Kind.DECIMAL:
             return False
         return (

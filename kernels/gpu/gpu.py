@@ -59,9 +59,7 @@ def _pointers(launch: Launch) -> int:
 
 
 def ready(launch: Launch, form: Form) -> bool:
-    """Return True if the launch's device has its kernel; otherwise start compiling it in the
-    background.
-    """
+    """Return True if the device has a launch's kernel; otherwise compile it in the background."""
     assert launch.on is not None
     form = form if literals_fit(launch) else "many"
     return launch.on.ready(_text(DeviceShape(launch.shape, form))[0])
@@ -179,8 +177,9 @@ def _many(launches: Sequence[Launch], resident: Resident) -> Iterator[Sequence[D
 
 
 def packed(launch: Launch, resident: Resident, todo: Todo = None) -> list[DeviceArray | bool]:
-    """Return the words of 32 of each root, device memory, or its constant answer; do not wait for
-    them.
+    """Return the words of 32 of each root, device memory, or its constant answer.
+
+    It does not wait for the device.
     """
     if None not in launch.answers or not launch.n:
         return [answer if answer is not None else True for answer in launch.answers]
@@ -248,8 +247,9 @@ def _text(shape: DeviceShape) -> tuple[str, int]:
 
 
 def _write_verdicts(device: Device, planes: Sequence[DeviceArray | bool], out: DeviceArray) -> None:
-    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss", if there
-    is one.
+    """Write verdicts, four to a word of `out`, from the planes "can match" and "can miss".
+
+    The second plane may be missing.
     """
     size = out.shape[0] * 4
     if not size:

@@ -1,5 +1,6 @@
-"""Compile CUDA C++ with NVRTC, NVIDIA's compiler, called directly. It needs no device and no
-driver.
+"""Compile CUDA C++ with NVRTC, NVIDIA's compiler, called directly.
+
+NVRTC needs no device and no driver.
 
 CuPy's own use of NVRTC always adds `-ftz=true` (cupy issue 9576). Then float32 values below 1.2e-38
 compare as zero, and containers that hold such rows are pruned. So text is compiled here, and CuPy

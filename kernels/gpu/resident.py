@@ -103,9 +103,7 @@ class Resident:
         return arrays, [p.view(np.uint32) for p in planes], sets
 
     def ready(self, text: str) -> bool:
-        """Return True if the device has the function of a text; otherwise start compiling it in the
-        background.
-        """
+        """Return True if the device has a text's function; else compile it in the background."""
         if os.getpid() != self._process or self._device.ready(text):
             return True  # in a forked child, using the device then raises
         compiler.compile_in_background(
@@ -138,8 +136,9 @@ class Resident:
         return sum(copy.nbytes for copy in self._copies.copy().values())
 
     def release(self) -> None:
-        """Drop the copies; the next predicate uploads them again. A device that failed may be used
-        again.
+        """Drop the copies; the next predicate uploads them again.
+
+        A device that failed may be used again.
         """
         _drop(self._device, self._process, self._copies)
         self.usable = True

@@ -16,8 +16,9 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Groups of n containers: block b holds the containers from edge b up to edge b + 1; none is
-    empty.
+    """Groups of n containers.
+
+    Block b holds the containers from edge b up to edge b + 1; none is empty.
 
     Attributes:
         n: The number of containers.

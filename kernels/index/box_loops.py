@@ -1,4 +1,7 @@
-"""Search a tree of points with a loop that Numba compiles from this text (kernels/run/loops.py)."""
+"""Search a tree of points with a loop that Numba compiles.
+
+Numba compiles the text of this module (kernels/run/loops.py).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Find the boxes that hold any of many points: join keys of several columns, and containers'
-bounds.
+"""Find the boxes that hold any of many points.
+
+The points are join keys of several columns, and the boxes are bounds of containers.
 
 The points become a tree. Each level halves them by the median of the next dimension, down to leaves
 of a few points, and each node has the box around its points. A query box starts at the root: a node

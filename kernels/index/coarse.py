@@ -118,8 +118,9 @@ class Grid:
 
 
 def fitted(c: Column) -> Grid | None:
-    """Return a grid for a column's bounds, or None if places would not be narrower, or decide
-    nothing.
+    """Return a grid for a column's bounds.
+
+    None: places would not be narrower, or they would decide nothing.
     """
     lanes = [b for b in (c.low, c.high) if b is not None]
     if not lanes or lanes[0].dtype.itemsize <= 2:

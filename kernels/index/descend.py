@@ -111,8 +111,9 @@ class Found:
 
 
 def found_in(planes: Sequence[Plane], n: int) -> Found:
-    """Return the result of the planes "can match" and "can miss" of n containers; bits past the end
-    are 0.
+    """Return the result of the planes "can match" and "can miss" of n containers.
+
+    Bits past the end are 0.
     """
     match, miss = (_words(p, word_count(n)) for p in planes)
     at = nonzero_words(clear_tail(match, n))
@@ -249,8 +250,10 @@ class _Search:
         )
 
     def containers(self, dense: bool) -> Found | None:
-        """Judge the containers that are left; return None if too many are found to spread them one
-        by one.
+        """Judge the containers that are left.
+
+        Returns:
+            None: too many are found to spread them one by one.
         """
         assert self.todo is not None
         left = np.union1d(self.todo, np.concatenate(self.edges)) if self.edges else self.todo

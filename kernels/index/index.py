@@ -67,16 +67,18 @@ class Index:
         return Index, (self.leaf, self.levels, self.coarse, self.order)
 
     def launch(self, source: Packed, program: Program) -> Launch:
-        """Return the launch of a program over the leaf, a level or the codes, on their device if
-        there is one.
+        """Return the launch of a program over the leaf, a level or the codes.
+
+        It runs on their device if there is one.
         """
         made = source.launch(program)
         return made if self.on is None or made.on is not None else replace(made, on=self.on)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns of levels and codes made so far, and of a reordered leaf, host
-        memory.
+        """Bytes of the columns of levels and codes made so far, host memory.
+
+        They include a reordered leaf and its order.
         """
         own = sum(level.nbytes for level in self.levels) + (
             self.coarse.nbytes if self.coarse else 0

@@ -81,8 +81,9 @@ class Coarse(Packed):
         return self.full.rows_plane()
 
     def prepared(self, program: Program) -> Launch:
-        """Return the program's launch with one more root: the containers where `can_match` holds
-        for certain.
+        """Return the program's launch with one more root.
+
+        It holds where `can_match` holds for certain.
         """
         return prepare(program, self, self.peek, certain=True)
 

@@ -1,5 +1,6 @@
-"""Reorder containers: by one column, or along a curve that keeps neighbours in several columns
-close.
+"""Reorder containers: by one column, or along a curve through several.
+
+The curve keeps containers close that are close in these columns.
 
 In a table in random order, each block spans nearly all values, so levels settle nothing. Sorted
 copies of the packed statistics, with the position of each container in the table, can be searched

@@ -189,8 +189,9 @@ def _decodable(raw: pa.Array) -> pa.Array:
 
 
 def _decimals(array: pa.Array, source: DType, dtype: DType) -> Bounds | None:
-    """Convert decimals to unscaled digits: int64 up to 18 digits, else 16 bytes in the order of the
-    numbers.
+    """Convert decimals to unscaled digits.
+
+    They are int64 up to 18 digits, else 16 bytes in the order of the numbers.
     """
     if source.kind in (Kind.INT, Kind.UINT):
         array = array.cast(pa.decimal128(20, 0))

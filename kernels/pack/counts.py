@@ -34,8 +34,7 @@ def planes_of(
     floating: bool,
     bounded: Bounded = lambda at: np.zeros(len(at), np.bool_),
 ) -> tuple[Plane, Plane, Plane, Positions]:
-    """Return the planes of n containers that may hold a value, NULL and NaN, and the
-    contradictions.
+    """Return the planes of containers that may hold a value, NULL and NaN, and contradictions.
 
     If statistics of a container contradict each other, any of them may be wrong. All are unknown
     then, and the container may hold anything.
@@ -133,8 +132,9 @@ def _counts(array: Given | None, first: int, stop: int, missing: Counts = UNKNOW
 
 
 def _by_blocks(masks: Callable[[int, int], tuple[Mask, ...]], n: int) -> list[Plane]:
-    """Compute planes of n containers from masks of containers [first, stop); empty for no
-    containers.
+    """Compute planes of n containers from masks of containers [first, stop).
+
+    Without containers there are no planes.
     """
     found: dict[int, tuple[Plane, ...]] = {}
 

@@ -183,8 +183,9 @@ def _evaluate(n: Node, leaves: dict[Node, LeafReader], first: int, stop: int) ->
 
 
 def _truth(condition: Node, source: Source) -> Interval:
-    """Return a condition as a BOOLEAN interval; its three outcomes are computed as for any
-    predicate.
+    """Return a condition as a BOOLEAN interval.
+
+    Its three outcomes are computed as for any predicate.
     """
     from skipstone.kernels.run.prepare import prepare
 

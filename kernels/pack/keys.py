@@ -25,10 +25,8 @@ import numpy.typing as npt
 Lanes = npt.NDArray[Any]
 # Ends that fit into a bucket. Values are searched for in fuller buckets, which skewed keys cause.
 SLOTS: Final = 30
-TARGET_SLOTS: Final = (
-    # Ends in a bucket if keys are spread evenly; then one bucket in 300 is too full.
-    18
-)
+# Ends in a bucket if keys are spread evenly; then one bucket in 300 is too full.
+TARGET_SLOTS: Final = 18
 STEPS: Final = 1 << 16
 EDGE: Final = 2.0  # places at both ends of the directory without ends of runs
 

@@ -1,5 +1,6 @@
-"""The base class of statistics that kernels read: columns are packed at first use, launches are
-cached.
+"""The base class of statistics that kernels read.
+
+It packs columns at first use, and caches launches.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ DERIVED: Final = 16  # cached statistics of calls, and cached launches over them
 
 
 class Packed(ABC):
-    """A `Source` (kernels/run/launch.py) that caches columns, calls and launches. Threads may share
-    it.
+    """A `Source` (kernels/run/launch.py) that caches columns, calls and launches.
+
+    Threads may share it.
 
     Attributes:
         files: The files that hold its arrays.
@@ -80,8 +82,9 @@ class Packed(ABC):
         return False
 
     def column(self, key: Key, dtype: DType) -> Column:
-        """Return packed statistics of a column with its bounds read as `dtype`, or those derived
-        for a call.
+        """Return packed statistics of a column with its bounds read as `dtype`.
+
+        A call's statistics are derived.
         """
         c = self.peek(key, dtype)
         if isinstance(key, Node) or c.guards is None:

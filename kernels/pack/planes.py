@@ -1,5 +1,6 @@
-"""Bit planes: one bit for each container, in 64-bit words, with the first container in the lowest
-bit.
+"""Bit planes: one bit for each container, in 64-bit words.
+
+The first container has the lowest bit.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def mask_of(plane: Plane, n: int) -> Mask:
 
 
 def verdicts(planes: Sequence[Plane], n: int) -> Verdicts:
-    """Return verdicts from the planes "can match" and "can miss"; without the second, none is
-    ALWAYS.
+    """Return verdicts from the planes "can match" and "can miss".
+
+    Without the second plane none is ALWAYS.
 
     Returns:
         uint8 array, shape (n,), host memory: 0 NEVER, 1 MAYBE, 2 ALWAYS.

@@ -192,8 +192,9 @@ def warn_once(text: str) -> None:
 
 
 def directory(kind: str = "kernels") -> Path:
-    """Return the directory of cached kernels, or of cached files of another kind; create it if
-    needed.
+    """Return the directory of cached kernels, or of cached files of another kind.
+
+    It is created if needed.
 
     It lies under `SKIPSTONE_CACHE_DIR`, or else under the user's cache directory. If others can
     change it, or a directory above it, they could plant code there: a private temporary directory

@@ -1,4 +1,7 @@
-"""Compile kernels in the background: one thread, a bounded queue, only shapes that are used enough."""
+"""Compile kernels in the background.
+
+One thread compiles from a bounded queue, and only shapes that are used enough.
+"""
 
 from __future__ import annotations
 

@@ -135,7 +135,10 @@ def _wait_for_imports() -> None:
 
 
 def _module_locks() -> dict[str, Any]:
-    """Return the locks of modules that are being imported; importlib has no public name for them."""
+    """Return the locks of modules that are being imported.
+
+    importlib has no public name for them.
+    """
     found: dict[str, Any] = getattr(_bootstrap, "_module_locks", {})
     return found.copy()
 

@@ -39,8 +39,9 @@ class Source(Protocol):
         ...
 
     def column(self, key: Key, dtype: DType) -> Column:
-        """Return packed statistics of a column with its bounds read as `dtype`, or those derived
-        for a call.
+        """Return packed statistics of a column with its bounds read as `dtype`.
+
+        A call's statistics are derived.
         """
         ...
 

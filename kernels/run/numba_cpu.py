@@ -20,10 +20,8 @@ from skipstone.kernels.run.result_pool import allocate
 
 # Smallest number of words of a task of the pool: 262,144 containers.
 CHUNK_WORDS: Final = 1 << 12
-TASKS_PER_THREAD: Final = (
-    # Most tasks for each thread. Each call costs some 10 us, but a thread may be held up.
-    8
-)
+# Most tasks for each thread. Each call costs some 10 us, but a thread may be held up.
+TASKS_PER_THREAD: Final = 8
 # Words of a task that judges chosen words, since these are not in cache.
 CHOSEN_CHUNK_WORDS: Final = 1 << 9
 
@@ -132,5 +130,5 @@ def run_many(launches: Sequence[Launch], rows: Sequence[int], verdicts: Verdicts
 
 
 def allocate_rows(rows: int, n: int) -> Verdicts:
-    """Return a buffer for rows of verdicts of n containers; each row is padded to a multiple of 64."""
+    """Return a buffer for rows of verdicts of n containers, padded to multiples of 64."""
     return allocate(rows * word_count(n) * 64)

@@ -268,7 +268,7 @@ def _planes_only(kernel: _Kernel) -> list[str]:
 
 
 def _verdict_words(roots: tuple[Node, ...]) -> str:
-    """Return the words of containers that can match, and of those that can match and cannot miss."""
+    """Return the words of containers that can match, and of those that cannot miss either."""
     outs = itertools.count()
     match, *miss = (
         f"np.uint64({2**64 - 1 if r == TRUE else 0})" if r.op is Op.LITERAL else f"v{next(outs)}"

@@ -81,7 +81,10 @@ def in_order(test: Callable[[Any, Any], Any], low: Any, high: Any, runs: int) ->
 
 @functools.lru_cache(maxsize=1024)
 def compile_shape(roots: tuple[Node, ...]) -> Callable[..., None]:
-    """Return the kernel of a shape. It judges one block of containers; planes and outs are bytes."""
+    """Return the kernel of a shape.
+
+    It judges one block of containers; planes and outs are bytes.
+    """
     body = emit(roots, EMIT)
     counts = {
         op: max((n.value[0] + 1 for r in roots for n in r.walk() if n.op is op), default=0)  # type: ignore[index]

@@ -74,8 +74,9 @@ def prepare(
 
 
 def _compact(roots: tuple[Node, ...], gathered: Launch) -> Launch:
-    """Keep the inputs that the roots still use, numbered by first use, so that equal shapes are
-    equal nodes.
+    """Keep the inputs that the roots still use, numbered by first use.
+
+    Equal shapes then are equal nodes.
     """
     out = Launch(gathered.n)
     lists: dict[Op, tuple[list[Any], list[Any]]] = {

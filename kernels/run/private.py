@@ -44,8 +44,9 @@ def exposed(folder: str | os.PathLike[str]) -> str | None:
 
 
 def _shared(found: os.stat_result) -> bool:
-    """Return True if users other than the owner may write; a group of only the owner does not
-    count.
+    """Return True if users other than the owner may write.
+
+    A group of only the owner does not count.
     """
     if found.st_mode & stat.S_IWOTH:
         return True

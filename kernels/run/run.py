@@ -1,5 +1,6 @@
-"""Run launches: choose a backend, switch to Numba once a kernel is compiled, and handle device
-errors.
+"""Run launches: choose a backend, and handle errors of devices.
+
+"auto" switches to Numba once a kernel is compiled.
 """
 
 from __future__ import annotations
@@ -158,8 +159,9 @@ def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Res
 
 
 def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
-    """Return the backend that will judge containers of a launch, or "none" if all roots are
-    constant.
+    """Return the backend that will judge containers of a launch.
+
+    It is "none" if all roots are constant.
 
     Args:
         launch: The launch.
@@ -316,8 +318,9 @@ def on_device(
 
 
 def _try_device(launch: Launch, backend: Backend, work: Callable[[Resident], T]) -> T | None:
-    """Return the result of work on a launch's device, or None if it failed and "auto" continues
-    without it.
+    """Return the result of work on a launch's device.
+
+    None: the device failed, and "auto" continues without it.
     """
     try:
         return work(_resident_of(launch))
@@ -329,8 +332,9 @@ def _try_device(launch: Launch, backend: Backend, work: Callable[[Resident], T])
 
 
 def _resident_of(launch: Launch) -> Resident:
-    """Return the statistics on the device that hold a launch's inputs; upload them for this call if
-    needed.
+    """Return the copies of a launch's statistics on a device.
+
+    Without any, the inputs are uploaded for this call.
     """
     if launch.failed is not None:
         raise launch.failed
