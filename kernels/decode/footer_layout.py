@@ -108,8 +108,8 @@ def _table() -> Longs:
     out = np.zeros((at.FIELDS * (at.ORDER + 1), 4), np.int64)
     out[:, at.SLOT] = -1
     for structure, fields in GRAMMAR.items():
-        for field, told in fields.items():
-            out[structure * at.FIELDS + field] = told
+        for field, entry in fields.items():
+            out[structure * at.FIELDS + field] = entry
     for structure, needed in REQUIRED.items():
         out[structure * at.FIELDS, at.KIND] = sum(1 << field for field in needed)
     return out
@@ -160,20 +160,20 @@ def layout_of(data: Bytes, walk: Callable[..., int] | None = None) -> Layout | N
         walk: The loop; None: the compiled one.
     """
     walk = walk or compiled(WALK)
-    stack, now, room = (
+    stack, now, capacity = (
         np.empty((at.DEPTH, 4), np.int64),
         np.empty(at.SLOTS, np.int64),
         len(data) // TYPICAL + 16,
     )
     while True:
-        groups, chunks = np.empty((room, 3), np.int64), np.empty((room, at.WIDTH), np.int64)
+        groups, chunks = np.empty((capacity, 3), np.int64), np.empty((capacity, at.WIDTH), np.int64)
         marks, totals = np.zeros((at.FIELDS, 2), np.int64), np.zeros(3, np.int64)
         if walk(data, TABLE, stack, now, groups, chunks, marks, totals) < 0:
             return None
         number, total, orders = totals.tolist()
-        if max(number, total) <= room:
+        if max(number, total) <= capacity:
             break
-        room = max(number, total)
+        capacity = max(number, total)
     columns = total // number if number else 0
     if (groups[:number, 2] != columns * np.arange(1, number + 1)).any():
         return None

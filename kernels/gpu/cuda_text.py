@@ -219,10 +219,10 @@ def _logic(shape: DeviceShape, body: Body) -> _Logic:
             [f"v{i}" for i in range(len(roots))],
         )
     masks = range(len(votes))
-    asked = [f"const u32 t{m} = {votes[m]};" for m in masks]
+    code = [f"const u32 t{m} = {votes[m]};" for m in masks]
     return _Logic(
         [f"m{m}" for m in masks],
-        [*ranks, *asked, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)],
+        [*ranks, *code, *(f"m{m} = lane == j ? t{m} : m{m};" for m in masks)],
         planes,
         roots,
     )
@@ -238,13 +238,13 @@ def _join_votes(votes: list[str], roots: list[str]) -> list[str]:
     # A vote that is used once is written where it is used: otherwise hundreds of words would wait
     # in registers.
     needed = collections.Counter(re.findall(r"\bm\d+\b", " ".join(roots)))
-    asked = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
+    code = [f"const u32 m{m} = {vote};" for m, vote in enumerate(votes) if needed[f"m{m}"] > 1]
     for i, root in enumerate(roots):
         word = re.sub(
             r"\bm(\d+)\b", lambda m: votes[int(m[1])] if needed[m[0]] == 1 else m[0], root
         )
-        asked += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
-    return asked
+        code += [f"const u32 w{i} = {word};", f"v{i} = lane == j ? w{i} : v{i};"]
+    return code
 
 
 def _ranks(shape: DeviceShape) -> list[str]:

@@ -271,14 +271,14 @@ class CupyDevice:
     def _out_of_memory(self, what: str, error: BaseException) -> str:
         try:
             free, total = self._cupy.cuda.runtime.memGetInfo()
-            room = f"{free >> 20:,} of {total >> 20:,} MiB are free there"
+            memory = f"{free >> 20:,} of {total >> 20:,} MiB are free there"
         except RuntimeError:
-            room = _first_paragraph(error)
+            memory = _first_paragraph(error)
         way = (
             "release() other statistics, call cupy.get_default_memory_pool().free_all_blocks(), "
             "or keep fewer columns there"
         )
-        return f"device {self._number} has no room to {what}: {room}; {way}, or {FALLBACK}"
+        return f"device {self._number} has no room to {what}: {memory}; {way}, or {FALLBACK}"
 
     def _describe_failure(self, what: str, error: RuntimeError) -> str:
         status = getattr(error, "status", None)

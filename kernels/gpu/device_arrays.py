@@ -137,25 +137,20 @@ class Foreign:
 
 
 def _null_mask(
-    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | bool = False
+    known: npt.NDArray[np.bool_] | None, others: npt.NDArray[np.bool_] | None = None
 ) -> npt.NDArray[np.bool_] | None:
-    return (
-        others
-        if known is None and not isinstance(others, bool)
-        else None
-        if known is None
-        else ~known | others
-    )
+    """Return the mask of values that are not known, or are among others; None: none is."""
+    if known is None:
+        return others
+    return ~known if others is None else ~known | others
 
 
 def _validity(known: npt.NDArray[np.bool_] | None, before: int = 0) -> pa.Buffer | None:
-    return (
-        None
-        if known is None
-        else pa.py_buffer(
-            np.packbits(np.append(np.zeros(before, np.bool_), known), bitorder="little")
-        )
-    )
+    """Return Arrow's bitmap of known values, after so many zeros; None: all are known."""
+    if known is None:
+        return None
+    mask = np.append(np.zeros(before, np.bool_), known)
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
 def lies_there(given: object) -> bool:
@@ -180,8 +175,8 @@ def foreign_of(given: Any, name: str, device: Device) -> Foreign:
     Raises:
         StatisticsError: it has more than one dimension, gaps between values, or an unknown type.
     """
-    if (told := _cuda_interface(given)) is not None:
-        return _of_interface(given, told, name)
+    if (interface := _cuda_interface(given)) is not None:
+        return _of_interface(given, interface, name)
     if hasattr(given, "__arrow_c_device_array__"):
         return one_of_arrow(given, name)
     taken = device.from_dlpack(given)
@@ -204,18 +199,18 @@ def _has_dlpack(given: Any) -> bool:
         return False
 
 
-def _of_interface(given: Any, told: Any, name: str) -> Foreign:
+def _of_interface(given: Any, interface: Any, name: str) -> Foreign:
     try:
-        lane = np.dtype(told["typestr"])
+        lane = np.dtype(interface["typestr"])
         kind = pa.from_numpy_dtype(lane) if lane.isnative else None
     except (TypeError, pa.ArrowException):
         kind = None
     if kind is None:
         raise StatisticsError(
-            f"{name} has values of type {told['typestr']!r}; expected numbers, booleans or "
+            f"{name} has values of type {interface['typestr']!r}; expected numbers, booleans or "
             "datetime64, in this machine's byte order"
         )
-    shape, strides = tuple(told["shape"]), told.get("strides")
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
     if len(shape) != 1 or (strides is not None and shape[0] > 1 and strides[0] != lane.itemsize):
         raise StatisticsError(
             f"{name} is an array of shape {shape} and strides {strides}; expected one dimension "
@@ -225,14 +220,14 @@ def _of_interface(given: Any, told: Any, name: str) -> Foreign:
     zone = getattr(getattr(given, "dtype", None), "tz", None)
     if pa.types.is_timestamp(kind) and zone is not None:
         kind = pa.timestamp(kind.unit, str(zone))
-    masked = told.get("mask")
+    masked = interface.get("mask")
     mask = None if masked is None else masked.__cuda_array_interface__
     bits = mask is not None and mask["typestr"][1] == "t"  # a bit field, as cuDF's masks are
     return Foreign(
         kind,
         shape[0],
         lane.name,
-        (told["data"][0],),
+        (interface["data"][0],),
         None if mask is None else mask["data"][0],
         bits,
         0,
@@ -281,8 +276,8 @@ def one_of_arrow(given: Any, name: str) -> Foreign:
     Raises:
         StatisticsError: it is not in CUDA memory, or its type is not supported.
     """
-    kind, held, owner = _capsules(given, name)
-    return _of_arrow(kind, held.array, 0, held.array.length, owner, name)
+    kind, exported, owner = _capsules(given, name)
+    return _of_arrow(kind, exported.array, 0, exported.array.length, owner, name)
 
 
 def all_of_arrow(given: Any) -> dict[str, Foreign]:
@@ -295,21 +290,23 @@ def all_of_arrow(given: Any) -> dict[str, Foreign]:
         StatisticsError: it is not a record batch in CUDA memory, it may have null rows, or the type
             of a column is not supported.
     """
-    kind, held, owner = _capsules(given, "the batch")
+    kind, exported, owner = _capsules(given, "the batch")
     if not pa.types.is_struct(kind):
         raise StatisticsError(
             f"the Arrow array has type {kind}; expected a record batch with columns such as 'x.min'"
         )
-    masked = held.array.n_buffers > 0 and bool(held.array.buffers[0])
-    if held.array.null_count > 0 or (held.array.null_count != 0 and masked):  # -1: not counted
+    masked = exported.array.n_buffers > 0 and bool(exported.array.buffers[0])
+    if exported.array.null_count > 0 or (
+        exported.array.null_count != 0 and masked
+    ):  # -1: not counted
         raise StatisticsError(
             "the batch has null rows, or may have some; expected a record batch without a mask of "
             "rows, or with a null count of 0"
         )
     fields: Sequence[pa.Field] = [kind.field(i) for i in range(kind.num_fields)]
-    first, n = held.array.offset, held.array.length
+    first, n = exported.array.offset, exported.array.length
     return {
-        f.name: _of_arrow(f.type, held.array.children[i].contents, first, n, owner, f.name)
+        f.name: _of_arrow(f.type, exported.array.children[i].contents, first, n, owner, f.name)
         for i, f in enumerate(fields)
     }
 
@@ -318,13 +315,13 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
     schema, array = given.__arrow_c_device_array__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    held = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
-    if held.device_type not in CUDA:
+    exported = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
+    if exported.device_type not in CUDA:
         raise StatisticsError(
-            f"{name} lies on a device of Arrow's type {held.device_type}; expected CUDA memory, "
+            f"{name} lies on a device of Arrow's type {exported.device_type}; expected CUDA memory, "
             "of type 2 or 13"
         )
-    return pa.DataType._import_from_c_capsule(schema), held, (given, array)
+    return pa.DataType._import_from_c_capsule(schema), exported, (given, array)
 
 
 def _of_arrow(

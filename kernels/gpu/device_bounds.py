@@ -38,17 +38,17 @@ def lanes_there(
         None if f is None else "all" if f.mask is None else "bits" if f.bits else "bytes"
         for f in (low, high)
     ]
-    there = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
-    n = next(iter(there.values())).n
-    kinds = [str(f.told).partition("[")[0] for f in there.values()]
+    present = {is_high: f for is_high, f in ((False, low), (True, high)) if f is not None}
+    n = next(iter(present.values())).n
+    kinds = [str(f.told).partition("[")[0] for f in present.values()]
     text = cuda_tools.check_text(
         "datetime64" if "datetime64" in kinds else kinds[0], (sides[0], sides[1])
     )
-    values = {side: f.values(device) for side, f in there.items()}
-    lost = {side: device.empty((n + 31) // 32, "uint32") for side in there}
+    values = {side: f.values(device) for side, f in present.items()}
+    lost = {side: device.empty((n + 31) // 32, "uint32") for side in present}
     masks: list[Any] = [
         part
-        for f in there.values()
+        for f in present.values()
         if f.mask is not None
         for part in (f.mask_bytes(device), np.int64(f.first))
     ]
@@ -58,7 +58,7 @@ def lanes_there(
         [np.int64(n), *lost.values(), *values.values(), *masks],
     )
     found = [
-        _mend(device, dtype, values[side], lost[side], side) if side in there else None
+        _mend(device, dtype, values[side], lost[side], side) if side in present else None
         for side in (False, True)
     ]
     if any(

@@ -256,8 +256,10 @@ def _write_verdicts(device: Device, planes: Sequence[DeviceArray | bool], out: D
         return
     match, miss = (*planes, True)[:2]
     text = cuda_tools.verdicts_text(*(p if isinstance(p, bool) else None for p in (match, miss)))
-    given = [p for p in (match, miss) if not isinstance(p, bool)]
-    device.start(device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *given])
+    varying = [p for p in (match, miss) if not isinstance(p, bool)]
+    device.start(
+        device.function(text), _blocks(size // 4, THREADS), [np.int64(size), out, *varying]
+    )
 
 
 def _download_words(device: Device, words: DeviceArray) -> Words:

@@ -188,19 +188,19 @@ class _Library:
             "pip install 'skipstone[gpu-cuda12]'; or use backend='numba'"
         )
 
-    def compile(self, text: str, options: Sequence[str], wanted: str) -> Compiled:
+    def compile(self, text: str, options: Sequence[str], kind: str) -> Compiled:
         """Compile a text to machine code ("CUBIN") or "PTX".
 
         Raises:
             DeviceError: the text does not compile.
         """
-        program, given = ctypes.c_void_p(), [o.encode() for o in options]
+        program, encoded = ctypes.c_void_p(), [o.encode() for o in options]
         self._call(
             "nvrtcCreateProgram", ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None
         )
         try:
             failed = self._lib.nvrtcCompileProgram(
-                program, len(given), (ctypes.c_char_p * len(given))(*given)
+                program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded)
             )
             log = self._bytes("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
             log = re.sub(r".*Compile time = .*\n?", "", log)  # equal texts then give equal files
@@ -209,16 +209,16 @@ class _Library:
                     f"NVRTC {self.version[0]}.{self.version[1]} does not compile a kernel "
                     f"({self._error_text(failed)}):\n{log}\n{text}"
                 )
-            return Compiled(self._bytes(wanted, program), log)
+            return Compiled(self._bytes(kind, program), log)
         finally:
             self._call("nvrtcDestroyProgram", ctypes.byref(program))
 
     def _bytes(self, what: str, program: ctypes.c_void_p) -> bytes:
         size = ctypes.c_size_t()
         self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
-        room = ctypes.create_string_buffer(size.value)
-        self._call(f"nvrtcGet{what}", program, room)
-        return room.raw
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{what}", program, buffer)
+        return buffer.raw
 
     def _call(self, name: str, *args: object) -> None:
         failed = getattr(self._lib, name)(*args)
@@ -244,8 +244,8 @@ def _library(major: int | None) -> _Library:
         BackendMissing: it is not found, or cannot be loaded.
     """
     failed = ""
-    for wanted in MAJORS if major is None else (major,):
-        for path in _paths(wanted):
+    for number in MAJORS if major is None else (major,):
+        for path in _paths(number):
             try:
                 return _Library(path)
             except (

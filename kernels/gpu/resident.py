@@ -98,7 +98,7 @@ class Resident:
         for guard in launch.guards:
             guard.touch()
         arrays, planes, sets = (
-            self._copies_of(given) for given in (launch.arrays, launch.planes, launch.sets)
+            self._copies_of(inputs) for inputs in (launch.arrays, launch.planes, launch.sets)
         )
         return arrays, [p.view(np.uint32) for p in planes], sets
 
@@ -107,7 +107,7 @@ class Resident:
         if os.getpid() != self._process or self._device.ready(text):
             return True  # in a forked child, using the device then raises
         compiler.compile_in_background(
-            (text, self._device), lambda asked: self._device.function(asked[0]), self.give_up
+            (text, self._device), lambda key: self._device.function(key[0]), self.give_up
         )
         return False
 

@@ -150,8 +150,8 @@ def _go_down(
         box, node = box[left], node[left]
         if level == tree.depth:
             points = tree.points.reshape(-1, LEAF, low.shape[1])[node - (len(tree.least) // 2)]
-            held = ((low[box][:, None] <= points) & (points <= high[box][:, None])).all(axis=2)
-            out[box[np.logical_or.reduce(held, axis=1)]] = True
+            inside = ((low[box][:, None] <= points) & (points <= high[box][:, None])).all(axis=2)
+            out[box[np.logical_or.reduce(inside, axis=1)]] = True
             return
         box, node = np.repeat(box, 2), np.repeat(node * 2 + 1, 2)
         node[1::2] += 1

@@ -222,10 +222,10 @@ class _Search:
         )
         sample = np.arange(0, count, count // SAMPLE, dtype=np.uint32)
         _, match, left = self._coarse(coarse, sample if self.todo is None else self.todo[sample])
-        found, asked = len(match) / len(sample), np.count_nonzero(left) / len(sample)
+        found, undecided = len(match) / len(sample), np.count_nonzero(left) / len(sample)
         return bool(
             found * count <= word_count(self.n) * self._share(dense)
-            and own + full * (asked + FOUND_COST * found) < WORTH * full
+            and own + full * (undecided + FOUND_COST * found) < WORTH * full
         )
 
     def _coarse(self, coarse: Coarse, todo: Todo) -> tuple[WordNumbers, Words, Words]:
@@ -325,8 +325,8 @@ def _words(plane: Plane, words: int) -> Words:
 def _exclude(words: WordNumbers, bits: Words, others: WordNumbers) -> tuple[WordNumbers, Words]:
     """Return the words that are not among others; both ascend."""
     at = np.minimum(np.searchsorted(others, words), len(others) - 1)
-    kept = others[at] != words
-    return words[kept], bits[kept]
+    keep = others[at] != words
+    return words[keep], bits[keep]
 
 
 def _bytes(words: Words) -> Verdicts:

@@ -135,7 +135,7 @@ def pack_column(
                 out |= _known(bounds_of(_take(a, at), dtype, side), dtype, len(at))
         return out
 
-    real, nulls, nans, wrong = planes_of(
+    real, nulls, nans, contradictions = planes_of(
         raw.null_count,
         raw.row_count,
         raw.nan_count if floating else None,
@@ -147,7 +147,8 @@ def pack_column(
     )
     if dtype.coded:
         low, high = (
-            None if a is None else without(bounds_of(a, dtype, side), wrong, n) for a, side in given
+            None if a is None else without(bounds_of(a, dtype, side), contradictions, n)
+            for a, side in given
         )
         return column_of(dtype, low, high, real, above or nulls, nans)
 
@@ -156,8 +157,11 @@ def pack_column(
             None if a is None else bounds_of(a.slice(first, stop - first), dtype, side)
             for a, side in given
         )
-        if len(wrong):
-            at = wrong[slice(*np.searchsorted(wrong, (first, stop)).tolist())] - first
+        if len(contradictions):
+            at = (
+                contradictions[slice(*np.searchsorted(contradictions, (first, stop)).tolist())]
+                - first
+            )
             low, high = (without(b, at, stop - first) for b in (low, high))
         return _drop_invalid(low, high, dtype)
 
@@ -178,11 +182,11 @@ def may_contradict(raw: Raw, dtype: DType, rows: Given | None, n: int) -> bool:
     floating = dtype.kind is Kind.FLOAT
     nans = raw.nan_count if floating else None
     everywhere = lambda at: np.ones(len(at), np.bool_)  # noqa: E731
-    wrong = planes_of(
+    contradictions = planes_of(
         raw.null_count, raw.row_count, nans, rows, n,
         nullable=True, floating=floating, bounded=everywhere,
     )[3]  # fmt: skip
-    return len(wrong) > 0
+    return len(contradictions) > 0
 
 
 def column_of(

@@ -120,16 +120,16 @@ def process_lock(path: Path) -> Iterator[None]:
     that waits here holds no other lock, so neither forks nor other kernels wait for another
     process.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         # If files cannot be locked, or the holder of the lock was stopped, several processes
         # compile the same kernel.
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
             file = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            held.callback(os.close, file)
+            stack.callback(os.close, file)
             # A forked child inherits the open file and would keep the lock.
-            held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
             end = time.monotonic() + LOCK_WAIT
             while time.monotonic() < end and not _is_stopped(os.pread(file, 20, 0)):
                 with contextlib.suppress(BlockingIOError):
@@ -227,8 +227,8 @@ def directory(kind: str = "kernels") -> Path:
 
 
 def _root() -> Path:
-    if given := os.environ.get("SKIPSTONE_CACHE_DIR"):
-        return Path(given)
+    if path := os.environ.get("SKIPSTONE_CACHE_DIR"):
+        return Path(path)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skipstone"
 
 

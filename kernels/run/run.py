@@ -80,22 +80,22 @@ def run(
         SkipstoneError: no backend has that name.
     """
     words = word_count(launch.n) if todo is None else len(todo)
-    asked = launch.n if todo is None else words * 64
+    count = launch.n if todo is None else words * 64
     form: Form = "all" if todo is None else "chosen"
-    name = choose(launch, backend, asked, form)
+    name = choose(launch, backend, count, form)
     if (
         name == "cupy"
         and (
-            there := _try_device(
+            on_device_result := _try_device(
                 launch, backend, lambda on: _run_on_device(launch, on, todo, verdicts)
             )
         )
         is not None
     ):
-        return there
+        return on_device_result
     if name == "cupy" or (name != "none" and launch.host_twin is not None):
         launch = launch.on_host
-        name = choose(launch, backend, asked, form)
+        name = choose(launch, backend, count, form)
     if name != "none":
         for guard in launch.guards:
             guard.touch(todo)
@@ -103,9 +103,9 @@ def run(
         result_pool.allocate_words(words) if answer is None else answer for answer in launch.answers
     ]
     outs = [p for p in found if not isinstance(p, bool)]
-    judged = None
+    verdict_bytes = None
     if name == "numba":
-        judged = numba_cpu.run(launch, outs, verdicts, todo)
+        verdict_bytes = numba_cpu.run(launch, outs, verdicts, todo)
     elif name == "numpy":
         numpy_cpu.run(launch, outs, todo)
     for file in launch.files:
@@ -113,9 +113,9 @@ def run(
     if not verdicts:
         for p in outs:
             clear_tail(p, launch.n, todo)
-    elif judged is None:
-        judged = planes.verdicts(found, launch.n if todo is None else words * 64)
-    return Result(found, name, judged)
+    elif verdict_bytes is None:
+        verdict_bytes = planes.verdicts(found, launch.n if todo is None else words * 64)
+    return Result(found, name, verdict_bytes)
 
 
 def sift(launch: Launch, backend: Backend = "auto", *, todo: Todo = None) -> Result:
@@ -187,8 +187,10 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
         from skipstone.kernels.gpu import gpu
 
         # On the CPU, bounds that only the device has would be downloaded first.
-        alone = launch.host_twin is not None or launch.failed is not None
-        if gpu.fits(launch) and (alone or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, form))):
+        only_there = launch.host_twin is not None or launch.failed is not None
+        if gpu.fits(launch) and (
+            only_there or (n >= gpu.MIN_CONTAINERS and gpu.ready(launch, form))
+        ):
             return "cupy"
     if compile_cache.find(Shape(launch.shape)) is not None:
         return "numba"
@@ -249,16 +251,18 @@ def run_many(launches: Sequence[Launch], backend: Backend = "auto") -> Verdicts:
         BackendMissing, DeviceError, StatisticsError, SkipstoneError: as in `run`.
     """
     n = launches[0].n
-    lives_there = backend == "cupy" or launches[0].on is not None
-    if lives_there and {
+    use_device = backend == "cupy" or launches[0].on is not None
+    if use_device and {
         choose(one, backend, n * len(launches), "many" if one.params else "all") for one in launches
     } | {"none"} == {"cupy", "none"}:
         from skipstone.kernels.gpu import gpu
 
         if (
-            there := _try_device(launches[0], backend, lambda on: gpu.many_here(launches, on))
+            on_device_result := _try_device(
+                launches[0], backend, lambda on: gpu.many_here(launches, on)
+            )
         ) is not None:
-            return there
+            return on_device_result
     launches = [launch.on_host for launch in launches]
     rows = numba_cpu.allocate_rows(len(launches), n)
     out = rows.reshape(len(launches), -1)[:, :n]
@@ -284,7 +288,7 @@ def stays_here(out: Out) -> bool:
         SkipstoneError: `out` is neither "host" nor "device".
     """
     if out not in ("host", "device"):
-        raise SkipstoneError(f"unknown out {out!r}; expected 'host' or 'device'")
+        raise SkipstoneError(f"out is {out!r}; expected 'host' or 'device'")
     return out == "host"
 
 
