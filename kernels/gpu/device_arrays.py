@@ -318,8 +318,8 @@ def _capsules(given: Any, name: str) -> tuple[pa.DataType, _DeviceArray, object]
     exported = _DeviceArray.from_address(pointer(array, b"arrow_device_array"))
     if exported.device_type not in CUDA:
         raise StatisticsError(
-            f"{name} lies on a device of Arrow's type {exported.device_type}; expected CUDA memory, "
-            "of type 2 or 13"
+            f"{name} lies on a device of Arrow's type {exported.device_type}; expected CUDA "
+            "memory, of type 2 or 13"
         )
     return pa.DataType._import_from_c_capsule(schema), exported, (given, array)
 

@@ -1,4 +1,4 @@
-"""Points in boxes, compiled and in NumPy, beside comparing each point with each box."""
+"""Test points in boxes, compiled and in NumPy, against comparing each point with each box."""
 
 import numpy as np
 import pyarrow as pa

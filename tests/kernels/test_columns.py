@@ -1,4 +1,6 @@
-"""Packing: what statistics become, in every form that they arrive in, and what cannot be true is unknown."""
+"""Test packing: statistics in every form that they arrive in; those that cannot be true are
+unknown.
+"""
 
 import datetime as dt
 import random
@@ -25,7 +27,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def packed(column, low, high):
-    """Bounds after packing, as axis values; None where they are the type's own ends."""
+    """Return bounds after packing as axis values; None if they are the type's own ends."""
     dtype, n = from_arrow(column), len(low if low is not None else high)
     c = pack_column(Raw(low, high), dtype, n)
     if c.codes is None:
@@ -52,7 +54,8 @@ TS = pa.timestamp
 #    column                   bounds as given                                                 read as
 READ = [
     (pa.int64(),              pa.array([5, None], pa.int8()),                                 [5, None]),
-    (pa.int8(),               pa.array([5, 300, -300]),                                       [5, None, None]),   # no value of the type
+    # not a value of the type
+    (pa.int8(),               pa.array([5, 300, -300]),                                       [5, None, None]),
     (pa.uint32(),             pa.array([5, -1, 2**32]),                                       [5, None, None]),
     (pa.uint64(),             pa.array([5, -1]),                                              [5, None]),
     (pa.int64(),              pa.array([5, 2**63], pa.uint64()),                              [5, None]),
@@ -60,7 +63,8 @@ READ = [
     (pa.int64(),              pa.array([True]),                                               [None]),
     (pa.int64(),              pa.array(["5"]),                                                [None]),
     (pa.float64(),            pa.array([0.1, NAN, INF, -INF], pa.float32()),                  [0.10000000149011612, None, INF, -INF]),
-    (pa.float32(),            pa.array([0.1, 1e39, 1e-50]),                                   [0.10000000149011612, INF, 0.0]),  # JSON's 0.1 is FLOAT's
+    # JSON's 0.1 is the FLOAT 0.1
+    (pa.float32(),            pa.array([0.1, 1e39, 1e-50]),                                   [0.10000000149011612, INF, 0.0]),
     (pa.float64(),            pa.array([5, 2**53 + 1]),                                       [5.0, 2.0**53]),
     (pa.float64(),            pa.array([5, 2**64 - 1], pa.uint64()),                          [5.0, 2.0**64]),
     (pa.decimal128(9, 2),     pa.array([D("1.5"), D("-1.5")], pa.decimal128(5, 1)),           [150, -150]),
@@ -116,11 +120,11 @@ def test_a_coarser_unit_rounds_outwards_at_the_ends():
     assert high == [9223372037, -9223372036, 1, 0, 0]
 
 
-# Layouts: the same values, however they lie in memory.
+# Layouts: the same values with other memory layouts.
 
 
 def streamed(a):
-    """As it comes out of Arrow's IPC: aligned otherwise, and not writable."""
+    """Return an array read from Arrow's IPC: with another alignment, and read-only."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, pa.schema([("x", a.type)])) as writer:
         writer.write_batch(pa.record_batch([a], names=["x"]))
@@ -128,7 +132,7 @@ def streamed(a):
 
 
 def encoded(a):
-    """Bounds by dictionary; counts are integers, and nothing else is read as one."""
+    """Encode bounds by a dictionary; counts must be plain integers."""
     return a if a.type == pa.int64() or pa.types.is_dictionary(a.type) else a.dictionary_encode()
 
 
@@ -160,7 +164,7 @@ def test_layouts(arrow, layout):
         )
 
 
-# Blocks: how many containers are packed at a time changes nothing.
+# Blocks: the number of containers that are packed at a time does not change the result.
 
 
 def contents(c):
@@ -221,7 +225,7 @@ def test_bounds_that_need_no_packing_stay_where_they_lie(arrow):
     assert np.array_equal(np.delete(inverted.high, 50), np.delete(c.high, 50))
 
 
-# Bytes that are no text bound nothing, and cost nobody else anything.
+# Bytes that are not UTF-8 bound nothing, and other bounds stay.
 
 
 def test_undecodable_bytes():
@@ -244,7 +248,8 @@ ORDER = [
     (pa.float64(), NAN,           4.0,            (None, 4.0)),
     (pa.float64(), 4.0,           NAN,            (4.0, None)),
     (pa.string(), "b",            "a",            (b"", None)),
-    (pa.string(), "\ue000",       "\U00010000",   (b"\xee\x80\x80", b"\xf0\x90\x80\x80")),  # by UTF-8 bytes; UTF-16 has them the other way
+    # in the order of UTF-8 bytes; UTF-16 reverses them
+    (pa.string(), "\ue000",       "\U00010000",   (b"\xee\x80\x80", b"\xf0\x90\x80\x80")),
     (pa.binary(), b"\x80",        b"\x7f",        (b"", None)),     # unsigned bytes
     (pa.decimal128(38, 0), D(2),  D(1),           (1 - 10**38, 10**38 - 1)),
     (pa.decimal128(9, 2), D(2),   D(1),           (None, None)),
@@ -258,7 +263,7 @@ def test_order_of_bounds(arrow, low, high, expected):
     assert (got_low, got_high) == expected
 
 
-# Counts. All ways of them that matter, against the oracle's own reading.
+# Counts in all relevant combinations, against the oracle's own reading.
 
 COUNTS = [None, -1, 0, 1, 2, 3, 2**63 - 1]
 
@@ -317,13 +322,13 @@ GIVEN = [
 def test_forms_of_counts(given, expected):
     schema = pa.schema([("x", pa.int64())])
     stats = ss.Statistics.from_dict({"x": {"null_count": given}}, schema, row_count=[5, 5, 5])
-    # IS NULL can hold unless there are none, and holds always if that is all.
+    # IS NULL can hold unless there are no NULLs, and always holds if there are only NULLs.
     assert ss.PruningPredicate("x IS NULL", schema).prune(stats).tolist() == [
         e != 0 for e in expected
     ]
 
 
-# Values from Python lists: one that is not of the type is unknown, its neighbours stand.
+# Values from Python lists: a value that is not of the type is unknown, and its neighbours stay.
 
 #    type                 values                                              which are known
 LISTS = [

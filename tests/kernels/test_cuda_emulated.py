@@ -1,4 +1,4 @@
-"""The device that stands in for a card takes what a card takes, and nothing else."""
+"""Test that the emulated device accepts what a card accepts, and nothing else."""
 
 import contextlib
 import re
@@ -85,7 +85,7 @@ def test_memory_of_the_device_is_its_own(tmp_path):
     assert device.download(device.adopt(there.at + 8, 3, "int64", there)).tolist() == [1, 2, 3]
     assert device.download(device.adopt(there.at + 1, 1, "int64", there)).tolist() == [
         1 << 56
-    ]  # not aligned, so a copy
+    ]  # not aligned, so it is copied
     with pytest.raises(ss.DeviceError, match="out of memory: 40 bytes are asked for, 20 are left"):
         device.empty(10, "float32")
     device.memory.lose()

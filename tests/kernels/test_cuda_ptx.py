@@ -1,4 +1,4 @@
-"""What NVRTC makes of kernels equals the oracle; what the interpreter of it (tests/support/ptx.py) knows, and what it finds."""
+"""Test that the PTX of kernels equals the oracle, and test its interpreter (tests/support/ptx.py)."""
 
 import math
 import re
@@ -21,7 +21,7 @@ from tests.support.effort import LONG
 
 needs_nvrtc = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
-# Some cases of tests/kernels/test_cuda.py; a long run asks them all there.
+# Some cases of tests/kernels/test_cuda.py; a long run includes all of them there.
 
 
 @pytest.mark.parametrize("n", [1, 65, 4097])
@@ -45,7 +45,7 @@ def test_random_predicates(interpreted):
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
 def test_other_architectures(arch):
-    """NVRTC has another compiler, and writes another dialect, for the newer ones."""
+    """For newer architectures NVRTC uses another compiler, which writes another dialect."""
     random_predicates(f"ptx {arch}", 100 if LONG else 6, Interpreted(arch))
 
 
@@ -56,7 +56,7 @@ N = 960_000
 
 @pytest.fixture(scope="module")
 def denormals():
-    """Launches over float32 bounds, one in a hundred of which is too small to be normal."""
+    """Return launches over float32 bounds; one bound in a hundred is denormal."""
     r = np.random.default_rng(1)
     low = r.normal(size=N).astype(np.float32)
     tiny = r.random(N) < 0.01
@@ -76,7 +76,7 @@ def denormals():
 
 
 def lost(device, launch):
-    """How many containers are pruned that NumPy keeps."""
+    """Count the containers that are pruned here and kept by NumPy."""
     kept = run(launch, "numpy").planes[0]
     return int(np.bitwise_count(kept & ~gpu.run(launch, Resident(device))[0]).sum())
 
@@ -88,12 +88,12 @@ def test_denormals_are_kept(denormals, interpreted):
 
 @needs_nvrtc
 def test_flushing_them_would_lose_rows(denormals):
-    """`-ftz=true` is what CuPy adds to all that it compiles itself."""
+    """CuPy adds `-ftz=true` to all that it compiles itself."""
     flushing = Interpreted(options=("-ftz=true",))
     assert all(lost(flushing, launch) > 1000 for launch in denormals)
 
 
-# Faults planted in PTX; those of the text are in tests/support/cuda_faults.py.
+# Faults in PTX; those in CUDA text are in tests/support/cuda_faults.py.
 
 #     fault                                 in the PTX                                    instead                             found by
 FAULTS = [
@@ -142,13 +142,13 @@ def test_a_planted_fault_is_found(fault, pattern, instead, expected):
 
 
 @needs_nvrtc
-def test_nothing_is_found_where_nothing_is_planted(interpreted):
+def test_unchanged_text_passes(interpreted):
     assert {finds(interpreted, launch) for launch in launches()} == {"nothing"}
 
 
 OF_THE_TEXT = (
     cuda_faults.FAULTS if LONG else cuda_faults.FAULTS[::13]
-)  # g++ finds them all in every run
+)  # every run finds them all with g++
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ OF_THE_TEXT = (
 def test_a_fault_in_the_text_is_found(fault, pattern, instead, expected, interpreted):
     faulty = Faulty(interpreted, pattern, instead)
     found = {finds(faulty, launch) for launch in launches()}
-    # Shifts by 32 and more are undefined in C++ alone; PTX gives them the value that was wanted.
+    # Shifts by 32 and more are undefined only in C++; PTX defines them with the intended value.
     assert found - {"nothing"} or expected.startswith(("undefined", "refuses")), found
 
 
-# What the interpreter makes of instructions.
+# The interpreter's results of single instructions.
 
 NAN, INF, TINY = math.nan, math.inf, 1e-41
 #   instruction          operands                      result
@@ -248,12 +248,12 @@ NOT_KNOWN = (
 
 
 @pytest.mark.parametrize("line", NOT_KNOWN)
-def test_what_is_not_known_is_refused(line):
+def test_unknown_instructions_are_refused(line):
     with pytest.raises(Wrong, match="not known"):
         ptx.parse(f".visible .entry kernel(\n)\n{{\n{line}\n}}\n")
 
 
-# Texts in which lanes part and meet again.
+# Texts in which lanes diverge and converge again.
 
 PARTING = (
     f"{cuda_text.HEADER}"
@@ -276,7 +276,7 @@ extern "C" __global__ void kernel(const i64 n, u32* __restrict__ out, const int*
 
 
 def parting(at, x):
-    """The same of one lane."""
+    """Compute the result of one lane."""
     total, i = 0, x
     while i > 0:
         if i > 90 and i % 4 != 3:
@@ -294,7 +294,7 @@ def test_lanes_part_and_meet_again(interpreted):
     assert interpreted.download(out).tolist() == [parting(at, int(v)) for at, v in enumerate(x)]
 
 
-def test_what_does_not_end(interpreted, monkeypatch):
+def test_endless_loops_are_found(interpreted, monkeypatch):
     monkeypatch.setattr(ptx, "STEPS", 100)
     endless = interpreted.function(PARTING.replace("i -= 1 + (i & 1)", "i += x[at] - 1"))
     arguments = [

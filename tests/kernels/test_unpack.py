@@ -1,4 +1,4 @@
-"""Unpacking stops where it would take too much: a manifest of 98 KB made 3 GiB of it."""
+"""Test that unpacking stops if its result is too large: a manifest of 98 KB unpacked to 3 GiB."""
 
 import bz2
 import gzip
@@ -38,7 +38,7 @@ def test_all_codecs_are_tried():
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_was_packed_comes_back(codec):
+def test_unpacking_restores_the_content(codec):
     for data in (b"", b"a", bytes(range(256)) * 99, bytes(5000)):
         block = PACK[codec](data)
         assert unpacked(codec, block, len(data)) == data
