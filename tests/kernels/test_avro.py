@@ -1,4 +1,4 @@
-"""Test the Avro decoder against pyiceberg's: equal on whole files, never different on damaged ones."""
+"""Test the Avro decoder against pyiceberg's: equal on whole files, never different on damaged."""
 
 import json
 import zlib
@@ -136,8 +136,10 @@ REFUSED = {
     "a wrong marker": avro_file(record("long"), [(1, b"\0")])[:-1] + b"T",
     "no marker": avro_file(record("long"), [(1, b"\0")])[:-1],
     "deflated rubbish": avro_file(record("long"), [(1, b"rubbish")], b"deflate"),
-    "deflate cut off": avro_file(record("long"), [(1, zlib.compress(b"\0" * 1000, 9, -15)[:-4])], b"deflate"),
-}  # fmt: skip
+    "deflate cut off": avro_file(
+        record("long"), [(1, zlib.compress(b"\0" * 1000, 9, -15)[:-4])], b"deflate"
+    ),
+}
 
 
 @pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
@@ -317,7 +319,7 @@ def test_decimals_of_all_widths():
 
 
 def with_field(kind):
-    """Return a manifest's schema with one more field, of a kind that our decoder does not support."""
+    """Return a manifest's schema with one more field, of a kind that we do not support."""
     schema = json.loads(Container(written(1)).header["avro.schema"])
     odd = {"name": "odd", "type": ["null", "long", "string"], "field-id": 900}
     schema["fields"] = [odd, {"name": "more", "type": kind, "field-id": 901}, *schema["fields"]]

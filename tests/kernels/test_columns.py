@@ -51,52 +51,72 @@ def ints(values, arrow):
 
 
 TS = pa.timestamp
-#    column                   bounds as given                                                 read as
+# column, bounds as given, read as.
 READ = [
-    (pa.int64(),              pa.array([5, None], pa.int8()),                                 [5, None]),
+    (pa.int64(), pa.array([5, None], pa.int8()), [5, None]),
     # not a value of the type
-    (pa.int8(),               pa.array([5, 300, -300]),                                       [5, None, None]),
-    (pa.uint32(),             pa.array([5, -1, 2**32]),                                       [5, None, None]),
-    (pa.uint64(),             pa.array([5, -1]),                                              [5, None]),
-    (pa.int64(),              pa.array([5, 2**63], pa.uint64()),                              [5, None]),
-    (pa.int64(),              pa.array([1.5]),                                                [None]),            # floats do not bound integers
-    (pa.int64(),              pa.array([True]),                                               [None]),
-    (pa.int64(),              pa.array(["5"]),                                                [None]),
-    (pa.float64(),            pa.array([0.1, NAN, INF, -INF], pa.float32()),                  [0.10000000149011612, None, INF, -INF]),
+    (pa.int8(), pa.array([5, 300, -300]), [5, None, None]),
+    (pa.uint32(), pa.array([5, -1, 2**32]), [5, None, None]),
+    (pa.uint64(), pa.array([5, -1]), [5, None]),
+    (pa.int64(), pa.array([5, 2**63], pa.uint64()), [5, None]),
+    (pa.int64(), pa.array([1.5]), [None]),  # floats do not bound integers
+    (pa.int64(), pa.array([True]), [None]),
+    (pa.int64(), pa.array(["5"]), [None]),
+    (
+        pa.float64(),
+        pa.array([0.1, NAN, INF, -INF], pa.float32()),
+        [0.10000000149011612, None, INF, -INF],
+    ),
     # JSON's 0.1 is the FLOAT 0.1
-    (pa.float32(),            pa.array([0.1, 1e39, 1e-50]),                                   [0.10000000149011612, INF, 0.0]),
-    (pa.float64(),            pa.array([5, 2**53 + 1]),                                       [5.0, 2.0**53]),
-    (pa.float64(),            pa.array([5, 2**64 - 1], pa.uint64()),                          [5.0, 2.0**64]),
-    (pa.decimal128(9, 2),     pa.array([D("1.5"), D("-1.5")], pa.decimal128(5, 1)),           [150, -150]),
-    (pa.decimal128(9, 2),     pa.array([D("1.500"), D("1.555")], pa.decimal128(9, 3)),        [150, None]),       # digits would be lost
-    (pa.decimal128(9, 2),     pa.array([D(10) ** 7, D(1)], pa.decimal128(20, 2)),             [None, 100]),
-    (pa.decimal128(9, 2),     pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)),            [None, 100]),
-    (pa.decimal128(9, 2),     pa.array([D(5)], pa.decimal32(9, 2)),                           [500]),
-    (pa.decimal128(9, 2),     pa.array([5, 2**62]),                                           [500, None]),
-    (pa.decimal128(38, 10),   pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)),            [None, 10**10]),
-    (pa.decimal128(38, 0),    pa.array([D(10**38 - 1), D(1 - 10**38)], pa.decimal128(38, 0)), [10**38 - 1, 1 - 10**38]),
-    (pa.decimal128(20, 0),    pa.array([D(10**20), D(10**20 - 1)], pa.decimal128(38, 0)),       [None, 10**20 - 1]),
-    (pa.decimal128(20, 0),    pa.array([D(-(10**20)), D(1 - 10**20)], pa.decimal128(38, 0)),    [None, 1 - 10**20]),
-    (pa.decimal128(38, 37),   pa.array([20, 1]),                                              [None, 10**37]),
-    (pa.decimal256(20, 3),    pa.array([D(5)], pa.decimal64(18, 3)),                          [5000]),
-    (pa.decimal128(9, 2),     pa.array([1.5]),                                                [None]),
-    (pa.date32(),             ints([86_400_000, -86_400_000], pa.date64()),                   [1, -1]),
-    (pa.date64(),             pa.array([1, 2**31 - 1], pa.int32()).view(pa.date32()),         [1, 2**31 - 1]),
-    (pa.date32(),             ints([5], TS("s")),                                             [None]),
-    (TS("us"),                ints([5, 2**62], TS("s")),                                      [5_000_000, None]),
-    (TS("s"),                 ints([5_000_000, -5_000_000], TS("us")),                        [5, -5]),
-    (TS("us"),                ints([5], TS("us", "UTC")),                                     [None]),            # a wall clock does not bound an instant
-    (TS("us", "UTC"),         ints([5], TS("us", "Asia/Tokyo")),                              [5]),
-    (TS("us"),                pa.array([5]),                                                  [None]),
-    (pa.string(),             pa.array(["a", ""], pa.large_string()),                         [b"a", b""]),
-    (pa.string(),             pa.array(["a"], pa.string_view()),                              [b"a"]),
-    (pa.large_string(),       pa.array(["a", "b", "a"]).dictionary_encode(),                  [b"a", b"b", b"a"]),
-    (pa.string(),             pa.array([b"a"]),                                               [None]),
-    (pa.binary(),             pa.array([b"a"], pa.binary(1)),                                 [b"a"]),
-    (pa.binary(),             pa.array([b"\xff"], pa.binary_view()),                          [b"\xff"]),
-    (pa.int64(),              pc.run_end_encode(pa.array([5, 5, 6])),                         [5, 5, 6]),
-    (pa.bool_(),              pa.array([True]),                                               [1]),
-]  # fmt: skip
+    (pa.float32(), pa.array([0.1, 1e39, 1e-50]), [0.10000000149011612, INF, 0.0]),
+    (pa.float64(), pa.array([5, 2**53 + 1]), [5.0, 2.0**53]),
+    (pa.float64(), pa.array([5, 2**64 - 1], pa.uint64()), [5.0, 2.0**64]),
+    (pa.decimal128(9, 2), pa.array([D("1.5"), D("-1.5")], pa.decimal128(5, 1)), [150, -150]),
+    (
+        pa.decimal128(9, 2),
+        pa.array([D("1.500"), D("1.555")], pa.decimal128(9, 3)),
+        [150, None],
+    ),  # digits would be lost
+    (pa.decimal128(9, 2), pa.array([D(10) ** 7, D(1)], pa.decimal128(20, 2)), [None, 100]),
+    (pa.decimal128(9, 2), pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)), [None, 100]),
+    (pa.decimal128(9, 2), pa.array([D(5)], pa.decimal32(9, 2)), [500]),
+    (pa.decimal128(9, 2), pa.array([5, 2**62]), [500, None]),
+    (pa.decimal128(38, 10), pa.array([D(10) ** 60, D(1)], pa.decimal256(76, 2)), [None, 10**10]),
+    (
+        pa.decimal128(38, 0),
+        pa.array([D(10**38 - 1), D(1 - 10**38)], pa.decimal128(38, 0)),
+        [10**38 - 1, 1 - 10**38],
+    ),
+    (
+        pa.decimal128(20, 0),
+        pa.array([D(10**20), D(10**20 - 1)], pa.decimal128(38, 0)),
+        [None, 10**20 - 1],
+    ),
+    (
+        pa.decimal128(20, 0),
+        pa.array([D(-(10**20)), D(1 - 10**20)], pa.decimal128(38, 0)),
+        [None, 1 - 10**20],
+    ),
+    (pa.decimal128(38, 37), pa.array([20, 1]), [None, 10**37]),
+    (pa.decimal256(20, 3), pa.array([D(5)], pa.decimal64(18, 3)), [5000]),
+    (pa.decimal128(9, 2), pa.array([1.5]), [None]),
+    (pa.date32(), ints([86_400_000, -86_400_000], pa.date64()), [1, -1]),
+    (pa.date64(), pa.array([1, 2**31 - 1], pa.int32()).view(pa.date32()), [1, 2**31 - 1]),
+    (pa.date32(), ints([5], TS("s")), [None]),
+    (TS("us"), ints([5, 2**62], TS("s")), [5_000_000, None]),
+    (TS("s"), ints([5_000_000, -5_000_000], TS("us")), [5, -5]),
+    (TS("us"), ints([5], TS("us", "UTC")), [None]),  # a wall clock does not bound an instant
+    (TS("us", "UTC"), ints([5], TS("us", "Asia/Tokyo")), [5]),
+    (TS("us"), pa.array([5]), [None]),
+    (pa.string(), pa.array(["a", ""], pa.large_string()), [b"a", b""]),
+    (pa.string(), pa.array(["a"], pa.string_view()), [b"a"]),
+    (pa.large_string(), pa.array(["a", "b", "a"]).dictionary_encode(), [b"a", b"b", b"a"]),
+    (pa.string(), pa.array([b"a"]), [None]),
+    (pa.binary(), pa.array([b"a"], pa.binary(1)), [b"a"]),
+    (pa.binary(), pa.array([b"\xff"], pa.binary_view()), [b"\xff"]),
+    (pa.int64(), pc.run_end_encode(pa.array([5, 5, 6])), [5, 5, 6]),
+    (pa.bool_(), pa.array([True]), [1]),
+]
 
 
 @pytest.mark.parametrize(
@@ -330,20 +350,20 @@ def test_forms_of_counts(given, expected):
 
 # Values from Python lists: a value that is not of the type is unknown, and its neighbours stay.
 
-#    type                 values                                              which are known
+# type, values, which are known.
 LISTS = [
-    (pa.int64(),          [5, "x", 2**70, None, NAN],                         [1, 0, 0, 0, 0]),
-    (pa.int64(),          [5, 1.5, -1.5],                                     [1, 1, 1]),      # cut: x <= 1.5 is x <= 1
-    (pa.uint8(),          [5, 256, -1],                                       [1, 0, 0]),
-    (pa.string(),         ["a", 5, "\ud800", b"\xff", None],                  [1, 0, 0, 0, 0]),
-    (pa.date32(),         [dt.date(2024, 1, 1), "2024-01-01", None],          [1, 0, 0]),
-    (pa.timestamp("us"),  [dt.datetime(2024, 1, 1), "x", None],               [1, 0, 0]),
-    (pa.decimal128(5, 2), [D("1.5"), D("1.555"), D(10**9), D("NaN"), "x"],    [1, 0, 0, 0, 0]),
-    (pa.bool_(),          [True, 1, "true"],                                  [1, 0, 0]),
-    (pa.list_(pa.int64()), ["x", 5],                                          [0, 0]),
-    (pa.run_end_encoded(pa.int32(), pa.int64()), [5, "x", None],              [1, 0, 0]),
-    (pa.dictionary(pa.int8(), pa.string()), ["a", 5, None],                   [1, 0, 0]),
-]  # fmt: skip
+    (pa.int64(), [5, "x", 2**70, None, NAN], [1, 0, 0, 0, 0]),
+    (pa.int64(), [5, 1.5, -1.5], [1, 1, 1]),  # cut: x <= 1.5 is x <= 1
+    (pa.uint8(), [5, 256, -1], [1, 0, 0]),
+    (pa.string(), ["a", 5, "\ud800", b"\xff", None], [1, 0, 0, 0, 0]),
+    (pa.date32(), [dt.date(2024, 1, 1), "2024-01-01", None], [1, 0, 0]),
+    (pa.timestamp("us"), [dt.datetime(2024, 1, 1), "x", None], [1, 0, 0]),
+    (pa.decimal128(5, 2), [D("1.5"), D("1.555"), D(10**9), D("NaN"), "x"], [1, 0, 0, 0, 0]),
+    (pa.bool_(), [True, 1, "true"], [1, 0, 0]),
+    (pa.list_(pa.int64()), ["x", 5], [0, 0]),
+    (pa.run_end_encoded(pa.int32(), pa.int64()), [5, "x", None], [1, 0, 0]),
+    (pa.dictionary(pa.int8(), pa.string()), ["a", 5, None], [1, 0, 0]),
+]
 
 
 @pytest.mark.parametrize("arrow, values, known", LISTS, ids=[str(t) for t, _, _ in LISTS])

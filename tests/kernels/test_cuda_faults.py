@@ -1,4 +1,4 @@
-"""Plant faults in the text of CUDA kernels: each gives a wrong verdict or is caught by the device."""
+"""Plant faults in the text of CUDA kernels: each gives a wrong verdict or is caught."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Test that the PTX of kernels equals the oracle, and test its interpreter (tests/support/ptx.py)."""
+"""Test that the PTX of kernels equals the oracle, and its interpreter (tests/support/ptx.py)."""
 
 import math
 import re
@@ -95,32 +95,82 @@ def test_flushing_them_would_lose_rows(denormals):
 
 # Faults in PTX; those in CUDA text are in tests/support/cuda_faults.py.
 
-#     fault                                 in the PTX                                    instead                             found by
+# fault, in the PTX, instead, found by.
 FAULTS = [
-    ("< taken for <=",                      r"setp\.lt\.s32 (.*), (%r\d+), (%r\d+);",     r"setp.le.s32 \1, \2, \3;",         "differs"),
-    (">= taken for >",                      r"setp\.ge\.(u64|f32)",                       r"setp.gt.\1",                      "differs"),
-    ("operands swapped",                    r"(setp\.ge\.s32 .*), (%r\d+), (%r\d+);",     r"\1, \3, \2;",                     "differs"),
-    ("unsigned compared as signed",         r"setp\.(\w+)\.u64",                          r"setp.\1.s64",                     "differs"),
-    ("signed compared as unsigned",         r"(setp\.\w+)\.s32 (.*), (%r\d+), (%r\d+);",  r"\1.u32 \2, \3, \4;",              "differs"),
-    ("signed widened as unsigned",          r"cvt\.s32\.s16",                             "cvt.u32.u16",                      "differs"),
-    ("a narrower load",                     r"ld\.global\.nc\.u16",                       "ld.global.nc.u8",                  "differs"),
-    ("a wider load",                        r"ld\.global\.nc\.u64 (.*), ",                r"ld.global.nc.v2.u64 {\1, \1}, ",  "not aligned to 16 bytes"),
-    ("addresses of a wider type",           r"(shl\.b64 .*), 1;",                         r"\1, 2;",                          "outside of every argument"),
-    ("addresses of another type",           r"(shl\.b64 .*), 2;",                         r"\1, 1;",                          "not aligned to 4 bytes"),
-    ("a store one word on",                 r"st\.global\.u32 (.*)\]",                    r"st.global.u32 \1+4]",             "outside of every argument"),
-    ("a store twice",                       r"(st\.global[^;]*;)",                        r"\1\n\1",                          "written twice"),
-    ("what was stored is read",             r"(st\.global\.u32) (.*), (.*);",             r"\1 \2, \3;\nld.global.u32 \3, \2;", "this launch writes"),
-    ("the tail is not masked",              r"not\.b32 (%r\d+), %r\d+;",                  r"mov.b32 \1, -1;",                 "differs"),
-    ("the opposite votes",                  r"(vote\.sync\.ballot\.b32 %r\d+, )",         r"\1!",                             "differs"),
-    ("half of the lanes are named",         r"(vote\.sync\.ballot\.b32 .*, )%r\d+;",      r"\g<1>65535;",                     "not all lanes are named"),
-    ("lanes without a container leave",     r"(setp\.lt\.s32 (%p\d+), %r\d+, 1;)",        r"\1\n@\2 ret;",                    "a vote that not all lanes"),
-    ("choices swapped",                     r"selp\.b32 (\S+), (%\S+), (%\S+), ",         r"selp.b32 \1, \3, \2, ",           "differs"),
-    ("a register that nobody wrote",        r"mov\.u32 %r\d+, %tid\.x;",                  "",                                 "is read and was not written"),
-    ("a product that is fused",             r"mul\.rn\.f64 (.*), (%\S+);",                r"fma.rn.f64 \1, \2, \2;",          "not known: fma"),
-    ("local memory",                        r"ld\.global\.nc",                            "ld.local",                         "not known: ld.local"),
-    ("keys are looked up elsewhere",        r"0d4000000000000000",                        "0d40F86A0000000000",               "differs"),
-    ("keys are looked up in other lines",   r"(shr\.s64 .*), 16;",                        r"\1, 15;",                         "outside of every argument"),
-]  # fmt: skip
+    (
+        "< taken for <=",
+        r"setp\.lt\.s32 (.*), (%r\d+), (%r\d+);",
+        r"setp.le.s32 \1, \2, \3;",
+        "differs",
+    ),
+    (">= taken for >", r"setp\.ge\.(u64|f32)", r"setp.gt.\1", "differs"),
+    ("operands swapped", r"(setp\.ge\.s32 .*), (%r\d+), (%r\d+);", r"\1, \3, \2;", "differs"),
+    ("unsigned compared as signed", r"setp\.(\w+)\.u64", r"setp.\1.s64", "differs"),
+    (
+        "signed compared as unsigned",
+        r"(setp\.\w+)\.s32 (.*), (%r\d+), (%r\d+);",
+        r"\1.u32 \2, \3, \4;",
+        "differs",
+    ),
+    ("signed widened as unsigned", r"cvt\.s32\.s16", "cvt.u32.u16", "differs"),
+    ("a narrower load", r"ld\.global\.nc\.u16", "ld.global.nc.u8", "differs"),
+    (
+        "a wider load",
+        r"ld\.global\.nc\.u64 (.*), ",
+        r"ld.global.nc.v2.u64 {\1, \1}, ",
+        "not aligned to 16 bytes",
+    ),
+    ("addresses of a wider type", r"(shl\.b64 .*), 1;", r"\1, 2;", "outside of every argument"),
+    ("addresses of another type", r"(shl\.b64 .*), 2;", r"\1, 1;", "not aligned to 4 bytes"),
+    (
+        "a store one word on",
+        r"st\.global\.u32 (.*)\]",
+        r"st.global.u32 \1+4]",
+        "outside of every argument",
+    ),
+    ("a store twice", r"(st\.global[^;]*;)", r"\1\n\1", "written twice"),
+    (
+        "what was stored is read",
+        r"(st\.global\.u32) (.*), (.*);",
+        r"\1 \2, \3;\nld.global.u32 \3, \2;",
+        "this launch writes",
+    ),
+    ("the tail is not masked", r"not\.b32 (%r\d+), %r\d+;", r"mov.b32 \1, -1;", "differs"),
+    ("the opposite votes", r"(vote\.sync\.ballot\.b32 %r\d+, )", r"\1!", "differs"),
+    (
+        "half of the lanes are named",
+        r"(vote\.sync\.ballot\.b32 .*, )%r\d+;",
+        r"\g<1>65535;",
+        "not all lanes are named",
+    ),
+    (
+        "lanes without a container leave",
+        r"(setp\.lt\.s32 (%p\d+), %r\d+, 1;)",
+        r"\1\n@\2 ret;",
+        "a vote that not all lanes",
+    ),
+    ("choices swapped", r"selp\.b32 (\S+), (%\S+), (%\S+), ", r"selp.b32 \1, \3, \2, ", "differs"),
+    (
+        "a register that nobody wrote",
+        r"mov\.u32 %r\d+, %tid\.x;",
+        "",
+        "is read and was not written",
+    ),
+    (
+        "a product that is fused",
+        r"mul\.rn\.f64 (.*), (%\S+);",
+        r"fma.rn.f64 \1, \2, \2;",
+        "not known: fma",
+    ),
+    ("local memory", r"ld\.global\.nc", "ld.local", "not known: ld.local"),
+    ("keys are looked up elsewhere", r"0d4000000000000000", "0d40F86A0000000000", "differs"),
+    (
+        "keys are looked up in other lines",
+        r"(shr\.s64 .*), 16;",
+        r"\1, 15;",
+        "outside of every argument",
+    ),
+]
 
 
 @needs_nvrtc

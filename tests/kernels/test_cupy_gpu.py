@@ -77,7 +77,7 @@ class Card:
 
 
 OLD = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
-#    what CUDA says                                                              driver   what people are told
+# CUDA's error, the driver's version, the message.
 ABSENT = {
     "no driver": (
         CUDARuntimeError(35, OLD),

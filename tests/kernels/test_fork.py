@@ -77,14 +77,18 @@ SCRIPT = """
 import sys, numpy as np, pyarrow as pa, skipstone as ss
 schema = pa.schema([("x", pa.int64())])
 low = np.arange(70_000)
-stats = ss.Statistics.from_dict({"x": {"min": low, "max": low + 9, "null_count": low % 3, "row_count": low % 3 + low % 2}}, schema)
+x = {"min": low, "max": low + 9, "null_count": low % 3, "row_count": low % 3 + low % 2}
+stats = ss.Statistics.from_dict({"x": x}, schema)
 print(ss.PruningPredicate("x > 500 OR x = 3", schema).prune(stats, "numba").sum())
 """
 
 
 def test_processes_share_one_cache(tmp_path):
     env = {**os.environ, "SKIPSTONE_CACHE_DIR": str(tmp_path)}
-    misses = "from skipstone.kernels.run import compile_cache as cache; print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
+    misses = (
+        "from skipstone.kernels.run import compile_cache as cache; "
+        "print(sum(sum(k.stats.cache_misses.values()) for k in cache._kernels.values()))"
+    )
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT + misses], env=env, stdout=subprocess.PIPE, text=True
@@ -197,7 +201,10 @@ def test_an_option_overrides_the_environment(monkeypatch):
 def test_threads_are_the_cpus_that_the_process_may_use():
     if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("this process may use one CPU, or cannot say")
-    code = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); from skipstone.kernels.run import pool; print(pool.threads())"
+    code = (
+        "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
+        "from skipstone.kernels.run import pool; print(pool.threads())"
+    )
     env = {k: v for k, v in os.environ.items() if k != "SKIPSTONE_THREADS"}
     assert (
         subprocess.run(
@@ -241,7 +248,8 @@ EXIT = """
 import sys, time, numpy as np, pyarrow as pa, skipstone as ss
 schema = pa.schema([("x", pa.int64()), ("y", pa.int32())])
 low = np.arange(200_000)
-stats = ss.Statistics.from_dict({"x": {"min": low, "max": low}, "y": {"min": low.astype("i4")}}, schema)
+columns = {"x": {"min": low, "max": low}, "y": {"min": low.astype("i4")}}
+stats = ss.Statistics.from_dict(columns, schema)
 for _ in range(5):
     ss.PruningPredicate("x > 5 AND y IN (1, 2, 3)", schema).prune(stats)
 time.sleep(float(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Test JSON texts as columns: accepted texts equal a parser's result, and invalid JSON is rejected."""
+"""Test JSON texts as columns: accepted texts equal a parser's result; others are rejected."""
 
 import decimal
 import json

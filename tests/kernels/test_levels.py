@@ -148,7 +148,7 @@ def test_value_lists_override_bounds(eager):
 
 
 def test_useless_levels_are_remembered_per_question(monkeypatch):
-    """Codes may pay for a mask and not for verdicts of one predicate, whichever is computed first."""
+    """Codes may pay for a mask and not for verdicts, whichever is computed first."""
     monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(descend, "SAMPLE", 16)
     n = 20_000

@@ -1,4 +1,4 @@
-"""Test IN and NOT IN of any length: the directory's edges, and NumPy and Numba against the oracle."""
+"""Test IN and NOT IN of any length: the directory's edges, and backends against the oracle."""
 
 import itertools
 import math

@@ -39,16 +39,31 @@ LEAVES = [f"c{i} > '5'" if name == "string" else f"c{i} > {i}" for i, name in en
 A, B, C, D, E = LEAVES[:5]
 #   name: predicate, schema
 CASES = {
-    **{name: ("x > 5 OR x = 2" if name != "string" else "x > '5' OR x = '2'", pa.schema([("x", t)])) for name, t in TYPES.items()},
+    **{
+        name: (
+            "x > '5' OR x = '2'" if name == "string" else "x > 5 OR x = 2",
+            pa.schema([("x", t)]),
+        )
+        for name, t in TYPES.items()
+    },
     "1 leaf": (A, WIDE),
     "5 leaves": (f"({A} OR NOT ({B})) AND ({C} OR {D} AND c0 IS NOT NULL) OR {E}", WIDE),
     "16 leaves": (" AND ".join(LEAVES), WIDE),
     "planes": ("c0 IS NULL AND c1 IS NOT NULL OR c2 IS NULL", WIDE),
-    "20 masks": (" OR ".join(f"c0 BETWEEN {10 * k} AND {10 * k + 3 + k % 4} AND c1 IS NULL" for k in range(20)), WIDE),
+    "20 masks": (
+        " OR ".join(
+            f"c0 BETWEEN {10 * k} AND {10 * k + 3 + k % 4} AND c1 IS NULL" for k in range(20)
+        ),
+        WIDE,
+    ),
     "16 runs": (f"c0 IN ({', '.join(map(str, range(0, 64, 4)))})", WIDE),
-    "a set of integers": (f"c0 NOT IN ({', '.join(map(str, range(0, 400, 4)))}) OR c2 IN ({', '.join(map(str, range(0, 400, 3)))})", WIDE),
+    "a set of integers": (
+        f"c0 NOT IN ({', '.join(map(str, range(0, 400, 4)))}) OR "
+        f"c2 IN ({', '.join(map(str, range(0, 400, 3)))})",
+        WIDE,
+    ),
     "a set of floats": (f"c1 IN ({', '.join(f'{i}.25' for i in range(100))})", WIDE),
-}  # fmt: skip
+}
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 # Registers of a lane. With 64 a multiprocessor holds 1,024 lanes, with 128 it holds 512. A lane has
 # at least 64 bytes under way (cuda_text.LOAD_AHEAD), and some 30 KB are needed, so both suffice.
@@ -162,17 +177,26 @@ TEXT = 'extern "C" __global__ void kernel(int* x) { *x = 1; }'
 def test_text_that_does_not_compile():
     with pytest.raises(
         DeviceError,
-        match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n.*error(?s:.*)extern nonsense",
+        match=r"does not compile a kernel \(NVRTC_ERROR_COMPILATION\):\n"
+        r".*error(?s:.*)extern nonsense",
     ):
         nvrtc.compile_text("extern nonsense", "sm_90")
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch, error, message", [
-    ("sm_20", BackendMissing, r"NVRTC 1\d\.\d+ does not support sm_20; the oldest that it supports is sm_\d\d\. CUDA 12"),
-    ("sm_9x", DeviceError, "'sm_9x' is not a card's architecture; expected one like 'sm_90'"),
-    ("compute_90", DeviceError, "'compute_90' is not a card's architecture"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arch, error, message",
+    [
+        (
+            "sm_20",
+            BackendMissing,
+            r"NVRTC 1\d\.\d+ does not support sm_20; the oldest that it supports is "
+            r"sm_\d\d\. CUDA 12",
+        ),
+        ("sm_9x", DeviceError, "'sm_9x' is not a card's architecture; expected one like 'sm_90'"),
+        ("compute_90", DeviceError, "'compute_90' is not a card's architecture"),
+    ],
+)
 def test_unknown_architectures(arch, error, message):
     with pytest.raises(error, match=message):
         nvrtc.compile_text(TEXT, arch)
@@ -190,10 +214,22 @@ def nothing_loaded():
     nvrtc._library.cache_clear()
 
 
-@pytest.mark.parametrize("major, says", [
-    (None, r"NVRTC, which compiles kernels .* is not found: pip install 'skipstone\[gpu-cuda13\]' or pip install 'skipstone\[gpu-cuda12\]'; or use"),
-    (12, r"NVRTC of CUDA 12, .* is not found: pip install 'skipstone\[gpu-cuda12\]'; or use backend='numba'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "major, says",
+    [
+        (
+            None,
+            r"NVRTC, which compiles kernels .* is not found: "
+            r"pip install 'skipstone\[gpu-cuda13\]' or "
+            r"pip install 'skipstone\[gpu-cuda12\]'; or use",
+        ),
+        (
+            12,
+            r"NVRTC of CUDA 12, .* is not found: pip install 'skipstone\[gpu-cuda12\]'; or use "
+            "backend='numba'",
+        ),
+    ],
+)
 def test_nvrtc_is_missing(major, says, monkeypatch, nothing_loaded):
     monkeypatch.setattr(nvrtc, "_paths", lambda major: iter(["libno-such-nvrtc.so"]))
     with pytest.raises(BackendMissing, match=says):

@@ -1,6 +1,6 @@
 """Test that cached files are used only if no other user could have written them.
 
-A commit is also told from another commit of the same name.
+Cached logs also distinguish a commit from a different commit of the same name.
 """
 
 import os

@@ -16,7 +16,7 @@ from skipstone.kernels.run.run import run, sift
     "where", ["x IS NULL", "x IS NULL AND y IS NOT NULL", "x IS NULL OR y IS NULL"]
 )
 def test_planes_alone_are_written_past_the_caches(n, where):
-    """Whole lines are written; they must start and end at the right word for any number of threads."""
+    """Whole lines are written, and start and end at the right word for any number of threads."""
     r = np.random.default_rng(n)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     columns = {name: {"null_count": r.integers(0, 3, n)} for name in "xy"}

@@ -43,7 +43,7 @@ SHAPES = {
 
 
 def assembly(shape):
-    """Return the machine code of a shape, compiled here: code loaded from disk cannot be inspected."""
+    """Return the machine code of a shape, compiled here: loaded code cannot be inspected."""
     module = compile_cache._module(numba_text.source_of(shape))
     sys.modules[module.__name__] = module
     (text,) = numba.njit(module.SIGNATURE, **module.JIT)(module.kernel).inspect_asm().values()
