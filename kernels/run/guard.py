@@ -108,7 +108,9 @@ class Checked:
             start, stop = b << SHIFT, min((b + 1) << SHIFT, self.stop)
             if xxhash.xxh3_64_intdigest(self._data[start:stop]) != total:
                 self.check()
-                damage = f"the checksum of block {b}, bytes {start} to {stop}, has changed"
+                damage = (
+                    f"block {b}, bytes {start} to {stop}, has a different checksum than when saved"
+                )
                 raise StatisticsError(
                     f"{self.name}: {what} is damaged: {damage}; save the statistics again, or "
                     "remove the file if a scan left it"

@@ -174,7 +174,9 @@ def choose(launch: Launch, backend: Backend, n: int, form: Form = "all") -> str:
         BackendMissing, DeviceError: "cupy" was requested, and no device can be used.
     """
     if backend not in BACKENDS:
-        raise SkipstoneError(f"unknown backend {backend!r}; expected one of {', '.join(BACKENDS)}")
+        raise SkipstoneError(
+            f"backend {backend!r} is not known; expected one of {', '.join(BACKENDS)}"
+        )
     if backend == "cupy" and launch.on is None:
         from skipstone.kernels.gpu import cupy_gpu  # without a GPU its modules are not imported
 
