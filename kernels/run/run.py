@@ -317,7 +317,7 @@ def on_device(
         )
     if backend == "auto" and launch.on is None:
         raise SkipstoneError(
-            "out='device' needs statistics on a device, and these are in host memory; use "
+            "out='device' needs statistics on a device, and got statistics in host memory; use "
             "stats.to_device(), or backend='cupy' to upload them for this call"
         )
     return work(_resident_of(launch))
