@@ -22,8 +22,9 @@ from skipstone.kernels.index.index import Index
 from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Column, Raw, may_contradict
 from skipstone.kernels.pack.packed import DERIVED, PREPARED, Packed
-from skipstone.kernels.run.launch import Key, Launch, prepare
+from skipstone.kernels.run.launch import Key, Launch
 from skipstone.kernels.run.lru_cache import Kept
+from skipstone.kernels.run.prepare import prepare
 
 
 def device_of(device: int | Device | None) -> Device:
@@ -154,7 +155,7 @@ class OnDevice(Packed):
         launch.on = self._resident
         if not all(isinstance(a, np.ndarray) for a in launch.arrays):
             # The launch is kept by these statistics: by no more than a name should it keep them, or memory of the device waits for the collector.
-            launch.elsewhere = functools.partial(_here, weakref.ref(self), program)
+            launch.host_twin = functools.partial(_here, weakref.ref(self), program)
         return launch
 
     def _look(self, key: Key, dtype: DType) -> Column:

@@ -11,7 +11,7 @@ from skipstone.kernels.index import descend
 @pytest.fixture
 def eager(monkeypatch):
     """Coarse codes always judge, however few containers there are, and whatever is found is spread."""
-    monkeypatch.setattr(descend, "FLAT", 0)
+    monkeypatch.setattr(descend, "MIN_CONTAINERS", 0)
     monkeypatch.setattr(descend, "SAMPLE", 1)
     monkeypatch.setattr(descend, "WORTH", math.inf)
     monkeypatch.setattr(descend._Search, "_share", lambda self, dense: 1)

@@ -28,7 +28,7 @@ from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, Leaf, leaves_of
 from skipstone.kernels.pack.keys import runs_of
 from skipstone.kernels.run.emit import join
-from skipstone.kernels.run.launch import COMPARE
+from skipstone.kernels.run.prepare import COMPARE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
