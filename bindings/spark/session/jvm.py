@@ -10,7 +10,7 @@ from skipstone.bindings.spark.session.session import quiet
 from skipstone.ir.errors import BackendMissing
 
 # Compiled objects by JVM and by class name.
-_doors: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_gateways: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 def door_of(spark: Any) -> Any:
@@ -19,7 +19,7 @@ def door_of(spark: Any) -> Any:
     Raises:
         BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _door(
+    return _gateway(
         spark._jvm,
         "PrunedFiles",
         spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),
@@ -32,18 +32,18 @@ def joins_of(spark: Any) -> Any:
     Raises:
         BackendMissing: This Spark's classes are not the expected ones.
     """
-    return _door(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
+    return _gateway(spark._jvm, "Joins", door_of(spark).getClass().getClassLoader())
 
 
-def _door(jvm: Any, name: str, above: Any) -> Any:
-    doors = _doors.setdefault(jvm, {})
-    if name not in doors:
-        doors[name] = _compiled(jvm, name, above)
-    return doors[name]
+def _gateway(jvm: Any, name: str, above: Any) -> Any:
+    gateways = _gateways.setdefault(jvm, {})
+    if name not in gateways:
+        gateways[name] = _compiled(jvm, name, above)
+    return gateways[name]
 
 
 def _compiled(jvm: Any, name: str, above: Any) -> Any:
-    """Compile a source and return its `Door`; `above` loads the classes that it mentions."""
+    """Compile a source and return its `PlanGateway`; `above` loads the classes that it mentions."""
     from py4j.protocol import Py4JError
 
     try:
@@ -52,7 +52,7 @@ def _compiled(jvm: Any, name: str, above: Any) -> Any:
         compiler.cook(
             (Path(__file__).parents[1] / "java" / f"{name}.java").read_text(encoding="utf-8")
         )
-        return compiler.getClassLoader().loadClass(f"skipstone.{name}$Door").newInstance()
+        return compiler.getClassLoader().loadClass(f"skipstone.{name}$PlanGateway").newInstance()
     except (Py4JError, TypeError) as e:
         raise BackendMissing(
             f"this Spark's plans cannot be changed ({str(e)[:300]}); "
