@@ -1,4 +1,4 @@
-"""`python -m bench [WORKLOAD ...]`: measure beside other engines, print, and say whether the requirements hold."""
+"""`python -m bench [WORKLOAD ...]`: measure beside other engines, print, check the requirements."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ COMMANDS = f"""workloads (those of a usual run: {", ".join(USUAL)}):
 {ABOUT}
 
 other commands:
-  python -m bench compare OLD NEW    what got slower by more than the spread; exits with 1 if Skipstone did
-  python -m bench table [RESULTS]    the figures as Markdown
+  python -m bench compare OLD NEW    show what got slower by more than the spread; exit with 1 if
+                                     Skipstone did
+  python -m bench table [RESULTS]    print the figures as Markdown
   python -m bench plot [RESULTS]     draw the figures next to the results
 
-OLD, NEW and RESULTS are files that --json or --save wrote; RESULTS is bench/{FOLDER.name}/{LATEST.name} if none is named.
-Answers are compared before anything is timed. Engines that are not installed take no part, which is said.
+OLD, NEW and RESULTS are files that --json or --save wrote. RESULTS defaults to
+bench/{FOLDER.name}/{LATEST.name}. Answers are compared before anything is timed. Engines that are
+not installed are listed as absent.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 1 if a requirement does not hold or Skipstone got slower."""
+    """Run the command line; return 1 if a requirement fails or Skipstone got slower, else 0."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])
@@ -45,23 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument(
         "workload",
         nargs="*",
-        help="what to measure; if none is named a usual run, and all with --full",
+        help="what to measure (default: a usual run; all with --full)",
     )
     options.add_argument(
-        "--full", action="store_true", help="the large sizes, more rounds, more contestants"
+        "--full", action="store_true", help="use large sizes, more rounds, more contestants"
     )
-    options.add_argument("--rounds", type=int, help="rounds of each workload")
+    options.add_argument("--rounds", type=int, help="the rounds of each workload")
     options.add_argument(
         "--containers",
         type=int,
         default=Options.containers,
-        help="containers at most (default: 10 million)",
+        help="the most containers (default: 10 million)",
     )
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     options.add_argument(
         "--save",
         action="store_true",
-        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots beside it, the table into {README.name}",
+        help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots next to it, and "
+        f"the table to {README.name}",
     )
     asked = options.parse_args(given)
     for name in asked.workload:
@@ -80,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(names: list[str], options: Options, json: Path | None, keep: bool) -> int:
     where = machine()
     print(
-        f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, Python {where['python']}, load {where['load']}, {where['date']}"
+        f"{where['processor']}, {where['cpus']} CPUs, {where['threads']} threads, "
+        f"Python {where['python']}, load {where['load']}, {where['date']}"
     )
     measured, met = {}, True
     for name in names:
@@ -92,7 +96,7 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
         save(json, where, measured)
         print(f"\nwritten: {json}")
     if keep:
-        # Workloads that were not run now keep the figures of their own day, and the order is that of WORKLOADS.
+        # Workloads that did not run now keep their older figures. The order is that of WORKLOADS.
         found = {**(load(LATEST)["workloads"] if LATEST.exists() else {}), **measured}
         save(LATEST, where, {name: found[name] for name in WORKLOADS if name in found})
         results = load(LATEST)
@@ -107,19 +111,21 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
 
 def _command(name: str, given: list[str]) -> int:
     about = {
-        "compare": "What got slower by more than the spread: each run's median lies beyond nine tenths of the other's rounds, and 10 % apart.",
-        "table": f"The figures as Markdown. `--save` puts it between {BEGIN} and {END} in {README.name}, where it has these lines.",
-        "plot": "Draw the figures: time over n, share of what the bandwidth allows, peers.",
+        "compare": "Show what got slower by more than the spread: each run's median lies beyond "
+        "nine tenths of the other's rounds, and they differ by 10 %.",
+        "table": f"Print the figures as Markdown. `--save` writes it between {BEGIN} and {END} in "
+        f"{README.name}, if these lines exist.",
+        "plot": "Draw the figures: time over n, share of the read bandwidth, peers.",
     }
     options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
     if name == "compare":
-        options.add_argument("old", type=Path, help="results before")
-        options.add_argument("new", type=Path, help="results after")
+        options.add_argument("old", type=Path, help="earlier results")
+        options.add_argument("new", type=Path, help="later results")
     else:
         options.add_argument("results", type=Path, nargs="?", default=LATEST)
     if name == "plot":
         options.add_argument(
-            "--to", type=Path, metavar="FOLDER", help="where to (default: beside the results)"
+            "--to", type=Path, metavar="FOLDER", help="output folder (default: that of the results)"
         )
     asked = options.parse_args(given)
     try:

@@ -1,4 +1,4 @@
-"""`delta`: the log of a Delta table of a million files, from its first reading to plans, beside deltalake."""
+"""`delta`: load, plan and refresh the log of a Delta table of a million files, beside deltalake."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ FILES: Final = 1_000_000
 MANY: Final = 20_000_000  # with --full
 COMMITS: Final = 1000
 PEER: Final = "deltalake"
-# Predicates and how many files they keep of n.
+# Predicates, and how many of n files they keep.
 WHERE: Final = {
     "a range of the column that files are sorted by": ("id BETWEEN {a} AND {b}", 3),
     "a date": ("day = DATE '2020-01-02'", 2_000),
     "three columns": ("id >= {a} AND price < 5 AND amount > 9900", None),
     "a text": ("name < 'name-1' AND id < {a}", None),
 }
-# A fresh process: seconds of opening, of the first plan and of another, files that they keep, and memory that was taken.
+# Run in a fresh process. Prints the seconds of opening, of the first plan and of another one, the
+# files that they keep, and the memory taken in bytes.
 FRESH: Final = """
 import json, resource, sys, time
 import skipstone as ss
@@ -38,7 +39,7 @@ ss.scan_delta, ss.PruningPredicate
 import skipstone.bindings.tables.delta.disk, skipstone.bindings.predicates.sql, sqlglot
 path, folder, first, second = sys.argv[1:]
 ss.cache_dir = folder or None
-def used():  # of its own, not of files that are mapped
+def used():  # private memory, without mapped files
     if sys.platform != "linux":
         return 0
     resident, shared = map(int, open("/proc/self/statm").read().split()[1:3])
@@ -49,12 +50,13 @@ opened = time.perf_counter()
 kept = len(table.plan(first).kept)
 planned = time.perf_counter()
 again = len(table.plan(second).kept)
-print(json.dumps([opened - start, planned - opened, time.perf_counter() - planned, kept, again, used() - before]))
+seconds = [opened - start, planned - opened, time.perf_counter() - planned]
+print(json.dumps([*seconds, kept, again, used() - before]))
 """
 
 
 def delta(options: Options) -> Report:
-    """A Delta log of a million files: loaded, opened from disk, planned, refreshed; with --full 20 million files from disk."""
+    """A Delta log of a million files: loading, opening from disk, plans, refreshes."""
     n = FILES if options.containers >= 10_000_000 else options.containers
     report = Report(f"a Delta log of {n:,} files x 8 columns: seconds", n)
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +78,7 @@ def delta(options: Options) -> Report:
 
 
 def loaded(path: str) -> ss.DeltaTable:
-    """A table whose log has just been read, and the statistics of all its columns."""
+    """Load a table's log anew, with the statistics of all its columns."""
     cache.forget()
     table = ss.scan_delta(path)
     for leaf in table.statistics.leaf_paths():
@@ -153,7 +155,9 @@ def _from_disk(report: Report, folder: Path, n: int) -> None:
         )
     )
     report.notes.append(
-        f"Memory that the log and two plans took in a process: {plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, the mapped file aside."
+        "Memory that the log and two plans took in a process: "
+        f"{plain[5] / n:.0f} bytes a file; opened from disk {again[0][5] / n:.0f}, "
+        "without the mapped file."
     )
 
 
@@ -175,12 +179,12 @@ def _refresh(report: Report, folder: Path, n: int) -> None:
 
 
 def _many(report: Report) -> None:
-    """20 million files, planned from disk."""
+    """Plan 20 million files from disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if shutil.disk_usage(folder).free < MANY * 900:
             report.notes.append(
-                f"{MANY:,} files are left out: {MANY * 900 / 1e9:.0f} GB of disk would be needed"
+                f"{MANY:,} files were not measured: they need {MANY * 900 / 1e9:.0f} GB of disk"
             )
             return
         write_log(folder / "t", MANY, parsed=True)

@@ -276,7 +276,8 @@ public class Joins {
     }
 
     // Return the only column that a key is made of, or -1. Python checks how it is made, say by
-    casts. private static long id(Expression e) {
+    // casts.
+    private static long id(Expression e) {
       while (e.children().size() == 1) e = (Expression) e.children().apply(0);
       return e instanceof Attribute ? ((Attribute) e).exprId().id() : -1;
     }

@@ -1,6 +1,6 @@
 // Compiled at its first use by Janino, which Spark ships for its own generated code. Janino
-supports // few generics, no lambdas and no Scala, so types are raw and Scala's collections are
-walked by // iterators.
+// supports few generics, no lambdas and no Scala, so types are raw and Scala's collections are
+// walked by iterators.
 
 package skipstone;
 
