@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.compare import compare
-from bench.markdown import BEGIN, END, README, markdown, put
+from bench.markdown import BEGIN, END, README, markdown, replace_block
 from bench.plots import draw
 from bench.report import Options
 from bench.results import FOLDER, LATEST, as_json, load, machine, save
@@ -100,7 +100,7 @@ def _measure(names: list[str], options: Options, json: Path | None, keep: bool) 
         found = {**(load(LATEST)["workloads"] if LATEST.exists() else {}), **measured}
         save(LATEST, where, {name: found[name] for name in WORKLOADS if name in found})
         results = load(LATEST)
-        written = [LATEST, *([README] if put(README, markdown(results)) else [])]
+        written = [LATEST, *([README] if replace_block(README, markdown(results)) else [])]
         try:
             written += draw(results, FOLDER)
         except ImportError as e:

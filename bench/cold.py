@@ -35,7 +35,7 @@ print(time.perf_counter() - start)
 """
 
 
-def here() -> dict[str, float]:
+def measure_process() -> dict[str, float]:
     """Return this process's seconds for importing Numba and then for each kernel.
 
     Each kernel's answer is compared with NumPy's.
@@ -61,7 +61,7 @@ def here() -> dict[str, float]:
     return seconds
 
 
-def measured(processes: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+def measure_pairs(processes: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Measure pairs of fresh processes.
 
     The first of a pair starts with an empty directory of kernels, the second finds the first one's.
@@ -94,7 +94,7 @@ def compiling(options: Options) -> Report:
 
     Callers wait for neither: NumPy answers meanwhile.
     """
-    compiled, loaded = measured(options.rounds or (9 if options.full else 5))
+    compiled, loaded = measure_pairs(options.rounds or (9 if options.full else 5))
     report = Report("milliseconds until a fresh process has a kernel")
     imports = Timing(tuple(float(_python("-c", IMPORT)) for _ in range(options.rounds or 9)))
     names = [name for name in compiled if name != YARDSTICK]
@@ -139,4 +139,4 @@ def compiling(options: Options) -> Report:
 
 
 if __name__ == "__main__":
-    print(json.dumps(here()))
+    print(json.dumps(measure_process()))

@@ -73,11 +73,11 @@ def delta(options: Options) -> Report:
         _plans(report, str(Path(folder) / "stats_parsed"), n, options.rounds or 15)
         _refresh(report, Path(folder) / "stats_parsed", n)
     if options.full:
-        _many(report)
+        _twenty_million(report)
     return report
 
 
-def loaded(path: str) -> ss.DeltaTable:
+def load_anew(path: str) -> ss.DeltaTable:
     """Load a table's log anew, with the statistics of all its columns."""
     cache.forget()
     table = ss.scan_delta(path)
@@ -87,8 +87,8 @@ def loaded(path: str) -> ss.DeltaTable:
 
 
 def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
-    equal("the log", loaded(path).num_files, n)
-    runs: dict[str, Any] = {OWN: lambda: loaded(path)}
+    equal("the log", load_anew(path).num_files, n)
+    runs: dict[str, Any] = {OWN: lambda: load_anew(path)}
     try:
         import deltalake
     except ImportError:
@@ -113,10 +113,10 @@ def _load(report: Report, path: str, kind: str, n: int, rounds: int) -> None:
 
 
 def _plans(report: Report, path: str, n: int, rounds: int) -> None:
-    table = loaded(path)
+    table = load_anew(path)
     slowest = 0.0
     for what, (text, kept) in WHERE.items():
-        where = _about(text, n)
+        where = _predicate(text, n)
         found = table.plan(where)
         if kept is not None:
             equal(what, len(found.kept), min(kept, n))
@@ -131,10 +131,10 @@ def _plans(report: Report, path: str, n: int, rounds: int) -> None:
 
 def _from_disk(report: Report, folder: Path, n: int) -> None:
     path, kept = str(folder / "stats_parsed"), str(folder / "cache")
-    first, second = _about(WHERE["three columns"][0], n), _about(WHERE["a date"][0], n)
-    saved = _fresh(path, kept, first, second)
-    plain = _fresh(path, "", first, second)
-    again = [_fresh(path, kept, first, second) for _ in range(5)]
+    first, second = _predicate(WHERE["three columns"][0], n), _predicate(WHERE["a date"][0], n)
+    saved = _fresh_process(path, kept, first, second)
+    plain = _fresh_process(path, "", first, second)
+    again = [_fresh_process(path, kept, first, second) for _ in range(5)]
     for one in (plain, *again):
         equal("from disk", one[3:5], saved[3:5])
     size = sum(f.stat().st_size for f in (folder / "cache").rglob("*.stats"))
@@ -178,7 +178,7 @@ def _refresh(report: Report, folder: Path, n: int) -> None:
     )
 
 
-def _many(report: Report) -> None:
+def _twenty_million(report: Report) -> None:
     """Plan 20 million files from disk."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -188,9 +188,12 @@ def _many(report: Report) -> None:
             )
             return
         write_log(folder / "t", MANY, parsed=True)
-        first, second = _about(WHERE["three columns"][0], MANY), _about(WHERE["a date"][0], MANY)
-        saved = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
-        found = _fresh(str(folder / "t"), str(folder / "cache"), first, second)
+        first, second = (
+            _predicate(WHERE["three columns"][0], MANY),
+            _predicate(WHERE["a date"][0], MANY),
+        )
+        saved = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
+        found = _fresh_process(str(folder / "t"), str(folder / "cache"), first, second)
         equal("20 million", found[3:5], saved[3:5])
         for what, seconds in {
             "load and save": saved[0],
@@ -210,11 +213,11 @@ def _many(report: Report) -> None:
         )
 
 
-def _about(text: str, n: int) -> str:
+def _predicate(text: str, n: int) -> str:
     return text.format(a=n // 2 * ROWS + 5, b=n // 2 * ROWS + 2 * ROWS + 5)
 
 
-def _fresh(path: str, folder: str, first: str, second: str) -> list[Any]:
+def _fresh_process(path: str, folder: str, first: str, second: str) -> list[Any]:
     out = subprocess.run(
         [sys.executable, "-c", FRESH, path, folder, first, second],
         capture_output=True,

@@ -45,7 +45,7 @@ def dynamic(options: Options) -> Report:
     _tuples(min(PAIRS, n), min(KEYS, n), rounds, report)
     _collecting(min(DIMENSION, n), rounds, report)
     with tempfile.TemporaryDirectory() as folder:
-        _late(folder, min(SPLITS, max(n // 100, 20)), report)
+        _late_filter(folder, min(SPLITS, max(n // 100, 20)), report)
     with tempfile.TemporaryDirectory() as folder:
         _query(Path(folder), min(DAYS, max(n // 1000, 50)), rounds, report)
     return report
@@ -61,7 +61,7 @@ def _keys(n: int, rounds: int, report: Report) -> None:
         LONG,
     )
     keys = np.unique(r.integers(0, SPAN, min(KEYS, n)))
-    data = _collected(LONG, pa.table({"k": keys}))
+    data = _collect(LONG, pa.table({"k": keys}))
 
     def by_numpy() -> Any:
         return np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right")
@@ -83,7 +83,7 @@ def _tuples(n: int, keys: int, rounds: int, report: Report) -> None:
         name: {"min": pa.array(a), "max": pa.array(b), "null_count": np.zeros(n, np.int64)}
         for name, (a, b) in columns.items()
     }
-    stats, data = ss.Statistics.from_dict(given, of), _collected(of, table)
+    stats, data = ss.Statistics.from_dict(given, of), _collect(of, table)
     kept = _verdicts(data, stats) > 0
     some = r.integers(0, n, 20)
     a, b = (table.column(name).to_numpy() for name in of.names)
@@ -113,7 +113,7 @@ def _collecting(n: int, rounds: int, report: Report) -> None:
         table = pa.table({"k": r.integers(0, distinct, n)})
 
         def own(table: pa.Table = table) -> int:
-            return int(_collected(LONG, table).num_rows or 0)
+            return int(_collect(LONG, table).num_rows or 0)
 
         def by_arrow(table: pa.Table = table) -> int:
             return len(table.column("k").unique())
@@ -130,7 +130,7 @@ def _collecting(n: int, rounds: int, report: Report) -> None:
         report.notes.append(f"collector, {name}: {n / found[OWN].median:,.0f} rows a second")
 
 
-def _late(folder: str, count: int, report: Report) -> None:
+def _late_filter(folder: str, count: int, report: Report) -> None:
     """Let ten readers take two milliseconds for a split, with and without a late filter.
 
     The filter keeps one split in ten, and arrives when a tenth of the splits is read.
@@ -138,7 +138,7 @@ def _late(folder: str, count: int, report: Report) -> None:
     table = pa.table({"k": np.arange(count * 4)})
     pq.write_table(table, f"{folder}/t.parquet", row_group_size=4)
     plan = ss.scan_parquet(folder).plan()
-    data = _collected(LONG, pa.table({"k": np.arange(0, count * 4, 40)}))
+    data = _collect(LONG, pa.table({"k": np.arange(0, count * 4, 40)}))
     seconds: dict[str, float] = {}
     read_splits: dict[str, int] = {}
     for name, given in (("no filter", None), ("a late filter", data)):
@@ -242,7 +242,7 @@ def star(folder: Path, days: int, *, apart: bool, per_day: int = PER_DAY) -> pa.
     )
 
 
-def _collected(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
+def _collect(of: pa.Schema, table: pa.Table) -> ss.DynamicFilterData:
     collector = ss.DynamicFilterCollector(of.names, of, threshold=None)
     for batch in table.to_batches(max_chunksize=BATCH):
         collector.add(batch)

@@ -240,7 +240,7 @@ def _at(
         runs[peer.name] = peer.prepare(pairs, first, stop)
         equal(peer.name, device.download(_array(runs[peer.name]())), expected)
     timings = {
-        name: _each(t)
+        name: _per_run(t)
         for name, t in interleave(
             {name: _burst(run, device, BURST) for name, run in runs.items()}, options.rounds or 11
         ).items()
@@ -296,7 +296,7 @@ def _burst(run: Run, device: Device, times: int) -> Run:
     return work
 
 
-def _each(t: Timing) -> Timing:
+def _per_run(t: Timing) -> Timing:
     return Timing(tuple(s / BURST for s in t.seconds))
 
 

@@ -48,7 +48,7 @@ def hive(options: Options) -> Report:
             ),
         ):
             times[group] = _compare(
-                group, _ways(root, stats, where, arrow), options.rounds or 3, report
+                group, _contestants(root, stats, where, arrow), options.rounds or 3, report
             )
     whole = times["in all folders"]
     report.requirements.append(
@@ -89,7 +89,9 @@ def _make(root: Path, files: int, folders: int) -> str:
     return str(root)
 
 
-def _ways(root: str, stats: str, where: str, arrow: Any) -> dict[str, Callable[[], list[str]]]:
+def _contestants(
+    root: str, stats: str, where: str, arrow: Any
+) -> dict[str, Callable[[], list[str]]]:
     """Return each contestant's function that finds the kept paths with nothing in memory."""
     return {
         SNAPSHOT: lambda: list(

@@ -42,14 +42,14 @@ def given(arrays: Arrays) -> Given:
     return {**arrays, **bounds}
 
 
-def packed(columns: Given) -> ss.Statistics:
+def pack(columns: Given) -> ss.Statistics:
     """Make fresh statistics and pack their column, which is all that pruning reads."""
     stats = ss.Statistics.from_dict({"x": columns}, SCHEMA)
     stats.column(("x",), INT64)
     return stats
 
 
-def interleaved(
+def interleave_cold(
     runs: dict[str, Run], reads: dict[str, Run], rounds: int, size: int
 ) -> tuple[dict[str, Timing], dict[str, Timing]]:
     """Time each run, and a read of the arrays next to it, all with cold caches.
@@ -60,7 +60,7 @@ def interleaved(
 
     def cold(run: Run) -> float:
         scratch.sum()
-        packed(few)  # bring the code, which the scratch array drove out, back into the caches
+        pack(few)  # bring the code, which the scratch array drove out, back into the caches
         return clock(run)
 
     for run in (*runs.values(), *reads.values()):
@@ -93,9 +93,9 @@ def ingest(options: Options) -> Report:
         arrays = arrays_of(n, base)
         raw = sum(a.nbytes for a in arrays.values())
         columns = given(arrays)
-        share = _checked(arrays, columns) / raw
-        runs: dict[str, Run] = {OWN: partial(packed, columns), COPY: partial(_copies, arrays)}
-        timings, reads = interleaved(
+        share = _check_and_size(arrays, columns) / raw
+        runs: dict[str, Run] = {OWN: partial(pack, columns), COPY: partial(_copies, arrays)}
+        timings, reads = interleave_cold(
             runs,
             bandwidth.runs,
             options.rounds or (25 if options.full else 9),
@@ -130,9 +130,9 @@ def ingest(options: Options) -> Report:
     return report
 
 
-def _checked(arrays: Arrays, columns: Given) -> int:
+def _check_and_size(arrays: Arrays, columns: Given) -> int:
     """Check the answer, then return the bytes of the packed column."""
-    stats = packed(columns)
+    stats = pack(columns)
     at = int(np.median(arrays["min"]))
     expected = (
         (arrays["min"] <= at)

@@ -96,7 +96,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], aligned: str) -> 
     )
 
 
-def put(path: Path, text: str) -> bool:
+def replace_block(path: Path, text: str) -> bool:
     """Replace the text between the marks of a file; return False if it has none."""
     whole = path.read_text() if path.exists() else ""
     before, begin, rest = whole.partition(BEGIN)

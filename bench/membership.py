@@ -81,7 +81,7 @@ def membership(options: Options) -> Report:
         )
         runs = {f"one literal, {order}": _prune(ss.col("x") == int(low[n // 3]), stats)}
         for size, keys in sets.items():
-            runs[_name("IN", size, order)] = _checked(
+            runs[_name("IN", size, order)] = _check(
                 ss.col("x").isin(keys), stats, by_numpy(keys, low, high)()
             )
             runs[_name("NOT IN", size, order)] = _prune(~ss.col("x").isin(keys), stats)
@@ -101,7 +101,7 @@ def membership(options: Options) -> Report:
                 at_most=True,
             )
         )
-        _slow(sets[SIZES[-1]], low, high, stats, order, one, report)
+        _slow_runs(sets[SIZES[-1]], low, high, stats, order, one, report)
     report.notes.append(
         f"Peers and Skipstone on NumPy have {PEER_ROUNDS} rounds of their own, compared with the "
         "median of one literal."
@@ -109,7 +109,7 @@ def membership(options: Options) -> Report:
     return report
 
 
-def _slow(
+def _slow_runs(
     keys: Bounds,
     low: Bounds,
     high: Bounds,
@@ -155,7 +155,7 @@ def _prune(condition: ss.Expr, stats: ss.Statistics, backend: Backend = "numba")
     return lambda: p.prune(stats, backend)
 
 
-def _checked(condition: ss.Expr, stats: ss.Statistics, expected: Any) -> Run:
+def _check(condition: ss.Expr, stats: ss.Statistics, expected: Any) -> Run:
     run = _prune(condition, stats)
     equal("Skipstone", run(), expected)
     return run

@@ -60,7 +60,9 @@ def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
 
     Return how many containers, or rows, Skipstone lost.
     """
-    taking_part = [c for c in (_made(make, lake, task, report) for make in task.contestants) if c]
+    taking_part = [
+        c for c in (_make_contestant(make, lake, task, report) for make in task.contestants) if c
+    ]
     answers = {c.what: c.answer(c.run()) for c in taking_part}
     for engine, why in task.absent.items():
         report.leave_out(engine, why, task.name)
@@ -81,10 +83,10 @@ def compete(task: Task, lake: Lake, options: Options, report: Report) -> int:
             group=task.name,
         )
         report.rows.append(_row(task, lake, c, answers[c.what], t, own))
-    return sum(_lost(task, lake, answers[c.what]) for c in taking_part if c.engine == OWN)
+    return sum(_num_wrong(task, lake, answers[c.what]) for c in taking_part if c.engine == OWN)
 
 
-def _made(
+def _make_contestant(
     make: Callable[[Lake], Contestant], lake: Lake, task: Task, report: Report
 ) -> Contestant | None:
     try:
@@ -95,7 +97,7 @@ def _made(
         return None
 
 
-def _lost(task: Task, lake: Lake, answer: Answer) -> int:
+def _num_wrong(task: Task, lake: Lake, answer: Answer) -> int:
     """Return how many containers, or rows, are wrong in an answer."""
     return {
         "may": len(lake.some - answer.containers),
@@ -108,7 +110,7 @@ def _row(
     task: Task, lake: Lake, c: Contestant, answer: Answer, t: Timing, own: Timing
 ) -> dict[str, Any]:
     kept = answer.read if task.asks == "rows" else len(answer.containers)
-    wrong = _lost(task, lake, answer)
+    wrong = _num_wrong(task, lake, answer)
     return {
         "": f"{task.name}: {c.engine}, {c.what}",
         "ms": t.median * 1e3,
