@@ -1,4 +1,4 @@
-"""`python -m bench [WORKLOAD ...]`: measure beside other engines, print, check the requirements."""
+"""`python -m bench [WORKLOAD ...]`: measure, compare with other engines, check requirements."""
 
 from __future__ import annotations
 
@@ -38,45 +38,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in ("compare", "table", "plot"):
         return _command(given[0], given[1:])
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m bench",
         description=__doc__,
         epilog=COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument(
+    parser.add_argument(
         "workload",
         nargs="*",
         help="what to measure (default: a usual run; all with --full)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--full", action="store_true", help="use large sizes, more rounds, more contestants"
     )
-    options.add_argument("--rounds", type=int, help="the rounds of each workload")
-    options.add_argument(
+    parser.add_argument("--rounds", type=int, help="the rounds of each workload")
+    parser.add_argument(
         "--containers",
         type=int,
         default=Options.containers,
         help="the most containers (default: 10 million)",
     )
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
-    options.add_argument(
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
+    parser.add_argument(
         "--save",
         action="store_true",
         help=f"write the figures to bench/{FOLDER.name}/{LATEST.name}, the plots next to it, and "
         f"the table to {README.name}",
     )
-    asked = options.parse_args(given)
-    for name in asked.workload:
+    args = parser.parse_args(given)
+    for name in args.workload:
         if name not in WORKLOADS:
-            options.error(f"no workload is named {name!r}; expected any of {', '.join(WORKLOADS)}")
-    if asked.containers < 1000:
-        options.error(f"--containers is {asked.containers}; expected at least 1,000")
-    if asked.rounds is not None and asked.rounds < 1:
-        options.error(f"--rounds is {asked.rounds}; expected at least 1")
-    names = asked.workload or (WORKLOADS if asked.full else USUAL)
+            parser.error(f"no workload is named {name!r}; expected any of {', '.join(WORKLOADS)}")
+    if args.containers < 1000:
+        parser.error(f"--containers is {args.containers}; expected at least 1,000")
+    if args.rounds is not None and args.rounds < 1:
+        parser.error(f"--rounds is {args.rounds}; expected at least 1")
+    names = args.workload or (WORKLOADS if args.full else USUAL)
     return _measure(
-        list(names), Options(asked.full, asked.rounds, asked.containers), asked.json, asked.save
+        list(names), Options(args.full, args.rounds, args.containers), args.json, args.save
     )
 
 
@@ -117,31 +117,31 @@ def _command(name: str, given: list[str]) -> int:
         f"{README.name}, if these lines exist.",
         "plot": "Draw the figures: time over n, share of the read bandwidth, peers.",
     }
-    options = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
+    parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=about[name])
     if name == "compare":
-        options.add_argument("old", type=Path, help="earlier results")
-        options.add_argument("new", type=Path, help="later results")
+        parser.add_argument("old", type=Path, help="earlier results")
+        parser.add_argument("new", type=Path, help="later results")
     else:
-        options.add_argument("results", type=Path, nargs="?", default=LATEST)
+        parser.add_argument("results", type=Path, nargs="?", default=LATEST)
     if name == "plot":
-        options.add_argument(
+        parser.add_argument(
             "--to", type=Path, metavar="FOLDER", help="output folder (default: that of the results)"
         )
-    asked = options.parse_args(given)
+    args = parser.parse_args(given)
     try:
         if name == "compare":
-            found = compare(load(asked.old), load(asked.new))
+            found = compare(load(args.old), load(args.new))
             print(found)
             return 1 if found.worse else 0
-        results = load(asked.results)
+        results = load(args.results)
     except (OSError, ValueError) as e:
-        options.error(str(e))
+        parser.error(str(e))
     if name == "table":
         print(markdown(results))
     else:
         print(
             "written: "
-            + ", ".join(path.name for path in draw(results, asked.to or asked.results.parent))
+            + ", ".join(path.name for path in draw(results, args.to or args.results.parent))
         )
     return 0
 

@@ -1,6 +1,6 @@
 """`python -m bench compare OLD.json NEW.json`: find what got slower by more than the spread.
 
-Times are compared in units of a reference that both runs measured beside them, the read bandwidth
+Times are compared in units of a reference that both runs measured with them, the read bandwidth
 or the yardstick, since machines differ and the load of a shared one varies. Without such a
 reference, seconds are compared, and only within one machine.
 """

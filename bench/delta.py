@@ -1,4 +1,4 @@
-"""`delta`: load, plan and refresh the log of a Delta table of a million files, beside deltalake."""
+"""`delta`: load, plan and refresh a Delta log of a million files, compared with deltalake."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def delta(options: Options) -> Report:
 
 
 def load_anew(path: str) -> ss.DeltaTable:
-    """Load a table's log anew, with the statistics of all its columns."""
+    """Load a table's log again, with the statistics of all its columns."""
     cache.forget()
     table = ss.scan_delta(path)
     for leaf in table.statistics.leaf_paths():

@@ -1,4 +1,4 @@
-"""`gpu`: statistics on a device, beside the device's copy bandwidth and other libraries.
+"""`gpu`: statistics on a device, compared with its copy bandwidth and with other libraries.
 
 Every answer is compared with the CPU's first. The report also shows from which size on the device
 is faster.
@@ -111,7 +111,7 @@ PEERS: Final = (
 
 
 def gpu(options: Options) -> Report:
-    """Statistics on a GPU: 16 to 64 bytes a container, beside the device's copy bandwidth."""
+    """Statistics on a GPU: 16 to 64 bytes a container, relative to its copy bandwidth."""
     try:
         device = cupy_gpu.device()
     except ss.SkipstoneError as e:

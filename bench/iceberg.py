@@ -1,4 +1,4 @@
-"""`iceberg`: plan a table of 200,000 files from its manifests, beside pyiceberg."""
+"""`iceberg`: plan a table of 200,000 files from its manifests, compared with pyiceberg."""
 
 from __future__ import annotations
 

@@ -68,14 +68,15 @@ def interleave_cold(
     trial = {name: [cold(run) for _ in range(3)] for name, run in reads.items()}
     read = reads[min(trial, key=lambda name: statistics.median(trial[name]))]
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    beside: dict[str, list[float]] = {name: [] for name in runs}
+    reads_beside: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             before, own, after = cold(read), cold(run), cold(read)
             seconds[name].append(own)
-            beside[name].append((before + after) / 2)
+            reads_beside[name].append((before + after) / 2)
     timings, limits = (
-        {name: Timing(tuple(s)) for name, s in kept.items()} for kept in (seconds, beside)
+        {name: Timing(tuple(s)) for name, s in figures.items()}
+        for figures in (seconds, reads_beside)
     )
     return timings, limits
 

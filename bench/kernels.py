@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 import skipstone as ss
-from bench.measure import BANDWIDTH, Bandwidth, Run, Timing, beside, interleave, pages_kept
+from bench.measure import (
+    BANDWIDTH,
+    Bandwidth,
+    Run,
+    Timing,
+    interleave,
+    interleave_with_reads,
+    pages_kept,
+)
 from bench.report import Options, Report, Requirement, equal
 from skipstone.ir.lower import Program
 from skipstone.kernels.pack.planes import unpack
@@ -120,7 +128,9 @@ def kernels(options: Options) -> Report:
         name: partial(run, launch, "numba") for name, launch in launches.items()
     }
     arrays = {name: [*launch.arrays, *launch.planes] for name, launch in launches.items()}
-    timings = beside(runs, arrays, limit, options.rounds or (25 if options.full else 11))
+    timings = interleave_with_reads(
+        runs, arrays, limit, options.rounds or (25 if options.full else 11)
+    )
     for shape in SHAPES:
         t, before = timings[shape.name]
         launch = launches[shape.name]

@@ -1,4 +1,4 @@
-"""`levels`: judge blocks before containers, beside the flat kernel. `growth`: over sizes.
+"""`levels`: judge blocks before containers, compared with the flat kernel. `growth`: over sizes.
 
 Containers are clustered, in random order, or ordered by the index.
 """

@@ -92,7 +92,7 @@ def interleave(runs: Mapping[str, Run], rounds: int, burst: int = 1) -> dict[str
     return {name: Timing(tuple(s)) for name, s in seconds.items()}
 
 
-def beside(
+def interleave_with_reads(
     runs: Mapping[str, Run], arrays: Mapping[str, Sequence[Any]], limit: Bandwidth, rounds: int
 ) -> dict[str, tuple[Timing, Timing]]:
     """Time each run next to the limit.

@@ -1,4 +1,4 @@
-"""`ranges`, `wide`, `narrow`: 10 million containers, two columns, beside other engines."""
+"""`ranges`, `wide`, `narrow`: 10 million containers, two columns, compared with other engines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def statistics_of(r: Ranges) -> ss.Statistics:
 
 
 def ranges(options: Options) -> Report:
-    """10 million containers, `x >= lo AND x < hi AND y = v` with null counts, beside others."""
+    """10 million containers, `x >= lo AND x < hi AND y = v` with null counts."""
     return _ranges(options, MIXED)
 
 

@@ -1,4 +1,4 @@
-"""`scaling`: time of a range on one bigint column over the number of containers, beside others."""
+"""`scaling`: time of a range on one bigint column over the number of containers."""
 
 from __future__ import annotations
 
@@ -103,11 +103,11 @@ def _at(n: int, options: Options, report: Report) -> None:
             runs[peer.name], engines[peer.name] = run, peer.engine
     # Four arrays of half the length have as many bytes.
     bandwidth = Bandwidth(n // 2) if n >= BANDWIDTH_FROM else None
-    beside = bandwidth.runs if bandwidth else {YARDSTICK: yardstick}
+    references = bandwidth.runs if bandwidth else {YARDSTICK: yardstick}
     rounds = options.rounds or max(
         5, min(MAX_ROUNDS, 100_000_000 // n // (1 if options.full else 3))
     )
-    timings = interleave({**beside, **runs}, rounds, BURST.get(n, 1))
+    timings = interleave({**references, **runs}, rounds, BURST.get(n, 1))
     limit = bandwidth.best(timings) if bandwidth else None
     reference = (BANDWIDTH, limit) if limit else (YARDSTICK, timings[YARDSTICK])
     group, own = f"{n:,}", timings[OWN]

@@ -1,4 +1,4 @@
-"""`shards`: `prune_shards` and the driver beside Spark's own expression and UDFs.
+"""`shards`: `prune_shards` and the driver, compared with Spark's own expression and UDFs.
 
 All judge the same statistics in a separate Spark session. `python -m bench.shards` is that session:
 it reads what to measure from standard input, and prints a line of JSON for each contestant.
@@ -56,7 +56,7 @@ SLOW: Final = 10_000_000  # with more containers, UDFs run once
 
 
 def shards(options: Options) -> Report:
-    """Statistics in shards, judged by Spark's executors and driver, beside Spark's own ways."""
+    """Statistics in shards, judged by Spark's executors, its driver, expressions and UDFs."""
     most = 100_000_000 if options.full else options.containers
     sizes = [n for n in (1_000_000, 10_000_000, 100_000_000) if n <= most] or [most]
     report = Report(

@@ -1,4 +1,4 @@
-"""`files`: plan real files, and count their rows, beside other engines.
+"""`files`: plan real files, and count their rows, compared with other engines.
 
 Peers that can name the files or row groups that they keep are compared in planning; others only in
 whole queries. Each task's answers are compared with the rows before anything is timed. A contestant
@@ -23,7 +23,7 @@ TASKS: Final = (*parquet.TASKS, *statistics.TASKS, *delta.TASKS, *queries.TASKS)
 
 
 def files(options: Options) -> Report:
-    """Plans from Parquet footers, statistics and a Delta log, and whole queries, beside others."""
+    """Plans from Parquet footers, statistics and a Delta log, and whole queries."""
     containers = min(100_000 if options.full else 10_000, options.containers)
     paths, adds = max(containers // 500, 1), containers // 5
     title = (

@@ -1,4 +1,4 @@
-"""From a Delta log to files: deltalake beside Skipstone on the statistics that deltalake reads."""
+"""From a Delta log to files: deltalake, and Skipstone on the statistics that deltalake reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From Parquet files to row groups: Skipstone's `plan` beside pyarrow's `fragment.subset`."""
+"""From Parquet files to row groups: Skipstone's `plan` and pyarrow's `fragment.subset`."""
 
 from __future__ import annotations
 

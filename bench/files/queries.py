@@ -49,7 +49,7 @@ def _select(lake: Lake, source: str) -> str:
 
 
 def duckdb(lake: Lake) -> Contestant:
-    """Connect anew for each run, so that no metadata is cached."""
+    """Make a new connection for each run, so that no metadata is cached."""
     import duckdb as engine
 
     query = _select(lake, f"read_parquet({lake.paths})")

@@ -1,4 +1,4 @@
-"""Judge the same statistics in memory: Skipstone beside pyiceberg's metrics evaluators."""
+"""Judge the same statistics in memory: Skipstone and pyiceberg's metrics evaluators."""
 
 from __future__ import annotations
 

@@ -29,13 +29,15 @@ def stats_frame(spark: SparkSession, statistics: Statistics, about: pa.Table) ->
         BackendMissing: PySpark or pandas is not installed.
     """
     require_pyspark()
-    told = statistics.to_arrow()
+    bounds = statistics.to_arrow()
     columns = {
         name: whole(about.column(name))
         for name in about.column_names
-        if name not in told.column_names
+        if name not in bounds.column_names
     }
-    table = pa.table({**columns, **{name: whole(told.column(name)) for name in told.column_names}})
+    table = pa.table(
+        {**columns, **{name: whole(bounds.column(name)) for name in bounds.column_names}}
+    )
     return from_arrow(spark, table)
 
 
