@@ -30,9 +30,9 @@ Where = Literal["auto", "driver", "executors"]
 Returns = Literal["verdicts", "frame"]
 # The most containers in undecided shards that the driver judges itself, per thread: up to here it
 # is done before a job of Python workers is, in some 0.2 s. On one machine, 100 million in random
-# order took 0.07 s on four threads of the driver, and 0.16 s at best on executors; twice as many
-# would take equally long. Shards that are fetched first wait for storage; executors fetch theirs in
-# parallel.
+# order took 0.07 s on four threads of the driver, and 0.16 s at best on executors; with twice as
+# many, both would take equally long. Shards that are fetched first wait for storage; executors
+# fetch theirs in parallel.
 MAX_DRIVER_CONTAINERS: Final = 1 << 25
 MAX_DRIVER_CONTAINERS_FETCHED: Final = 1 << 22
 MAX_DRIVER_ROWS: Final = 100_000  # rows that the driver hands to Spark; executors make more
