@@ -15,9 +15,11 @@ statistics/             statistics in a DataFrame, and their verdicts
     slots               the statistics that a predicate needs, and their names
     locate              find them in a DataFrame: columns, structs, or the names in `columns=`
     delta_stats         `delta_statistics`: find them in the add files of a Delta log
+    delta_types         the types in which Spark reads them from a log
     verdict             `with_verdict`, and the choice of a strategy
     native_expression   `to_column`: write a program as one Spark expression
     native_bounds       convert bounds of one type to a column of another, in such expressions
+    native_logic        SQL text of operations and logic, in such expressions
     udf                 `keep_udf`, `verdict_udf`
     carry               send statistics to pandas without loss: the driver's side
     series              the same on the workers' side

@@ -13,20 +13,24 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from skipstone.bindings.spark.session.session import functions_of, quiet, require_pyspark
-from skipstone.bindings.spark.session.types import as_spark
+from skipstone.bindings.spark.statistics.delta_types import (
+    json_type,
+    leaf_fields,
+    nested,
+    spark_type_of,
+)
 from skipstone.bindings.spark.statistics.slots import ROW_COUNT, plain_name
 from skipstone.bindings.statistics.coerce_inputs import COUNTS, MOST_ROWS
 from skipstone.bindings.tables.delta.columns import ASCII_BLANKS, EXACT, REPLACEMENT
-from skipstone.bindings.tables.delta.fields import LeafField, fields_of
+from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
-from skipstone.ir.types import DType, Kind, from_arrow, leaves_of
+from skipstone.ir.types import DType, Kind, from_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-PHYSICAL: Final = "delta.columnMapping.physicalName"
 MAPS: Final = ("minValues", "maxValues", "nullCount")
 DATED: Final = r"^[+-]?[0-9]{4,6}-[0-9]"  # Spark reads a time without a date as a time of today
 ZONED: Final = r":.*[A-Za-z+-]"
@@ -117,7 +121,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
             None,
         )
         self._json = isinstance(self._kinds.get("stats"), T.StringType)
-        self._leaves = {leaf.path: leaf for leaf in _leaves(schema)}
+        self._leaves = {leaf.path: leaf for leaf in leaf_fields(schema)}
         self._names = {
             f"{plain_name(path, self._leaves)}.{s}": (path, s)
             for path in self._leaves
@@ -168,14 +172,14 @@ class DeltaStatistics(Mapping[str, "Column"]):
         if self._parsed is not None:
             out.append((F.col(self._parsed), self._kinds[self._parsed]))
         if self._json:
-            bounds = _nested(
+            bounds = nested(
                 {
                     leaf.physical: kind
                     for leaf in self._leaves.values()
-                    if (kind := _json_type(leaf)) is not None
+                    if (kind := json_type(leaf)) is not None
                 }
             )
-            counts = _nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})
+            counts = nested({leaf.physical: T.LongType() for leaf in self._leaves.values()})
             shape = T.StructType([T.StructField("numRecords", T.LongType())])
             for name, struct in zip(MAPS, (bounds, bounds, counts), strict=True):
                 shape = shape.add(name, struct)
@@ -248,7 +252,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
         bounds = [
             self._bound(c, kind, leaf, high) for c, kind in self._fields_at(side, *leaf.physical)
         ]
-        return self._first([c for c in bounds if c is not None], _spark_type(leaf).simpleString())
+        return self._first([c for c in bounds if c is not None], spark_type_of(leaf).simpleString())
 
     def _bound(self, c: Column, kind: DataType, leaf: LeafField, high: bool) -> Column | None:
         """Return a bound that holds for every value of the column; None for an unusable type."""
@@ -265,14 +269,14 @@ class DeltaStatistics(Mapping[str, "Column"]):
             ):
                 zone = c.rlike(ZONED) if dtype.zoned else F.lit(True)
                 return self._widened(
-                    F.when(c.rlike(DATED) & zone, c.try_cast(_spark_type(leaf))) if text else c,
+                    F.when(c.rlike(DATED) & zone, c.try_cast(spark_type_of(leaf))) if text else c,
                     dtype.zoned,
                     high,
                 )
             case Kind.DECIMAL if isinstance(kind, T.IntegralType) or (
                 isinstance(kind, T.DecimalType) and kind.scale <= dtype.scale
             ):
-                return self._decimal(c.try_cast(_spark_type(leaf)), dtype, high)
+                return self._decimal(c.try_cast(spark_type_of(leaf)), dtype, high)
             case Kind.FLOAT if isinstance(kind, T.FloatType | T.DoubleType | T.IntegralType):
                 # The short text of a former FLOAT means the nearest FLOAT, not the nearest DOUBLE.
                 near = c.cast("float").cast("double")
@@ -339,7 +343,7 @@ class DeltaStatistics(Mapping[str, "Column"]):
 
     def _value(self, leaf: LeafField, text: Column) -> Column:
         """Return the single value of a file; NULL if it is NULL or no value of the type."""
-        F, dtype, to = self._F, from_arrow(leaf.type), _spark_type(leaf)
+        F, dtype, to = self._F, from_arrow(leaf.type), spark_type_of(leaf)
         if dtype.kind is Kind.STRING:
             return F.when(text != "", text)
         word = F.btrim(text, F.lit(ASCII_BLANKS))
@@ -353,58 +357,3 @@ class DeltaStatistics(Mapping[str, "Column"]):
             case Kind.DATE | Kind.TIMESTAMP:
                 return F.when(word.rlike(DATED), word.try_cast(to))
         return word.try_cast(to)
-
-
-def _leaves(schema: pa.Schema | StructType) -> Iterator[LeafField]:
-    """Yield the columns of a table that may have statistics."""
-    if not isinstance(schema, pa.Schema):
-        described = schema.jsonValue()
-        yield from fields_of(described, [], PHYSICAL in str(described)).leaves
-        return
-    for path, leaf in leaves_of(schema).items():
-        kind: pa.DataType = schema.field(path[0]).type
-        for name in path[1:]:
-            kind = kind.field(name).type
-        if not leaf.struct:
-            yield LeafField(path, path, kind)
-
-
-def _spark_type(leaf: LeafField) -> DataType:
-    found: DataType = as_spark(pa.schema([("", leaf.type)])).fields[0].dataType
-    return found
-
-
-def _json_type(leaf: LeafField) -> DataType | None:
-    """Return the type as which a bound is parsed from JSON; None if such bounds are not used.
-
-    Whole numbers are parsed as BIGINT, since Spark would wrap 200 to the TINYINT -56. Times are
-    parsed as text, since Spark's JSON reader guesses their form.
-    """
-    from pyspark.sql import types as T
-
-    dtype = from_arrow(leaf.type)
-    match dtype.kind:
-        case Kind.INT:
-            return T.LongType()
-        case Kind.FLOAT:
-            return T.DoubleType()
-        case Kind.DECIMAL:
-            return T.DecimalType(dtype.precision, dtype.scale)
-        case Kind.STRING | Kind.DATE | Kind.TIMESTAMP:
-            return T.StringType()
-    return None
-
-
-def _nested(types: Mapping[tuple[str, ...], DataType]) -> StructType:
-    """Build nested structs from types by path."""
-    from pyspark.sql import types as T
-
-    below: dict[str, dict[tuple[str, ...], DataType]] = {}
-    for path, kind in types.items():
-        below.setdefault(path[0], {})[path[1:]] = kind
-    return T.StructType(
-        [
-            T.StructField(name, inner[()] if () in inner else _nested(inner))
-            for name, inner in below.items()
-        ]
-    )

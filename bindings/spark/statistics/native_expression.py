@@ -8,7 +8,7 @@ matters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +19,18 @@ from skipstone.bindings.spark.session.session import functions_of, quiet, requir
 from skipstone.bindings.spark.statistics.judge import Answer
 from skipstone.bindings.spark.statistics.locate import StatisticColumn, assume, locate
 from skipstone.bindings.spark.statistics.native_bounds import bound, count, literal
+from skipstone.bindings.spark.statistics.native_logic import (
+    EMIT,
+    MEMBER,
+    NO,
+    YES,
+    both,
+    choose,
+    either,
+    holds,
+    inverse,
+    unequal,
+)
 from skipstone.bindings.spark.statistics.slots import Slot, slots_of
 from skipstone.bindings.spark.statistics.udf import predicate_of
 from skipstone.ir.errors import StatisticsError, UnsupportedForm
@@ -28,33 +40,11 @@ from skipstone.ir.simplify import TRUE
 from skipstone.ir.text import show
 from skipstone.ir.types import DType, Kind, Leaf, leaves_of
 from skipstone.kernels.pack.keys import runs_of
-from skipstone.kernels.run.emit import join
 from skipstone.kernels.run.launch import COMPARE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-EMIT: Final = {
-    Op.LT: "{0} < {1}",
-    Op.LE: "{0} <= {1}",
-    Op.GT: "{0} > {1}",
-    Op.GE: "{0} >= {1}",
-    Op.AND: "({0} AND {1})",
-    Op.OR: "({0} OR {1})",
-    Op.NOT: "(NOT {0})",
-    # A binary search of sorted runs: skip those that end below a lower bound. An unknown bound is
-    # NULL and skips none.
-    Op.ANY_IN: "if({0} > {1}, {3}, {2})",
-    Op.NOT_ALL_IN: "if({0} > {1}, {3}, {2})",
-    Op.MAY_CONTAIN: "coalesce(exists({0}, {1} -> {2} IS NULL OR {2} IN ({3})), true)",
-    Op.MAY_CONTAIN_OTHER: (
-        "coalesce(size({0}) = 0 OR exists({0}, {1} -> {2} IS NULL OR {2} NOT IN ({3})), true)"
-    ),
-}
-YES: Final = "true"
-NO: Final = "false"
-MEMBER: Final = "`skipstone member`"  # a lambda's variable; no column is likely to have that name
 
 NONE: Final[frozenset[Path]] = frozenset()
 
@@ -148,7 +138,7 @@ def text_of(
 
     def said(writer: _Writer) -> str:
         match, *miss = map(writer.text, roots)
-        return f"CASE WHEN NOT {match} THEN 0 WHEN {miss[0]} THEN 1 ELSE 2 END" if miss else match
+        return choose(match, choose(miss[0], "1", "2"), "0") if miss else match
 
     writer = _Writer(places, leaves)
     return writer.guarded(NONE.union(*map(writer.asks, roots)), said)
@@ -233,7 +223,7 @@ class _Writer:
                 return self.parts(n)
             case Op.MAY_HOLD_ROWS:
                 rows = self.count((), "row_count")
-                return YES if rows is None else f"coalesce({rows} <> 0, true)"
+                return YES if rows is None else f"coalesce({unequal(rows, '0')}, true)"
             case Op.MAY_HOLD_VALUE | Op.MAY_HOLD_NULL | Op.MAY_HOLD_NAN:
                 return self.planes(n)[n.op]
             case Op.ANY_IN | Op.NOT_ALL_IN:
@@ -326,22 +316,26 @@ class _Writer:
             }
         null, nan = (self.known(self.count(path, s)) for s in ("null_count", "nan_count"))
         rows = self.known(self.count(path, "row_count"), self.count((), "row_count"))
-        counted, empty = holds("{0} >= 0", rows), holds("{0} = 0", rows)
-        all_null = both(counted, holds("{0} = {1}", null, rows))
-        told = holds("{0} > 0", null)
-        nulls = (holds("{0} <> 0", null) if null else YES) if leaf.nullable else told
+        counted, empty = holds("`>=`({0}, 0)", rows), holds("`==`({0}, 0)", rows)
+        all_null = both(counted, holds("`==`({0}, {1})", null, rows))
+        told = holds("`>`({0}, 0)", null)
+        nulls = (unequal(null, "0") if null else YES) if leaf.nullable else told
         all_nan = NO
         if floating and rows and nan:
-            others = f"({rows} - if({null} > 0 AND {null} <= {rows}, {null}, 0))" if null else rows
-            all_nan = both(counted, f"({nan} >= 0)", f"({nan} = {others})")
-            nulls = both(nulls, inverse(both(all_nan, holds("{0} = {1}", nan, rows))))
+            others = (
+                f"`-`({rows}, if(`and`(`>`({null}, 0), `<=`({null}, {rows})), {null}, 0))"
+                if null
+                else rows
+            )
+            all_nan = both(counted, f"`>=`({nan}, 0)", f"`==`({nan}, {others})")
+            nulls = both(nulls, inverse(both(all_nan, holds("`==`({0}, {1})", nan, rows))))
         struct = self.leaves.get(path[:-1])
         above = len(path) > 1 and (struct is None or struct.nullable)
         return {
             Op.MAY_HOLD_VALUE: inverse(either(all_null, all_nan, empty)),
             Op.MAY_HOLD_NULL: YES if above else either(nulls, empty),
             Op.MAY_HOLD_NAN: both(
-                holds("{0} <> 0", nan) if nan else YES, inverse(all_null), inverse(empty)
+                unequal(nan, "0") if nan else YES, inverse(all_null), inverse(empty)
             )
             if floating
             else NO,
@@ -354,7 +348,7 @@ class _Writer:
         """
         dtype = self.leaves[path].dtype
         low, high = (self.given(Node(op, value=path, dtype=dtype)) for op in (Op.MIN, Op.MAX))
-        inverted = NO if low is None or high is None else f"({low} > {high})"
+        inverted = NO if low is None or high is None else f"`>`({low}, {high})"
         null = self.count(path, "null_count")
         nan = self.count(path, "nan_count") if dtype.kind is Kind.FLOAT else None
         rows = self.first(self.count(path, "row_count"), self.count((), "row_count"))
@@ -362,11 +356,12 @@ class _Writer:
             return inverted
         # Spark's greatest skips NULL. No side can overflow: rows >= 0.
         nulls, nans = (f"greatest({c}, 0L)" if c else "0L" for c in (null, nan))
-        unbounded = both(*(f"{b} IS NULL" for b in (low, high) if b is not None))
+        unbounded = both(*(f"isnull({b})" for b in (low, high) if b is not None))
         value = {YES: "0"}.get(unbounded, f"if({unbounded}, 0, 1)")
         if (null, nan, value) == (None, None, "0"):
             return inverted
-        return either(f"({rows} >= 0 AND {nans} > {rows} - {nulls} - {value})", inverted)
+        left = f"`-`(`-`({rows}, {nulls}), {value})"
+        return either(both(f"`>=`({rows}, 0)", f"`>`({nans}, {left})"), inverted)
 
     def known(self, *counts: str | None) -> str | None:
         """The first of some counts that is there, -1 where none is; None: none is anywhere."""
@@ -394,10 +389,12 @@ class _Writer:
         if exact[0] is None or exact[1] is None:
             return YES
         value = (
-            exact[0] if exact[0] == exact[1] else f"if({exact[0]} = {exact[1]}, {exact[0]}, NULL)"
+            exact[0]
+            if exact[0] == exact[1]
+            else f"if(`==`({exact[0]}, {exact[1]}), {exact[0]}, NULL)"
         )  # between two ticks of the column
         if n.dtype.kind is Kind.FLOAT:
-            value = f"(cast({MEMBER} AS {'float' if n.dtype.bits == 32 else 'double'}) + 0D)"  # so that -0.0 is 0.0 to hashes too; NaN is a value
+            value = f"`+`(cast({MEMBER} AS {'float' if n.dtype.bits == 32 else 'double'}), 0D)"  # so that -0.0 is 0.0 to hashes too; NaN is a value
         return EMIT[n.op].format(
             place.name, MEMBER, value, ", ".join(literal(v, n.dtype) for v in values)
         )
@@ -409,33 +406,3 @@ def _runs(values: tuple[Any, ...], dtype: DType) -> tuple[list[Any], list[Any]]:
         return list(values), list(values)
     firsts, lasts = runs_of(np.asarray(values, dtype.lane), True)
     return firsts.tolist(), lasts.tolist()
-
-
-# Logic on text; constants are folded.
-
-
-def holds(template: str, *counts: str | None) -> str:
-    """Return a test of counts; NO if one of them is unknown everywhere."""
-    return NO if None in counts else f"({template.format(*counts)})"
-
-
-def inverse(condition: str) -> str:
-    """Return NOT of a condition."""
-    return {YES: NO, NO: YES}.get(condition) or EMIT[Op.NOT].format(condition)
-
-
-def both(*conditions: str) -> str:
-    """Return AND of any number of conditions."""
-    return _joined(Op.AND, conditions, YES, NO)
-
-
-def either(*conditions: str) -> str:
-    """Return OR of any number of conditions."""
-    return _joined(Op.OR, conditions, NO, YES)
-
-
-def _joined(op: Op, conditions: Sequence[str], neutral: str, final: str) -> str:
-    kept = [c for c in dict.fromkeys(conditions) if c != neutral]
-    if final in kept:
-        return final
-    return join(op, kept, EMIT) if kept else neutral

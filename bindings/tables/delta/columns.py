@@ -217,7 +217,7 @@ def _decimals(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Ar
     near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     steps = 4 * np.spacing(np.abs(near))
     wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
-    moved = attempt(wide, kind).combinechunks_of()
+    moved = attempt(wide, kind).combine_chunks()
     beyond = pc.greater(moved, values) if high else pc.less(moved, values)
     return pc.if_else(pc.is_null(moved), None, pc.if_else(beyond, moved, values))
 
@@ -288,7 +288,7 @@ def partition_values(
                 [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
             )
         else:
-            read = attempt(words, kind).combinechunks_of()
+            read = attempt(words, kind).combine_chunks()
         out.append(pc.take(read, chunk.indices))
     return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
 
@@ -308,9 +308,9 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
     """Timestamps of texts with a zone or without."""
     zoned = is_zoned(words)
     if kind.tz is None:
-        return attempt(pc.if_else(zoned, None, words), kind).combinechunks_of()
-    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combinechunks_of()
-    absolute = attempt(pc.if_else(zoned, words, None), kind).combinechunks_of()
+        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
+    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
+    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)
