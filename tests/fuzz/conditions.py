@@ -55,7 +55,8 @@ class Tally:
     def __str__(self) -> str:
         counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common(40))
         return (
-            f"{self.num_conditions:,} conditions; {counted(self.rows)}\n  entry points: {counted(self.entry_points)}"
+            f"{self.num_conditions:,} conditions; {counted(self.rows)}"
+            f"\n  entry points: {counted(self.entry_points)}"
             f"\n  writers: {counted(self.writers)}"
             f"\n  refused by to_arrow(): {counted(self.refused)}"
         )

@@ -79,7 +79,10 @@ class Tally:
 
     def __str__(self) -> str:
         counted = lambda c: ", ".join(f"{k}: {v:,}" for k, v in c.most_common())
-        return f"{self.joins:,} joins; {counted(self.hows)}\n  entry points: {counted(self.entry_points)}"
+        return (
+            f"{self.joins:,} joins; {counted(self.hows)}"
+            f"\n  entry points: {counted(self.entry_points)}"
+        )
 
 
 class Texts(Random):

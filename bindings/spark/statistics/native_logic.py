@@ -8,9 +8,9 @@ from typing import Final
 from skipstone.ir.node import Op
 from skipstone.kernels.run.emit import join
 
-# Only calls: for each "(" of an operand, Spark's parser looks ahead to its ")" and caches what it saw
-# for good. With operators, 36 conditions of 80 KB took 13 s and 415 MB of the driver; as calls, they
-# take 0.2 s and 5 MB.
+# Only calls: for each "(" of an operand, Spark's parser looks ahead to its ")" and caches what it
+# saw for good. With operators, 36 conditions of 80 KB took 13 s and 415 MB of the driver; as calls,
+# they take 0.2 s and 5 MB.
 EMIT: Final = {
     Op.LT: "`<`({0}, {1})",
     Op.LE: "`<=`({0}, {1})",
