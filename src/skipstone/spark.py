@@ -1,6 +1,6 @@
-"""Skipstone in Spark: containers judged where their statistics are, in a DataFrame with one row per container.
+"""Skipstone in Spark: judge containers in a DataFrame of statistics, with one row per container.
 
-PySpark and pandas are imported when a function is first called. Workers need Skipstone installed too.
+PySpark and pandas are imported when a function is first called. Workers need Skipstone, too.
 
     >>> import skipstone as ss
     >>> from skipstone import spark as skip

@@ -13,7 +13,8 @@ from skipstone.ir.errors import SourceError
 from skipstone.kernels.decode import avro, avro_loops
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported, program_of
-from tests.fuzz.avro import LISTS, bases, check, check_list, mutated, ours, theirs, written
+from tests.fuzz.avro import check, check_list, mutated, ours, theirs
+from tests.fuzz.avro_files import LISTS, bases, written
 from tests.support.avro import avro_file, record, text, varint
 
 BASES = bases()

@@ -66,7 +66,10 @@ def test_no_row_is_lost(seed, spark):
     tally = conditions.Tally()
     conditions.case(spark, seed, tally, 250 if LONG else 12)
     assert tally.failures == []
-    assert tally.doors["prune"] + tally.doors["read"] + tally.doors["to_arrow"] > 0
+    assert (
+        tally.entry_points["prune"] + tally.entry_points["read"] + tally.entry_points["to_arrow"]
+        > 0
+    )
 
 
 def test_joins(spark):

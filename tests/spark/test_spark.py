@@ -414,7 +414,7 @@ def test_text_takes_the_sessions_settings(spark: Any) -> None:
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P),              ss.StatisticsError, "a column 'verdict' already"),
     (lambda df: with_verdict(df.select("at"), P),                                 ss.StatisticsError, r"has columns at; expected names such as b\.min"),
-    (lambda df: with_verdict(df, P, {"l.mean": "at"}),                            ss.StatisticsError, r"names 'l\.mean', which is no statistic"),
+    (lambda df: with_verdict(df, P, {"l.mean": "at"}),                            ss.StatisticsError, r"names 'l\.mean', which is not a statistic"),
     (lambda df: with_verdict(df, "l = 5"),                                        ss.PredicateError,  "came without its schema"),
     (lambda df: with_verdict(df, "q = 5", schema=SCHEMA),                         ss.UnknownColumn,   "names 'q'"),
     (lambda df: verdict_udf(P)("at"),                                             ss.StatisticsError, r"called with 1 columns; expected 5: l\.min"),

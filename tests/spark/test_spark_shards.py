@@ -234,7 +234,7 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     ):
         with pytest.raises(ss.StatisticsError, match=message):
             write_shards(frame, tmp_path, schema, **given)
-    with pytest.raises(ss.StatisticsError, match="columns= that says where they are"):
+    with pytest.raises(ss.StatisticsError, match="columns= with their names"):
         write_shards(frame.select("most"), tmp_path, schema)
     with pytest.raises(ss.StatisticsError, match="no statistic has a type that bounds a column"):
         write_shards(frame.select("`c.min`"), tmp_path, schema)

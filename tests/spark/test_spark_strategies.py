@@ -15,7 +15,7 @@ from skipstone.bindings.spark.session import session as sessions
 from skipstone.bindings.spark.statistics import udf as udfs
 from skipstone.bindings.spark.statistics.judge import Judge
 from skipstone.bindings.spark.statistics.slots import slots_of
-from skipstone.bindings.spark.statistics.verdict import chosen
+from skipstone.bindings.spark.statistics.verdict import choose_strategy
 from skipstone.kernels.run import compile_cache
 from skipstone.spark import keep_udf, to_column, verdict_udf, with_verdict
 from tests.support.blooms import bloom
@@ -145,7 +145,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("text", "version", "strategy", "taken"), CHOICES)
 def test_choices(text: str, version: tuple[int, int], strategy: Any, taken: str) -> None:
-    assert chosen(strategy, ss.PruningPredicate(text, SCHEMA), {}, version) == taken
+    assert choose_strategy(strategy, ss.PruningPredicate(text, SCHEMA), {}, version) == taken
 
 
 def test_native_judges_where_the_plan_shows_no_python(spark: Any) -> None:
@@ -166,10 +166,10 @@ ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df),                     ss.UnsupportedForm,  r"statistics of abs\(x\) are derived by"),
     (lambda df: with_verdict(df, "abs(x) = 5", schema=SCHEMA, strategy="native"),  ss.UnsupportedForm,  r"strategy='auto', 'arrow_udf'"),
     (expression,                                                                   ss.StatisticsError,  r"an expression for 'x\.max'; expected a column"),
-    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA),                ss.StatisticsError,  r"names 'x\.mean', which is no statistic"),
-    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA),                     ss.StatisticsError,  r"or df= that has structs"),
+    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA),                ss.StatisticsError,  r"names 'x\.mean', which is not a statistic"),
+    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA),                     ss.StatisticsError,  r"or df= with structs"),
     (lambda df: with_verdict(df, "x = 5", schema=SCHEMA, strategy="fast"),         ss.SkipstoneError,   r"'fast' is not known; expected one of auto"),
-    (lambda df: chosen("arrow_udf", P, {}, (4, 0)),                                ss.BackendMissing,   r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
+    (lambda df: choose_strategy("arrow_udf", P, {}, (4, 0)),                       ss.BackendMissing,   r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
 ]  # fmt: skip
 P = ss.PruningPredicate("x = 5", SCHEMA)
 
