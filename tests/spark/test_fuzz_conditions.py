@@ -1,4 +1,4 @@
-"""The random run of Spark's grammar, in short; `tests/fuzz/conditions.py` says what it asks."""
+"""A short random run of Spark's grammar; `tests/fuzz/conditions.py` says what it checks."""
 
 import random
 import re
@@ -24,7 +24,7 @@ COLUMNS = {
     "B": ["t"],
     "A": ["arr"],
 }
-# What a predicate of Spark's may be, each with and without NOT.
+# The forms of Spark's predicates, each with and without NOT.
 FORMS = (
     r"BETWEEN .* AND ", r"\bIN \(", r"LIKE '", r"ILIKE '", r"RLIKE ", r"REGEXP ", r"LIKE ANY \(",
     r"ILIKE SOME \(", r"LIKE ALL \(", "IS{}NULL", "IS{}TRUE", "IS{}FALSE", "IS{}UNKNOWN", "IS{}DISTINCT FROM",

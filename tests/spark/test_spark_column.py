@@ -1,4 +1,4 @@
-"""PySpark's Columns, classic and of Spark Connect, give the nodes that SQL text gives, and lose no row."""
+"""Classic and Connect Columns give the same nodes as SQL text, and lose no row."""
 
 import datetime as dt
 import decimal
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 @pytest.fixture(params=["classic", "connect"])
 def F(request):
-    """The functions of one of the two kinds."""
+    """Return the functions module of classic PySpark or of Spark Connect."""
     if request.param == "classic":
         from pyspark.sql import functions
 
@@ -148,7 +148,7 @@ def test_unknown_forms_cost_their_own_branch(make, F):
 
 
 def test_early_timestamps_are_not_guessed(F):
-    """Java's Timestamp changes its calendar; what is understood is the moment that was meant."""
+    """Java's Timestamp changes its calendar, so only instants that are certain are understood."""
     p = ss.PruningPredicate(F.col("t") == dt.datetime(1500, 1, 1, tzinfo=dt.UTC), SCHEMA)
     stats = ss.Statistics.from_dict(
         {

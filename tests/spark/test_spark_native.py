@@ -1,4 +1,4 @@
-"""Predicates as native Spark expressions: bit for bit what `evaluate` says, however odd the statistics are."""
+"""Predicates as native Spark expressions equal `evaluate` bit for bit, for all odd statistics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.strategies import Field
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 FIELDS = tuple(Field((name,), t) for name, (_, t, _) in TYPES.items())
-# What a long list, a range and a mixture of them become.
+# The forms of a long list, a range and a mixture of both.
 LISTS = [
     f"l IN ({', '.join(map(str, range(-40, 400, 3)))}, 9007199254740993)", f"i NOT IN ({', '.join(map(str, range(-5, 6)))})",
     f"i8 IN ({', '.join(map(str, range(-128, 128)))})", f"NOT (i8 IN ({', '.join(map(str, range(-128, 128)))}))",
@@ -53,7 +53,7 @@ def stats(table: pa.Table) -> ss.Statistics:
 def natively(
     df: Any, predicates: list[ss.PruningPredicate], *, known: bool = True, answer: str = "verdict"
 ) -> list[list[Any]]:
-    """What native expressions answer, one list for each predicate."""
+    """Return the results of native expressions, one list per predicate."""
     columns = [to_column(p, df=df if known else None, answer=answer) for p in predicates]
     found = (
         df.select("at", *(c.alias(f"p{i}") for i, c in enumerate(columns))).toArrow().sort_by("at")
@@ -62,7 +62,7 @@ def natively(
 
 
 def bound(texts: list[str]) -> list[ss.PruningPredicate]:
-    """Those that have a native form."""
+    """Return the predicates that have a native form."""
     predicates = [ss.PruningPredicate(text, SCHEMA) for text in texts]
     return [p for p in predicates if obstacle(p.program, {}) is None]
 
@@ -119,7 +119,7 @@ def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, se
 
 
 def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
-    """Statistics of other types than their columns', all cases in one row for each strategy."""
+    """Statistics have other types than their columns; each strategy judges all cases in one row."""
     split = [
         (sql.rsplit(" AS ", 1), text, verdict)
         for sql, text, verdict in ODD + MORE
@@ -176,12 +176,12 @@ MORE = [
     ("timestamp_micros(9223372036854775807L) AS `t.max`", "t > TIMESTAMP'9999-01-01 00:00:00Z'",     1),
     ("timestamp_micros(-9223372036854775807L - 1) AS `t.min`", "t < TIMESTAMP'0001-01-01 00:00:00Z'", 1),
     ("date_add(DATE'9999-12-31', 1000) AS `d.min`",       "d <= DATE'9999-12-31'",                   0),
-    ("1.25 AS `p.max`",                                   "p > 1.2",                                 1),  # a digit too many bounds nothing
+    ("1.25 AS `p.max`",                                   "p > 1.2",                                 1),  # with too many digits it bounds nothing
     ("1.20 AS `p.max`",                                   "p > 1.2",                                 0),
     ("12345678901234567890123456789012345678BD AS `p.max`", "p > 1.2",                               1),
     ("cast(1 AS decimal(38,37)) AS `w.max`",              "w > 1",                                   0),
     ("9007199254740993L AS `g.max`",                      "g > 9007199254740992",                    1),
-    ("1.00000001D AS `f.max`",                            "f > 1",                                   1),  # NaN may be there
+    ("1.00000001D AS `f.max`",                            "f > 1",                                   1),  # may hold NaN
     ("true AS `i.max`",                                   "i > 5",                                   1),
     ("'5' AS `i.max`",                                    "i > 5",                                   1),
     ("5 AS `s.max`",                                      "s > 'a'",                                 1),

@@ -1,4 +1,4 @@
-"""Pruned reads where tables are odd: no row is lost, and what cannot be judged is left as it is, with a reason."""
+"""Pruned reads of odd tables lose no row; what cannot be judged stays as it is, with a reason."""
 
 import datetime as dt
 import os
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def setting(spark):
-    """A setting for one test."""
+    """Return a function that changes a setting for one test."""
     before = {}
 
     def put(key, value):
@@ -47,9 +47,9 @@ def write(path, **columns):
 
 
 def same(plain, files):
-    """Prune a DataFrame, compare rows, and return what was found.
+    """Prune a DataFrame, compare its rows, and return the report.
 
-    `files` is how many are left of how many; None: it is left as it is.
+    `files` is (files kept, all files), or None if the DataFrame must stay as it is.
     """
     small = prune(plain)
     found = pruned(small)
@@ -59,13 +59,16 @@ def same(plain, files):
     assert (found.kept, found.files) == files and small is not plain, found
     assert rows_of(small) == rows_of(plain)
     assert small.schema == plain.schema
-    if not is_connect(plain):  # a client is told the files of a source before any condition
+    if not is_connect(plain):  # a client sees the files of a source before any condition
         assert len(small.inputFiles()) < len(plain.inputFiles())
     return found
 
 
 def no_match_is_lost(df, wheres):
-    """Every file with a row of a condition, as Spark judges rows without any filter, is left; of some condition not all are."""
+    """Check that every file with a matching row is kept, and that some condition prunes a file.
+
+    Spark finds the matching rows without any filter.
+    """
     fewer = 0
     truth = df.selectExpr(
         "_metadata.file_name file", *(f"{w} AS c{i}" for i, w in enumerate(wheres))
@@ -97,7 +100,7 @@ def test_where_is_added(spark, folder):
 
 
 def test_pruned_frames_go_on(spark, folder):
-    """What prune returns is a DataFrame like any: filtered, joined, pruned again."""
+    """The DataFrame that prune returns can be filtered, joined and pruned again."""
     df = spark.read.parquet(folder)
     small = prune(df.where("i < 50"))
     again = small.where("i > 30")
@@ -110,7 +113,7 @@ def test_pruned_frames_go_on(spark, folder):
     assert rows_of(small.where(df.i == 3)) == rows_of(df.where("i = 3"), (1, 2))
     both = prune(df.where("i = 5")).union(
         prune(df.where("i = 75"))
-    )  # scans of other files of one table are not one scan
+    )  # scans of different files of one table are different scans
     assert both.count() == 2
     assert "2 of 12 files, where i IS NOT NULL AND i = 5" in str(pruned(prune(df.where("i = 5"))))
 
@@ -123,7 +126,7 @@ def test_what_is_left_alone(spark, folder, tmp_path, setting):
         prune(cached.where("i = 42")).count() == 1 and pruned(prune(cached.where("i = 42"))) == ()
     )
     assert same(cached.where("i = 42").union(df.where("i = 3")), None)[0].why.startswith(
-        "Spark does not read these files in all places"
+        "Spark does not read these files everywhere"
     )
     cached.unpersist()
     df.limit(1).select("i", "s").write.csv(str(tmp_path / "csv"), header=True)
@@ -179,7 +182,7 @@ def test_ways_of_naming_files(spark, tmp_path):
         write(str(tmp_path / f"day={k % 3}" / f"f#{k} %41.parquet"), x=[k * 10, k * 10 + 1])
     write(str(tmp_path / "other" / "x.parquet"), x=[7, 21])
     names = [str(tmp_path / f"day={k}") for k in range(3)]
-    #    options, paths, condition, files that are left of how many
+    #    options, paths, condition, (files kept, all files)
     ways = [
         ({"basePath": str(tmp_path)}, names, "x = 21", (1, 6)),
         ({}, names, "x = 21", (1, 6)),
@@ -237,12 +240,12 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
     same(spark.read.option("mergeSchema", "true").parquet(str(tmp_path)).where("y = 'a'"), (1, 3))
     setting("spark.sql.caseSensitive", "true")
     df = spark.read.schema("x int, y string").parquet(str(tmp_path))
-    assert "Spark minds case" in same(df.where("x IS NULL"), None)[0].why
+    assert "Spark is case-sensitive" in same(df.where("x IS NULL"), None)[0].why
     same(df.where("y = 'a'"), (1, 3))
 
 
 def test_types_of_the_readers_own(spark, tmp_path):
-    """A type that Spark was given is the one to bind by; what does not fit the files' is unknown."""
+    """The condition binds to the type given to Spark; statistics of an unfit type are unknown."""
     write(
         str(tmp_path / "1.parquet"),
         i=pa.array([1, 2], pa.int32()),
@@ -346,7 +349,7 @@ def test_old_times(mode, kind, spark, tmp_path, setting):
 
 
 def test_columns_with_a_default(spark, tmp_path):
-    """A file that is older than a column reads as the column's default."""
+    """A file that is older than a column has the column's default."""
     try:
         spark.sql(
             f"CREATE TABLE grown (x INT) USING parquet LOCATION '{(tmp_path / 'g').as_uri()}'"
@@ -355,7 +358,7 @@ def test_columns_with_a_default(spark, tmp_path):
         spark.sql("ALTER TABLE grown ADD COLUMN y INT DEFAULT 42")
         spark.sql("INSERT INTO grown VALUES (2, 7)")
         assert same(spark.table("grown").where("y = 42"), None)[0].why.startswith(
-            "nothing is asked"
+            "statistics cannot judge"
         )
         assert spark.table("grown").where("y = 42").count() == 1
         same(spark.table("grown").where("y = 42 AND x = 2"), (1, 2))
@@ -393,7 +396,7 @@ ZONED = [
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_zones(zone, spark, folder, setting):
-    """Twice a year a clock shows an hour again: what Spark prints of such a literal names two instants."""
+    """A clock shows one hour twice a year: Spark's text of such a literal is ambiguous."""
     setting("spark.sql.session.timeZone", zone)
     df = spark.read.parquet(folder)
     no_match_is_lost(df, ZONED)
@@ -401,7 +404,7 @@ def test_zones(zone, spark, folder, setting):
 
 
 def test_settings_of_another_time(spark, folder, setting):
-    """An expression keeps the settings that it was made under."""
+    """An expression keeps the settings under which it was made."""
     df = spark.read.parquet(folder)
     made = [df.where(w) for w in ("i + 1 > 42", "hour(t) = 3 AND i < 30", "CAST(s AS INT) IS NULL")]
     setting("spark.sql.ansi.enabled", "false")
@@ -443,11 +446,13 @@ def test_files_that_change(spark, tmp_path):
     assert small.count() == df.where("x = 9").count() == 1
     assert (
         pruned(prune(df.where("x = 9"))).kept == 1
-    )  # Spark's listing is old; the file is not as it says
+    )  # Spark's listing is stale: the file has changed
     os.utime(path, ns=(time.time_ns(), time.time_ns()))
     fresh = spark.read.parquet(str(tmp_path / "t"))
     assert prune(fresh.where("x = 9")).count() == 1
-    pq.write_table(pa.table({"x": [7, 6]}), path)  # at once: as long, and perhaps at the same time
+    pq.write_table(
+        pa.table({"x": [7, 6]}), path
+    )  # written immediately: the same length, and perhaps the same time
     assert prune(spark.read.parquet(str(tmp_path / "t")).where("x = 7")).count() == 1
 
 
@@ -467,11 +472,11 @@ def test_the_present_is_another_at_each_action(spark, tmp_path):
         "current_database() = 'x' AND d < DATE '2020-01-01'",
     ]
     small = [prune(df.where(w)) for w in moments]
-    assert all("another at each action" in str(pruned(s)) for s in small)
+    assert all("changes with every action" in str(pruned(s)) for s in small)
     time.sleep(max(0, 1.1 - (dt.datetime.now(dt.UTC) - now).total_seconds()))
     assert small[0].count() == 3
     today = prune(df.where("d = current_date()"))
-    assert pruned(today).kept == 1 and today.count() == 1  # until the day ends
+    assert pruned(today).kept == 1 and today.count() == 1  # valid until the day ends
     left = door_of(spark).until(today._jdf.queryExecution().analyzed()) - time.time() * 1000
     assert (
         0 < left <= 86_400_000
@@ -487,7 +492,7 @@ def test_the_present_is_another_at_each_action(spark, tmp_path):
 
 
 def spark_index(df):
-    """Spark's list of the files of a DataFrame that is one scan."""
+    """Return Spark's file index of a DataFrame with one scan."""
     return df._jdf.queryExecution().analyzed().relation().location()
 
 
@@ -516,7 +521,7 @@ def test_footers_are_read_once(spark, tmp_path):
     times = os.stat(tmp_path / "3.parquet")
     (tmp_path / "3.parquet").write_bytes(
         b"x" * times.st_size
-    )  # were they read again, it could not be judged
+    )  # without the cache it could not be judged
     os.utime(tmp_path / "3.parquet", ns=(times.st_atime_ns, times.st_mtime_ns))
     assert pruned(prune(df.where("x = 2"))).kept == 1
 
@@ -543,7 +548,7 @@ def test_connect(make, kept, connect, folder):
 
 
 def test_connect_resolves_again(connect, tmp_path):
-    """What a DataFrame of Connect means is found at each action, under the settings and for the files of then."""
+    """Connect resolves a DataFrame at each action, under the settings and files of that moment."""
     for k in range(3):
         write(
             str(tmp_path / f"{k} ä%.parquet"),
@@ -559,7 +564,7 @@ def test_connect_resolves_again(connect, tmp_path):
     )
     connect.conf.set(
         "spark.connect.session.planCache.enabled", "false"
-    )  # else Spark keeps its list of files for a while
+    )  # otherwise Spark caches its file list for a while
     connect.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         assert nine.count() == 2 and small.count() == 1
@@ -572,7 +577,7 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
     from pyspark.sql.connect import functions as F
 
     df = connect.read.parquet(folder)
-    assert same(df.where("soundex(s) = 'A'"), None)[0].why.startswith("nothing is asked")
+    assert same(df.where("soundex(s) = 'A'"), None)[0].why.startswith("statistics cannot judge")
     assert (
         same(df.select("i").where("i = 42"), None)[0].why == "no condition stands directly above it"
     )

@@ -1,4 +1,4 @@
-"""Queries of many forms: the rows of plain Spark, from fewer files, as Spark itself counts them."""
+"""Queries of many forms return plain Spark's rows from fewer files, as Spark itself counts them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-#    query; files that each of its scans opens, least first; those in a usual run are marked
+#    query; files that each of its scans opens, in ascending order; marked cases always run
 QUERIES = [
     ("*", "SELECT * FROM t WHERE i = 42", (2,)),
     ("", "SELECT i, s FROM t WHERE i BETWEEN 10 AND 12 AND s LIKE 'b%'", (2,)),
@@ -24,7 +24,7 @@ QUERIES = [
     ("*", "SELECT a.i, b.i FROM t a JOIN t b ON a.i = b.i - 50 WHERE a.i < 20 AND b.i > 60", (3, 5)),
     ("", "SELECT a.i, b.i FROM t a LEFT JOIN t b ON a.i = b.i AND b.i < 15 WHERE a.i < 25", (3, 4)),
     ("", "SELECT a.i, b.i FROM t a FULL JOIN t b ON a.i = b.i AND b.i < 15", (12,)),
-    ("", "SELECT i FROM t a LEFT SEMI JOIN dim ON a.i = dim.k WHERE a.i > 40", (1, 4)),  # by the keys, too
+    ("", "SELECT i FROM t a LEFT SEMI JOIN dim ON a.i = dim.k WHERE a.i > 40", (1, 4)),  # also by the keys
     ("", "SELECT i FROM t a LEFT ANTI JOIN dim ON a.i = dim.k WHERE a.i > 40", (1, 7)),
     ("", "SELECT t.i, dim.label FROM t JOIN dim ON t.i = dim.k WHERE dim.label = 'k42'", (1, 2)),
     ("", "SELECT t.i FROM t CROSS JOIN dim WHERE t.i = 5 AND dim.k > 50", (1, 2)),

@@ -1,4 +1,7 @@
-"""`read` and `plan.to_spark`: rows are those that Spark gives of the whole table, whichever reader reads them, and no file is opened in vain."""
+"""`read` and `plan.to_spark` return Spark's rows of the whole table, and open no file in vain.
+
+This holds for each of the readers.
+"""
 
 import datetime as dt
 import decimal
@@ -23,7 +26,7 @@ NAN = float("nan")
 
 
 def rows(df):
-    """Rows of a DataFrame as texts, in which NaN equals itself."""
+    """Return the rows of a DataFrame as text, in which NaN equals itself."""
     return rows_of(df.toArrow())
 
 
@@ -37,7 +40,10 @@ def any_session(request, spark, connect):
 
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory):
-    """Four files of ten rows: NaN that no bound tells of, odd names, all kinds of types; the second lacks a column."""
+    """Write four files of ten rows, with NaN outside bounds, odd names and all kinds of types.
+
+    The second file lacks a column.
+    """
     folder = tmp_path_factory.mktemp("parquet")
     for i in range(4):
         n = range(10 * i, 10 * i + 10)
@@ -68,7 +74,7 @@ PARQUET = [
     (None, 4),
     ("x = 12", 1),
     ("x = 1000", 0),
-    ("f > 30", 4),  # any file may hold NaN
+    ("f > 30", 4),  # every file may hold NaN
     ("f < 5", 1),
     ("f IS NULL", 1),
     ("st.f > 28", 4),
@@ -81,13 +87,13 @@ PARQUET = [
     (
         "aggregate(st.v, 0L, (a, b) -> a + coalesce(b, 0)) = 11",
         4,
-    ),  # a form that only Spark understands
+    ),  # only Spark understands this form
 ]
 
 
 @pytest.fixture(scope="module")
 def answers(spark, parquet):
-    """Condition -> its rows, as Spark judges all rows by all conditions in one query, where nothing can be skipped."""
+    """Return condition -> its rows, from one query of Spark in which nothing can be skipped."""
     whole = ss.scan_parquet(parquet).plan().to_spark(spark, how="python")
     judged = whole.selectExpr(
         "*", *(f"{where or 'true'} AS c{i}" for i, (where, _) in enumerate(PARQUET))
@@ -138,13 +144,13 @@ def test_conditions_of_all_makes(spark, parquet):
     )
     assert sorted(r.x for r in read(spark, table, at, columns=["x"]).collect()) == list(
         range(2, 40)
-    )  # its own zone's third of January began before
+    )  # the third of January began earlier in its own zone
     with pytest.raises(ss.UnsupportedForm, match="as SQL text or as a Column"):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
 
 
 def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
-    """They are given to Spark all the same, which reads the condition as it was written."""
+    """Spark gets these columns, too, because it parses the condition as it was written."""
     for where in (
         "(x = 5 OR true) AND late = 1",
         "(X = 5 OR true) AND (soundex(`a.b ``c```) = 'T' OR true) AND late = 1",
@@ -191,7 +197,7 @@ def test_order_and_limit(spark, parquet):
 
 
 def test_files_are_looked_up_by_the_driver(spark, tmp_path):
-    """Many named files start no job for listing; the setting is as it was afterwards."""
+    """Many named files start no listing job, and the setting is restored afterwards."""
     for i in range(40):
         pq.write_table(pa.table({"x": [i]}), tmp_path / f"{i}.parquet")
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
@@ -397,8 +403,8 @@ def test_delta_over_connect(connect, tmp_path):
 
 def test_only_files_with_deletes_go_to_workers(spark, tmp_path):
     table = ss.scan_delta(delta_log(tmp_path / "t", features=("deletionVectors",)).folder)
-    assert files_opened(read(spark, table, "x < 30")) == 2  # of three, one has deleted rows
-    with pytest.raises(ss.UnsupportedForm, match=r"1 of 3 files right: deletion vectors.*auto"):
+    assert files_opened(read(spark, table, "x < 30")) == 2  # one of three has deleted rows
+    with pytest.raises(ss.UnsupportedForm, match=r"1 of 3 files correctly: deletion vectors.*auto"):
         read(spark, table, "x < 30", how="native")
     assert files_opened(read(spark, table, "x < 5", how="native")) == 1
 
@@ -509,7 +515,7 @@ def test_iceberg(any_session, iceberg):
 def test_iceberg_deletes_and_evolution(spark, iceberg):
     path = ss.scan_iceberg(iceberg).plan("x = 3").files[0]
     source = position_deletes(iceberg, [(path, 3)], ("a",))
-    with pytest.raises(ss.UnsupportedForm, match="1 of 3 files right: deletes"):
+    with pytest.raises(ss.UnsupportedForm, match="1 of 3 files correctly: deletes"):
         read(spark, source, how="native")
     df = read(spark, source, "x < 15")
     assert files_opened(df) == 1 and sorted(r.x for r in df.collect()) == [

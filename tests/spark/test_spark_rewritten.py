@@ -1,4 +1,4 @@
-"""Columns that the optimiser rewrites, renames or copies: `prune` judges none of them by what they no longer mean."""
+"""`prune` never misjudges columns that the optimiser rewrites, renames or copies."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ named_struct('w', parse_json(concat('{"a":', id, '}')), 'k', id) sv"""
 
 @pytest.fixture(scope="module")
 def table(spark, tmp_path_factory):
-    """Four files of five rows, ascending, as the view t; the view k has the keys 3 and 4."""
+    """Write four ascending files of five rows as the view t; the view k has the keys 3 and 4."""
     path = str(tmp_path_factory.mktemp("rewritten") / "t")
     spark.sql(f"SELECT {COLUMNS} FROM range(20)").repartitionByRange(4, "id").write.parquet(path)
     spark.read.parquet(path).createOrReplaceTempView("t")
@@ -34,12 +34,15 @@ def table(spark, tmp_path_factory):
 
 
 def ids(df):
-    """Rows by what Python has values for."""
+    """Return the rows as far as Python has values for them."""
     return rows_of(df.select("id") if "id" in df.columns else df)
 
 
 def same(plain, files=None, joins=True):
-    """Prune a DataFrame and compare rows; `files` is how many each scan opens, least first."""
+    """Prune a DataFrame and compare its rows.
+
+    `files` is the number of files that each scan opens, in ascending order.
+    """
     small = prune(plain, joins=joins)
     found = pruned(small)
     assert small is plain or ids(small) == ids(plain), found
@@ -50,11 +53,11 @@ def same(plain, files=None, joins=True):
 
 
 def usual(cases):
-    """Those of some cases that are marked, or all in a long run."""
+    """Return the marked cases, or all of them in a long run."""
     return [case for mark, *case in cases if mark or LONG]
 
 
-# A condition, and how many of four files it leaves, None: whatever is right; those in a usual run are marked.
+# A condition, and how many of four files it keeps (None: any number); marked cases always run.
 CONDITIONS = [
     ("*", "variant_get(v, '$.a', 'int') = 5", None),
     ("", 'v:a::int = 5', None),
@@ -89,7 +92,7 @@ def test_conditions(spark, table, where, files):
     assert files is None or (found.kept, found.files) == (files, 4), found
 
 
-# A query; how many files each scan opens, least first.
+# A query; how many files each scan opens, in ascending order.
 QUERIES = [
     ("", 'SELECT v:b.c::string FROM t WHERE v:a::int = 5', None),
     ("", 'SELECT v FROM t WHERE v:a::int = 5', None),
@@ -163,7 +166,7 @@ def test_one_table_in_several_places(spark, table, query, files):
 
 
 def test_a_cached_part_is_read_whole(spark, table):
-    """What a cache was made from is not seen in the plan, so nothing of its files is left out."""
+    """The plan does not show what a cache was made from, so its files all stay."""
     cached = spark.table("t").where("id > 10").cache()
     cached.count()
     try:
@@ -178,7 +181,7 @@ def test_a_cached_part_is_read_whole(spark, table):
 
 
 def test_partitions_that_stand_for_rows(spark, tmp_path, monkeypatch):
-    """With this setting Spark answers from the list of files, which a pruned list would change."""
+    """With this setting, Spark answers from the file list, which pruning would change."""
     path = str(tmp_path / "t")
     spark.sql("SELECT id, id % 3 p FROM range(9)").write.partitionBy("p").parquet(path)
     df = spark.read.parquet(path)
@@ -191,7 +194,7 @@ def test_partitions_that_stand_for_rows(spark, tmp_path, monkeypatch):
 
 
 def test_columns_that_spark_makes_up(spark, tmp_path):
-    """No file has the number of a row, whatever the schema says."""
+    """No file stores row numbers, whatever the schema says."""
     path = str(tmp_path / "t")
     spark.range(20).repartitionByRange(4, "id").write.parquet(path)
     name = "_tmp_metadata_row_index"
@@ -304,7 +307,7 @@ def test_binary_as_string(spark, tmp_path):
 
 
 def test_a_replaced_file_is_read_and_reported(spark, tmp_path):
-    """One decision: the files that are listed are those that are reported."""
+    """The listed files and the reported files come from one decision."""
     from skipstone.bindings.spark.session.metrics import files_opened
 
     for k in range(3):

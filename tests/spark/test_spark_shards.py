@@ -1,4 +1,4 @@
-"""Shards in Spark: written by tasks, judged by executors, in classic sessions and those of Spark Connect."""
+"""Shards in Spark, written by tasks and judged by executors, in classic and Connect sessions."""
 
 import datetime as dt
 import os
@@ -130,7 +130,7 @@ def odd(n=240, seed=1):
 
 @pytest.fixture(scope="module")
 def packed(spark, tmp_path_factory):
-    """Statistics of every type: as an Arrow table, and as the shards that tasks wrote."""
+    """Return statistics of every type, as an Arrow table and as the shards that tasks wrote."""
     table, folder = odd(), tmp_path_factory.mktemp("shards")
     frame = spark.createDataFrame(table).repartition(3, "path").sortWithinPartitions("path")
     shards = write_shards(frame, folder, SCHEMA, rows=37)
@@ -333,7 +333,7 @@ def test_a_failed_job_leaves_what_was_there(spark, tmp_path):
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
 def test_rows_behind_empty_batches(session, tmp_path, request):
-    """PySpark's createDataFrame loses them; of shards in which nothing is left come such batches."""
+    """PySpark's createDataFrame loses rows behind an empty batch; fully pruned shards produce one."""
     running = request.getfixturevalue(session)
     part, nothing = pa.table({"x": [1, 2]}), pa.table({"x": pa.array([], pa.int64())})
     for parts in ([nothing, nothing, part], [part, nothing, part], [nothing], []):

@@ -1,4 +1,7 @@
-"""Star joins that `prune` finds by itself: the rows of plain Spark, from the files that the other sides' keys leave, as Spark itself counts them."""
+"""Star joins that `prune` finds by itself: plain Spark's rows, from the files that the keys keep.
+
+Spark itself counts the files.
+"""
 
 import datetime as dt
 import os
@@ -16,8 +19,8 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-#    query; files that each of its scans opens, least first; those in a usual run are marked.
-#    fact has twelve files, `tests/support/spark_reads.py` says what is in them; d, e and nulls have one.
+#    query; files that each of its scans opens, in ascending order; marked cases always run.
+#    fact has twelve files (see `tests/support/spark_reads.py`); d, e and nulls have one.
 QUERIES = [
     # Which joins.
     ("*", "SELECT id FROM fact, d WHERE i = k AND k IN (5, 42, 43)", (1, 3)),
@@ -29,9 +32,9 @@ QUERIES = [
     ("", "SELECT d.k, id FROM fact LEFT JOIN d ON i = k AND lab = 'x42'", (1, 12)),
     ("", "SELECT d.k, id FROM fact FULL JOIN (SELECT * FROM d WHERE lab = 'x42') d ON i = k", (1, 12)),
     ("*", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15)", (1, 11)),
-    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15 AND q < id)", (1, 12)),  # a partner needs more than its key
+    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15 AND q < id)", (1, 12)),  # the join has a further condition
     ("", "SELECT id FROM fact WHERE i NOT IN (SELECT k FROM d WHERE k < 15)", (1, 12)),
-    ("*", "SELECT k FROM d WHERE lab LIKE 'x4%' AND NOT EXISTS (SELECT 1 FROM fact WHERE i = k)", (1, 3)),  # the fact's rows matter by matches alone
+    ("*", "SELECT k FROM d WHERE lab LIKE 'x4%' AND NOT EXISTS (SELECT 1 FROM fact WHERE i = k)", (1, 3)),  # only matching rows of the fact table matter
     ("", "SELECT id FROM fact WHERE id = 3 OR EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'x42')", (1, 12)),
     ("", "SELECT id FROM fact JOIN d ON i > k AND lab = 'x42'", (1, 11)),
     ("", "SELECT id, (SELECT max(lab) FROM d WHERE k = i AND lab LIKE 'x4%') FROM fact", (1, 12)),
@@ -39,21 +42,21 @@ QUERIES = [
     ("*", "SELECT id FROM fact JOIN nulls ON i <=> k WHERE v = 1", (1, 4)),
     ("", "SELECT id FROM fact JOIN nulls ON i = k WHERE v = 1", (1, 2)),
     ("", "SELECT id FROM fact JOIN nulls ON g <=> x WHERE v = 1", (1, 12)),
-    ("*", "SELECT id FROM fact JOIN nulls ON g = x WHERE v = 1", (1, 11)),  # NaN: any file of floats may hold it
+    ("*", "SELECT id FROM fact JOIN nulls ON g = x WHERE v = 1", (1, 11)),  # NaN: every file of floats may hold it
     ("", "SELECT id FROM fact JOIN nulls ON f = x WHERE v = 2", (1, 2)),  # -0.0
     ("*", "SELECT id FROM fact JOIN u USING (i) WHERE lab = 'x42'", (1, 2)),
     ("", "SELECT id FROM fact NATURAL JOIN (SELECT k AS i FROM d WHERE lab = 'x42')", (1, 2)),
     ("", "SELECT id FROM fact JOIN d ON I = K WHERE LAB = 'x42'", (1, 2)),
-    ("*", "SELECT id FROM fact JOIN d ON i * 2 = k WHERE lab = 'x42'", (1, 11)),  # computed of the fact's side
-    ("", "SELECT id FROM fact JOIN d ON i = k * 2 + 2 WHERE lab = 'x20'", (1, 2)),  # of the dimension's
+    ("*", "SELECT id FROM fact JOIN d ON i * 2 = k WHERE lab = 'x42'", (1, 11)),  # computed on the fact's side
+    ("", "SELECT id FROM fact JOIN d ON i = k * 2 + 2 WHERE lab = 'x20'", (1, 2)),  # on the dimension's side
     ("", "SELECT id FROM fact JOIN (SELECT k + 1 AS z, lab FROM d) ON i = z WHERE lab = 'x41'", (1, 2)),
     ("", "SELECT id FROM fact JOIN d ON l = k * 10000000000L WHERE lab = 'x42'", (1, 2)),
-    ("", "SELECT id FROM fact JOIN d ON m = k / 4 WHERE lab = 'x42'", (1, 1)),  # decimals of other scales
+    ("", "SELECT id FROM fact JOIN d ON m = k / 4 WHERE lab = 'x42'", (1, 1)),  # decimals of different scales
     ("", "SELECT id FROM fact JOIN d ON CAST(i AS STRING) = CAST(k AS STRING) WHERE lab = 'x42'", (1, 11)),
     ("", "SELECT id FROM fact JOIN d ON i = k AND s = d.t WHERE q = 3 AND k < 20", (1, 3)),
     ("", "SELECT id FROM fact JOIN d ON i = k AND s > lab WHERE q = 3 AND k < 20", (1, 3)),
     ("", "SELECT id FROM fact JOIN d ON st.a = k WHERE lab = 'x42'", (1, 10)),
-    # What stands between the join and the scan.
+    # Operators between the join and the scan.
     ("*", "SELECT i, n FROM (SELECT i, count(*) n FROM fact GROUP BY i) JOIN d ON i = k WHERE lab = 'x42'", (1, 2)),
     ("", "SELECT b, n FROM (SELECT b, max(i) n FROM fact GROUP BY b) JOIN d ON n = k WHERE k < 50", (1, 12)),
     ("*", "SELECT z FROM (SELECT i z FROM fact UNION ALL SELECT 4 UNION ALL SELECT i FROM fact WHERE id < 30) JOIN d ON z = k WHERE k IN (4, 42)", (1, 1, 3)),
@@ -61,7 +64,7 @@ QUERIES = [
     ("", "SELECT z FROM (SELECT i z FROM fact ORDER BY i, id LIMIT 60) JOIN d ON z = k WHERE lab = 'x42'", (1, 12)),
     ("", "SELECT z, n FROM (SELECT i z, row_number() OVER (ORDER BY id) n FROM fact) JOIN d ON z = k WHERE lab = 'x42'", (1, 12)),
     ("", "SELECT z FROM (SELECT i z, rand(1) r FROM fact) JOIN d ON z = k WHERE lab = 'x42' AND r < 2", (1, 12)),
-    ("*", "SELECT count(*) FROM fact JOIN d ON i = k WHERE q = 3 AND id < 40 AND s LIKE 'b%'", (1, 1)),  # the fact is filtered as well
+    ("*", "SELECT count(*) FROM fact JOIN d ON i = k WHERE q = 3 AND id < 40 AND s LIKE 'b%'", (1, 1)),  # the fact table is filtered, too
     ("", "SELECT (SELECT count(*) FROM fact JOIN d ON i = k WHERE lab = 'x42'), (SELECT max(k) FROM d)", (1, 1, 2)),
     ("", "SELECT id FROM seen JOIN d ON z = k WHERE lab = 'x42'", (1, 2)),  # a view
     # Several joins.
@@ -84,7 +87,7 @@ QUERIES = [
     ("", "SELECT id FROM fact JOIN (SELECT id k FROM range(40, 43)) AS r ON i = r.k", (2,)),
     ("", "SELECT id FROM fact JOIN d ON i = k WHERE lab = 'none'", ()),  # no key at all
     ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'none')", (12,)),
-    ("", "SELECT id FROM fact JOIN d ON i = k", (1, 11)),  # its keys are everywhere
+    ("", "SELECT id FROM fact JOIN d ON i = k", (1, 11)),  # its keys occur in every file
 ]  # fmt: skip
 USUAL = [(sql, files) for mark, sql, files in QUERIES if mark or LONG]
 
@@ -115,7 +118,10 @@ def lake(spark, tmp_path_factory):
 
 
 def same(plain):
-    """Prune a DataFrame, compare rows, and return what was found beside the files that were opened, least first."""
+    """Prune a DataFrame and compare its rows.
+
+    Returns the report, and the files that were opened, in ascending order.
+    """
     small = prune(plain)
     rows, opened = rows_of(small), tuple(sorted(files_opened(small)))
     assert rows == rows_of(plain), pruned(small)
@@ -151,7 +157,7 @@ def test_frames(spark, lake):
     assert same(few.join(made, "i"))[1] == (3,)
     assert same(few.union(few.where("id > 900")).join(made, "i"))[1] in ((0, 3), (1, 3))
     asked = prune_join(few, d, {"i": "k"})
-    assert same(asked.where("id > 0"))[1] == (1, 2)  # once more, by all that is asked by now
+    assert same(asked.where("id > 0"))[1] == (1, 2)  # once more, with all conditions so far
 
 
 def test_switches(spark, lake, monkeypatch):
@@ -166,12 +172,12 @@ def test_switches(spark, lake, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "0")
     assert pruned(prune(plain))[0].kept == 11
     monkeypatch.delenv("SKIPSTONE_DYNAMIC_FILTERING")
-    monkeypatch.setattr("skipstone.bindings.spark.pruning.prune_star.JOBS", 0)
+    monkeypatch.setattr("skipstone.bindings.spark.pruning.prune_star.MAX_JOBS", 0)
     assert pruned(prune(plain))[0].kept == 11
 
 
 def test_connect(connect, spark, lake):
-    """A client is not shown a plan, so joins are left alone."""
+    """A client sees no plan, so joins are left alone."""
     fact, d = (
         connect.read.parquet(str(lake / "fact")),
         connect.read.parquet(str(lake / "d.parquet")),
@@ -181,7 +187,7 @@ def test_connect(connect, spark, lake):
 
 
 def test_what_is_left_alone(spark, lake):
-    """Dimensions that may be others each time, and say so."""
+    """Dimensions that may have other rows each time are not used, and the report says so."""
     d = spark.table("d").where("k IN (5, 42)").select("k").cache()
     assert d.count() == 2
     found, opened = same(spark.table("fact").join(d, spark.table("fact").i == d.k).select("id"))
@@ -193,7 +199,7 @@ def test_what_is_left_alone(spark, lake):
     assert "may have other rows" in str(pruned(prune(unsteady)))
     broken = spark.sql(
         "SELECT id FROM fact JOIN (SELECT 1 DIV (k - 5) AS z FROM d WHERE k < 9) ON i = z"
-    )  # an error, if it is computed
+    )  # computing it raises an error
     assert "cannot be collected" in str(pruned(prune(broken)))
     large = spark.sql(
         "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE a.id % 2 = 0 AND b.id % 3 = 0"
@@ -202,7 +208,7 @@ def test_what_is_left_alone(spark, lake):
 
 
 def test_texts_that_compare_otherwise(spark, lake, tmp_path):
-    """CHAR is padded where it is read; of texts that a collation takes for one, DISTINCT gives any."""
+    """Spark pads CHAR when it reads it; DISTINCT returns any of the texts a collation equates."""
     try:
         for name, kind, values in (
             ("chars", "CHAR(5)", "('ab'), ('zz')"),
@@ -236,7 +242,7 @@ def test_texts_that_compare_otherwise(spark, lake, tmp_path):
 
 
 def test_a_dimension_that_grows(spark, lake, tmp_path):
-    """Files are left out while the files that the keys came from are as they were."""
+    """Files are left out while the files that the keys came from are unchanged."""
     try:
         spark.sql(
             f"CREATE TABLE grown USING parquet LOCATION '{(tmp_path / 'g').as_uri()}' AS SELECT 5 AS k, 'a' AS v"
@@ -288,7 +294,7 @@ def test_a_dimension_that_is_replaced(spark, lake, tmp_path):
 
 @pytest.fixture(scope="module")
 def returns(spark, tmp_path_factory):
-    """store_returns, by date and only clustered by date, and date_dim."""
+    """Write store_returns, by date and only clustered by date, and date_dim."""
     folder, r, first = str(tmp_path_factory.mktemp("returns")), np.random.default_rng(7), 2450815
     os.makedirs(f"{folder}/clustered")
     for i in range(12):
@@ -326,7 +332,7 @@ def test_the_documents_query(spark, returns):
     plain.collect()
     assert sorted(files_opened(plain)) == [1, 12]
     found, opened = same(spark.sql(DOCUMENT.format("hive")))
-    assert opened == (1, 1) and found[0].keys == ""  # Spark's own, which costs no job
+    assert opened == (1, 1) and found[0].keys == ""  # Spark's own pruning, which costs no job
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.enabled", "false")
     try:
         found, opened = same(spark.sql(DOCUMENT.format("hive")))
@@ -376,7 +382,7 @@ RELATIONS = (
 
 
 def _random(r, depth):
-    """A relation of x and z, of joins of joins."""
+    """Return a random relation of x and z, made of joins of joins."""
     if not depth:
         return RELATIONS[r.integers(len(RELATIONS))]
     left, right = _random(r, depth - 1), _random(r, r.integers(depth))

@@ -1,4 +1,7 @@
-"""Delta's reader surface in Spark: the cached state of a version, and the files of a scan in Delta's words and counts."""
+"""Delta's reader API in Spark: the cached state of a version, and the files of a scan.
+
+The latter is in Delta's words and counts.
+"""
 
 import pytest
 
@@ -12,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 
 @pytest.fixture
 def log(tmp_path):
-    """Four files of ten rows, x from 0, two to a partition; one has deleted rows."""
+    """Write four files of ten rows, x from 0, two per partition; one has deleted rows."""
     log = Log(
         tmp_path / "a `table`",
         delta_schema("x BIGINT, p STRING"),

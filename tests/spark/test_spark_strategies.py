@@ -1,4 +1,4 @@
-"""Where statistics are in a DataFrame, who judges them, and what each Spark lacks."""
+"""Where a DataFrame holds statistics, which strategy judges them, and what each Spark lacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-# Where statistics are.
+# Placement of statistics.
 
 #   columns of the DataFrame, in SQL                                              columns=                        predicate                    verdict
 PLACES: list[tuple[str, dict[str, Any], str, int]] = [
@@ -50,7 +50,7 @@ PLACES: list[tuple[str, dict[str, Any], str, int]] = [
     ("NULL AS x, 4L AS `x.max`",                                                  {},                             "x = 5",                     0),
     ("1 AS skipstone_0, 4L AS `x.max`, 2 AS `verdict 0`",                         {},                             "x = 5",                     0),
 ]  # fmt: skip
-# A struct with two fields of one name says nothing by it.
+# A struct with two fields of one name is ambiguous, so this name has no statistics.
 PLACES[4] = (*PLACES[4][:3], 1)
 
 
@@ -128,7 +128,7 @@ def test_bloom_filters_go_to_a_kernel(spark: Any) -> None:
         ]
 
 
-# Who judges.
+# Strategies.
 
 LONG_LIST = f"x IN ({', '.join(map(str, range(0, 20_000, 2)))})"
 #   predicate          Spark   strategy         taken
@@ -214,7 +214,10 @@ def test_a_judge_is_made_once_in_a_process() -> None:
 
 
 def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: Any) -> None:
-    """Two workers judge small batches: with NumPy at first, then with one kernel that one of them compiled and the other loaded."""
+    """Two workers judge small batches, first with NumPy, then with one kernel.
+
+    One of them compiled this kernel, and the other loaded it.
+    """
     judge = Judge.of(ss.PruningPredicate("x > 7 AND x < 900000 OR x = 3", SCHEMA), slots_of(P)[:2])
     fields = "pid long, judge long, backends string, misses long, hits long, wrong long"
 
@@ -248,7 +251,8 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
     environment = spark.sparkContext.environment
     environment["SKIPSTONE_CACHE_DIR"] = str(tmp_path)
     try:
-        # Both partitions run at once, each in a worker of its own; bounds of one lane for one kernel.
+        # Both partitions run at once, each in its own worker; their bounds share a lane, so one kernel
+        # serves both.
         df = spark.range(0, 20_000, 1, 2).selectExpr("id % 10000 AS lo", "id % 10000 + 20000 AS hi")
         runs = [df.mapInArrow(watched, fields).collect() for _ in range(2)]
     finally:
