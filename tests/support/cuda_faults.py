@@ -1,4 +1,4 @@
-"""Faults planted in the text of CUDA kernels."""
+"""Faults to plant in the text of CUDA kernels."""
 
 import functools
 import random
@@ -102,11 +102,16 @@ SKEWED = [
 
 @functools.cache
 def launches():
-    """Of narrow integers, planes and few runs one of few masks and one of many; one of wide lanes, whole words of them; two of long IN lists."""
+    """Return launches of different kinds.
+
+    One has narrow integers, planes and few runs with few masks; one has many masks; one has wide
+    lanes in whole words; two have long IN lists.
+    """
     i = np.arange(4103)
     x, y, nulls = i * 37 % 101, (i * 13 % 11 - 5).astype(np.int16), i % 3
     rows = np.where(i % 5, 2, nulls)
-    # Without a value there is no bound: it would contradict the counts, and all would be unknown.
+    # A container without a value has no bound: a bound would contradict the counts, and make
+    # everything unknown.
     some = lambda a, gone: pa.array(a, mask=gone)
     columns = {
         "x": {
@@ -146,7 +151,7 @@ def launches():
 
 
 class Faulty:
-    """A device that compiles something else."""
+    """A device that compiles a changed text."""
 
     def __init__(self, device, pattern, instead):
         self.device, self.pattern, self.instead, self.planted = device, pattern, instead, 0
@@ -163,7 +168,7 @@ class Faulty:
 
 
 def finds(device, launch):
-    """What is found wrong with a launch."""
+    """Return the error that a launch shows."""
     try:
         agree(device, launch, random.Random(1))
     except Wrong as found:

@@ -7,7 +7,7 @@ from skipstone.ir.types import DType, Kind
 from tests.support.strategies import Field
 
 NUMERIC = (Kind.INT, Kind.UINT, Kind.FLOAT, Kind.DECIMAL)
-# What may stand in a template. Families of scalars:
+# The placeholders of templates. Families of scalars:
 #   N number  I integer  T text  D date  M timestamp  A date or timestamp  B boolean  Y binary  X anything
 # and literals:
 #   k small integer  p place  w text  u unit of a date  v unit of a timestamp  q count of an interval
@@ -103,9 +103,10 @@ TEMPLATES = {
     "Y": ("binary({T})",),
     "S": CHOICES,
 }
-# Where DuckDB and Spark agree, on rows of `neighbours.table(odd=False)`. Elsewhere they differ in: quotients and rests (by zero,
-# of integers), casts that round (half even, or up), text as numbers and dates, upper case and reversal of other than ASCII,
-# concat and NULL, spaces that are trimmed, days of the week, and all that overflows.
+# Forms on which DuckDB and Spark agree, on rows of `neighbours.table(odd=False)`. They differ in:
+# quotients and remainders (by zero, of integers), casts that round (half even, or up), text as
+# numbers and dates, upper case and reversal of non-ASCII text, concat and NULL, the spaces that
+# are trimmed, days of the week, and everything that overflows.
 AGREED = {
     "I": (
         *("({I} + {I})", "({I} - {I})", "({I} * {k})", "({I} + {k})", "({k} - {I})", "(-{I})", "abs({I})", "length({T})", "weekofyear({A})", "hour({M})"),
@@ -162,7 +163,10 @@ class Scalar:
 
 
 class Scalars:
-    """Random expressions over some columns. `agreed`: only those that DuckDB reads as Spark does."""
+    """Random expressions over some columns.
+
+    `agreed` limits them to forms on which DuckDB agrees with Spark.
+    """
 
     def __init__(self, r, fields: tuple[Field, ...], *, agreed: bool = False):
         self.r, self.agreed, self.templates = r, agreed, AGREED if agreed else TEMPLATES
@@ -179,7 +183,7 @@ class Scalars:
         return self.r.choice(self.columns[family])
 
     def scalar(self, family: str = "X", depth: int = 1) -> Scalar:
-        """An expression that is no bare column, unless depth is 0."""
+        """Return an expression; it is a bare column only if depth is 0."""
         r = self.r
         if family == "X":
             family = r.choice("NNNNIITTDDMB" if self.agreed else "NNNNIITTDDMMB")
@@ -233,7 +237,7 @@ def kind_of(dtype: DType) -> str:
 
 
 def form_of(template: str) -> str:
-    """A name for the outermost form of a template.
+    """Return a name for the outermost form of a template.
 
     Example:
         >>> form_of("({I} + {k})"), form_of("abs({N})"), form_of("CASE WHEN {B} THEN {S} END")

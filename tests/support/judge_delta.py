@@ -1,4 +1,6 @@
-"""Delta Lake on Spark beside `skipstone.spark.read`: the same tables, questions, session. A process of its own, for jars are a session's from its start.
+"""Delta Lake on Spark beside `skipstone.spark.read`: the same tables, queries and session.
+
+It is a process of its own, because a session takes its jars only at its start.
 
 python -m tests.support.judge_delta JARS FOLDER > answers.json
 """
@@ -25,9 +27,9 @@ ROWS = """SELECT id x, CAST(IF(id % 11 = 0, 'NaN', id / 4) AS DOUBLE) f, IF(id %
           FROM range({}, {})"""
 COLUMNS = "x BIGINT, f DOUBLE, s STRING, d DECIMAL(26,9), n STRUCT<v: INT, w: ARRAY<BIGINT>>, t TIMESTAMP, p STRING"
 
-GENERATED = "x BIGINT, t TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(t AS DATE))"  # which SQL of a path does not take
+GENERATED = "x BIGINT, t TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(t AS DATE))"  # SQL does not accept this in a path
 
-# Name -> statements that make the table, and the questions.
+# Name -> statements that make the table, and the conditions.
 TABLES = {
     "partitions and deletion vectors": (
         [f"CREATE TABLE {{t}} ({COLUMNS}) USING delta PARTITIONED BY (p) {VECTORS}"]
@@ -96,14 +98,14 @@ TABLES = {
 
 
 def opened(df):
-    """Files that the scans of a DataFrame opened."""
+    """Return the files that the scans of a DataFrame opened."""
     from tests.support.spark_opened import files_opened
 
     return files_opened(df, ran=True)
 
 
 def create_generated(spark, path):
-    """The table of `GENERATED`, by Delta's builder."""
+    """Create the table of `GENERATED` with Delta's builder."""
     java = spark._jvm.io.delta.tables.DeltaTable
     day = (
         java.columnBuilder(spark._jsparkSession, "day")

@@ -1,4 +1,4 @@
-"""Damage to files, by a seed: to their bytes, and to what JSON, Thrift and Avro say in them."""
+"""Damage to files, by a seed: to their bytes, and to the JSON, Thrift and Avro in them."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from tests.support import footers as thrift
 
 EXTREMES = (0, 1, -1, 2, 127, 128, 255, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**62, 2**63 - 1)
 BYTES = (0, 1, 2, 3, 0x7F, 0x80, 0xFE, 0xFF)
-DEEP = "\0deep"  # stands for so many levels of JSON
+DEEP = "\0deep"  # a placeholder for so many levels of JSON
 LEVELS = 3000
 TEXTS = (
     "",
@@ -154,7 +154,7 @@ def _other(old, r):
 
 
 def dumped(value) -> str:
-    """Write JSON, with what is nested too deep for Python to write."""
+    """Return JSON text, including nesting that is too deep for Python to write."""
     return json.dumps(value).replace(json.dumps(DEEP), "[" * LEVELS + "]" * LEVELS)
 
 

@@ -1,4 +1,4 @@
-"""What tests of pruned reads share: a table of twelve small files."""
+"""A table of twelve small files for tests of pruned reads."""
 
 import datetime as dt
 import decimal
@@ -8,17 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 D = decimal.Decimal
-ROWS = 8  # in a file
+ROWS = 8  # rows per file
 DAY, MOMENT = dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)
 
 
 def rows_of(df):
-    """All rows, in an order of their own; NaN is equal to itself here."""
+    """Return all rows, sorted; NaN equals itself."""
     return sorted(map(repr, df.collect()))
 
 
 def write_files(folder):
-    """Files 0 to 9 have growing values, with a NULL in each column of file 9; 10 has NULLs alone, 11 what is odd."""
+    """Write the files.
+
+    Files 0 to 9 have growing values, with a NULL in each column of file 9; file 10 has only NULLs,
+    file 11 odd values.
+    """
     os.makedirs(folder)
     for k in range(12):
         pq.write_table(_file(k), os.path.join(folder, f"{k:02}.parquet"))

@@ -1,4 +1,4 @@
-"""Statistics as DataFrames, and what strategies answer."""
+"""Statistics as DataFrames, and the answers of strategies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ PREDICATES = [
 
 
 def random_statistics(n: int, seed: int) -> pa.Table:
-    """Bounds that fit, cross, are NaN or unknown; counts that fit, contradict or are unknown."""
+    """Return bounds that fit, cross, are NaN or unknown, and counts that fit or contradict them.
+
+    Counts may be unknown, too.
+    """
     rng = random.Random(seed)
     columns: dict[str, pa.Array] = {}
 
@@ -84,7 +87,7 @@ def random_statistics(n: int, seed: int) -> pa.Table:
 
 
 def frame(spark: Any, table: pa.Table) -> Any:
-    """A DataFrame of statistics, in one partition, so that a null reaches its neighbours' batch."""
+    """Return a DataFrame of statistics in one partition, so that a null shares a batch with others."""
     types = [
         TYPES[c.partition(".")[0]][0] if c.endswith((".min", ".max")) else "bigint"
         for c in table.column_names
@@ -98,7 +101,7 @@ def frame(spark: Any, table: pa.Table) -> Any:
 
 
 def answers(df: Any) -> list[Any]:
-    """The last column, in the order of the first."""
+    """Return the last column, in the order of the first."""
     return [row[-1] for row in sorted(df.collect())]
 
 
@@ -113,14 +116,14 @@ def plan_of(df: Any) -> str:
 ODD = [
     ("'Z' COLLATE UTF8_LCASE AS `s.max`",   "s > 'a'",                            1),  # 'Z' collates above 'a'; its bytes lie below
     ("'Z' AS `s.max`",                      "s > 'a'",                            0),
-    ("cast(X'ff41' AS string) AS `s.max`",  "s > 'a'",                            1),  # no UTF-8: bounds nothing
+    ("cast(X'ff41' AS string) AS `s.max`",  "s > 'a'",                            1),  # not UTF-8: bounds nothing
     ("cast(3 AS tinyint) AS `l.max`",       "l > 5",                              0),
     ("cast(3 AS decimal(20,0)) AS `l.max`", "l > 5",                              0),
     ("3.5 AS `l.max`",                      "l > 5",                              1),
     ("3 AS `m.max`",                        "m > 5",                              0),
     ("3 AS `g.max`, 0 AS `g.nan_count`",    "g > 5",                              0),
     ("3.0D AS `l.max`",                     "l > 5",                              1),  # a double bounds no bigint
-    ("DATE'2024-01-01' AS `t.max`",         "t > TIMESTAMP'2024-01-02 00:00:00'", 1),  # a day is no instant
+    ("DATE'2024-01-01' AS `t.max`",         "t > TIMESTAMP'2024-01-02 00:00:00'", 1),  # a day is not an instant
     ("array(1) AS `l.max`",                 "l > 5",                              1),
     ("cast(0 AS decimal(20,0)) AS `l.null_count`, 3 AS `l.max`, 2S AS row_count", "l < 5", 2),
     ("0.0D AS `l.null_count`, 3 AS `l.max`, 2S AS row_count", "l < 5",            1),

@@ -1,4 +1,4 @@
-"""Traps of `test_peer_bugs`: one file each, what a writer says of it, and how many rows must be found."""
+"""Traps of `test_peer_bugs`: one file each, a writer's statistics for it, and the matching rows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Trap:
     """One file.
 
     Attributes:
-        origin: Who fell into it.
+        origin: The project with the bug.
         rows: Columns of one row group.
         found: Predicate -> how many rows match.
-        change: What another writer would have said of it.
-        groups: Predicate -> the row groups that are kept, where that is worth saying.
-        settings: Of Spark.
-        options: Of the writer.
+        change: A change to the statistics, as another writer would write them.
+        groups: Predicate -> the row groups that are kept, if that matters.
+        settings: Spark's settings.
+        options: The writer's options.
     """
 
     origin: str
