@@ -27,13 +27,17 @@ COLUMNS = {
 # The forms of Spark's predicates, each with and without NOT.
 FORMS = (
     r"BETWEEN .* AND ", r"\bIN \(", r"LIKE '", r"ILIKE '", r"RLIKE ", r"REGEXP ", r"LIKE ANY \(",
-    r"ILIKE SOME \(", r"LIKE ALL \(", "IS{}NULL", "IS{}TRUE", "IS{}FALSE", "IS{}UNKNOWN", "IS{}DISTINCT FROM",
+    r"ILIKE SOME \(", r"LIKE ALL \(", "IS{}NULL", "IS{}TRUE", "IS{}FALSE", "IS{}UNKNOWN",
+    "IS{}DISTINCT FROM",
 )  # fmt: skip
 OTHERS = (
-    "ESCAPE '", "<=>", "==", "!=", "<>", "!<", "!>", "DIV", "%", "&", r"\|", r"\^", "~", "<<", ">>", ">>>",
-    r"\|\|", "CAST\\(", "TRY_CAST\\(", "::", "CASE WHEN", r"CASE \S+ WHEN", r"if\(", "coalesce", "nullif",
+    "ESCAPE '", "<=>", "==", "!=", "<>", "!<", "!>", "DIV", "%", "&", r"\|", r"\^", "~", "<<", ">>",
+    ">>>",
+    r"\|\|", "CAST\\(", "TRY_CAST\\(", "::", "CASE WHEN", r"CASE \S+ WHEN", r"if\(", "coalesce",
+    "nullif",
     "nvl", "EXTRACT", "SUBSTRING.* FROM", "TRIM\\(BOTH", "position", "OVERLAY", r"st\.c", r"arr\[",
-    r"dateadd\(MONTH", r"timestampadd\(", "trunc", "date_trunc", "hash", "INTERVAL", "DATE '", "TIMESTAMP '",
+    r"dateadd\(MONTH", r"timestampadd\(", "trunc", "date_trunc", "hash", "INTERVAL", "DATE '",
+    "TIMESTAMP '",
     "TIMESTAMP_NTZ '", "X'", r"\br'", "''", r"\\u", "NULL", "NOT ", "! ", " OR ", "q -> ",
 )  # fmt: skip
 

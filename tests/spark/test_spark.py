@@ -208,13 +208,18 @@ def flight_statistics() -> pa.Table:
 BIG = 2**53
 
 
-#    predicate                   bounds, in one batch with a null                                     with_verdict  a direct call
+# predicate, bounds, in one batch with a null, with_verdict, a direct call
 EDGES = [
-    (f"l = {BIG + 1}",          [(BIG + 1, BIG + 1), (BIG + 2, None), (None, BIG), (BIG, BIG)],        [2, 0, 0, 0], [1, 0, 1, 1]),
-    (f"l < {BIG}",              [(BIG - 1, BIG - 1), (BIG, None), (None, BIG - 1), (BIG + 1, None)],   [2, 0, 2, 0], [2, 0, 2, 0]),
-    (f"l > {BIG}",              [(BIG + 1, BIG + 1), (None, BIG), (None, BIG + 1), (BIG + 3, None)],   [2, 0, 1, 2], [1, 1, 1, 2]),
-    (f"l >= {2**63 - 1}",       [(2**63 - 1, None), (None, 2**63 - 2), (5, 2**63 - 1), (None, 2**62)], [2, 0, 1, 0], [1, 1, 1, 0]),
-    (f"l <= {-(2**63)}",        [(-(2**63), -(2**63)), (-(2**63) + 1, None), (None, 0), (0, None)],    [2, 0, 1, 0], [1, 1, 1, 0]),
+    (f"l = {BIG + 1}", [(BIG + 1, BIG + 1), (BIG + 2, None), (None, BIG), (BIG, BIG)], [2, 0, 0, 0],
+     [1, 0, 1, 1]),
+    (f"l < {BIG}", [(BIG - 1, BIG - 1), (BIG, None), (None, BIG - 1), (BIG + 1, None)],
+     [2, 0, 2, 0], [2, 0, 2, 0]),
+    (f"l > {BIG}", [(BIG + 1, BIG + 1), (None, BIG), (None, BIG + 1), (BIG + 3, None)],
+     [2, 0, 1, 2], [1, 1, 1, 2]),
+    (f"l >= {2**63 - 1}", [(2**63 - 1, None), (None, 2**63 - 2), (5, 2**63 - 1), (None, 2**62)],
+     [2, 0, 1, 0], [1, 1, 1, 0]),
+    (f"l <= {-(2**63)}", [(-(2**63), -(2**63)), (-(2**63) + 1, None), (None, 0), (0, None)],
+     [2, 0, 1, 0], [1, 1, 1, 0]),
 ]  # fmt: skip
 
 
@@ -241,29 +246,33 @@ def test_bounds_beyond_two_to_the_53(
     assert answers(df.select("at", called(verdict_udf(predicate), df))) == direct
 
 
-#   column  statistic     what pandas holds                                     what is read
+#     column statistic what pandas holds               what is read
 SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
-    ("l", "min",        np.array([5.0, np.nan, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG, -(2**63), 2**63 - 512]),
-    ("l", "max",        np.array([5.0, np.inf, 2.0**53, -(2.0**63), 2.0**63]),  [5, None, BIG + 1, -(2**63) + 512, 2**63 - 1]),
-    ("l", "max",        np.array([1.5, 1e300, 2.0**53 + 2, 2.0**63 - 1024]),    [None, None, BIG + 2, 2**63 - 513]),
-    ("l", "min",        np.array([5, -5], np.float32),                          [5, -5]),
-    ("l", "min",        np.array([2.0**24, np.nan], np.float32),                [None, None]),
-    ("l", "min",        [D("5"), D("5.5"), None],                               [5, None, None]),
-    ("l", "min",        ["a", None],                                            [None, None]),
-    ("l", "null_count", np.array([0.0, np.nan, 2.0**53 - 1, 2.0**53, 0.5]),     [0, None, BIG - 1, None, None]),
-    ("l", "row_count",  [None, None],                                           None),
-    ("m", "min",        np.array([5.0, np.nan]),                                None),
-    ("m", "min",        [D("5.50"), None],                                      [D("5.50"), None]),
-    ("g", "max",        np.array([5.5, np.nan]),                                [5.5, None]),
-    ("b", "max",        [True, None],                                           [True, None]),
-    ("b", "max",        np.array([1, 0]),                                       None),
-    ("s", "max",        ["ab", None],                                           ["ab", None]),
-    ("y", "max",        [b"ab", None],                                          [b"ab", None]),
-    ("d", "min",        [dt.date(2024, 1, 1), None],                            [dt.date(2024, 1, 1), None]),
-    ("d", "min",        np.array(["2024-01-01"], "datetime64[ns]"),             None),
-    ("t", "min",        np.array([0], "datetime64[s]"),                         [dt.datetime(1969, 12, 31, 6, tzinfo=dt.UTC)]),
-    ("t", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1, 18, tzinfo=dt.UTC)]),
-    ("n", "max",        np.array([0], "datetime64[s]"),                         [dt.datetime(1970, 1, 1)]),
+    ("l", "min", np.array([5.0, np.nan, 2.0**53, -(2.0**63), 2.0**63]),
+     [5, None, BIG, -(2**63), 2**63 - 512]),
+    ("l", "max", np.array([5.0, np.inf, 2.0**53, -(2.0**63), 2.0**63]),
+     [5, None, BIG + 1, -(2**63) + 512, 2**63 - 1]),
+    ("l", "max", np.array([1.5, 1e300, 2.0**53 + 2, 2.0**63 - 1024]),
+     [None, None, BIG + 2, 2**63 - 513]),
+    ("l", "min", np.array([5, -5], np.float32),  [5, -5]),
+    ("l", "min", np.array([2.0**24, np.nan], np.float32), [None, None]),
+    ("l", "min", [D("5"), D("5.5"), None],       [5, None, None]),
+    ("l", "min", ["a", None],                    [None, None]),
+    ("l", "null_count", np.array([0.0, np.nan, 2.0**53 - 1, 2.0**53, 0.5]),
+     [0, None, BIG - 1, None, None]),
+    ("l", "row_count", [None, None],                   None),
+    ("m", "min", np.array([5.0, np.nan]),        None),
+    ("m", "min", [D("5.50"), None],              [D("5.50"), None]),
+    ("g", "max", np.array([5.5, np.nan]),        [5.5, None]),
+    ("b", "max", [True, None],                   [True, None]),
+    ("b", "max", np.array([1, 0]),               None),
+    ("s", "max", ["ab", None],                   ["ab", None]),
+    ("y", "max", [b"ab", None],                  [b"ab", None]),
+    ("d", "min", [dt.date(2024, 1, 1), None],    [dt.date(2024, 1, 1), None]),
+    ("d", "min", np.array(["2024-01-01"], "datetime64[ns]"), None),
+    ("t", "min", np.array([0], "datetime64[s]"), [dt.datetime(1969, 12, 31, 6, tzinfo=dt.UTC)]),
+    ("t", "max", np.array([0], "datetime64[s]"), [dt.datetime(1970, 1, 1, 18, tzinfo=dt.UTC)]),
+    ("n", "max", np.array([0], "datetime64[s]"), [dt.datetime(1970, 1, 1)]),
 ]  # fmt: skip
 
 
@@ -381,14 +390,17 @@ def test_timestamps_in_any_session_zone(spark: Any, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         df = spark.sql(
-            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` UNION ALL SELECT 2, {second}, {second}, NULL"
+            f"SELECT 1 AS at, {first} AS `t.min`, {first} AS `t.max`, 0L AS `t.null_count` "
+            f"UNION ALL SELECT 2, {second}, {second}, NULL"
         ).coalesce(1)
         df.createOrReplaceTempView("instants")
         predicate = ss.PruningPredicate(f"t = {second}", SCHEMA)
         udf = verdict_udf(predicate)
         spark.udf.register("judge", udf)
         in_sql = spark.sql(
-            f"SELECT at, judge({', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}) FROM instants"
+            "SELECT at, judge("
+            f"{', '.join(f'`{c}`' if c in df.columns else 'NULL' for c in udf.columns)}"
+            ") FROM instants"
         )
         assert answers(with_verdict(df, predicate).select("at", "verdict")) == [0, 1]
         assert answers(df.select("at", called(udf, df))) == [0, 1]
@@ -410,14 +422,18 @@ def test_text_takes_the_sessions_settings(spark: Any) -> None:
         )
 
 
-#   what is done                                                                  error                what it says
+#     what is done, error              what it says
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P),              ss.StatisticsError, "a column 'verdict' already"),
-    (lambda df: with_verdict(df.select("at"), P),                                 ss.StatisticsError, r"has columns at; expected names such as b\.min"),
-    (lambda df: with_verdict(df, P, {"l.mean": "at"}),                            ss.StatisticsError, r"names 'l\.mean', which is no statistic"),
-    (lambda df: with_verdict(df, "l = 5"),                                        ss.PredicateError,  "came without its schema"),
-    (lambda df: with_verdict(df, "q = 5", schema=SCHEMA),                         ss.UnknownColumn,   "names 'q'"),
-    (lambda df: verdict_udf(P)("at"),                                             ss.StatisticsError, r"called with 1 columns; expected 5: l\.min"),
+    (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P), ss.StatisticsError,
+     "a column 'verdict' already"),
+    (lambda df: with_verdict(df.select("at"), P), ss.StatisticsError,
+     r"has columns at; expected names such as b\.min"),
+    (lambda df: with_verdict(df, P, {"l.mean": "at"}), ss.StatisticsError,
+     r"names 'l\.mean', which is no statistic"),
+    (lambda df: with_verdict(df, "l = 5"), ss.PredicateError, "came without its schema"),
+    (lambda df: with_verdict(df, "q = 5", schema=SCHEMA), ss.UnknownColumn,  "names 'q'"),
+    (lambda df: verdict_udf(P)("at"), ss.StatisticsError,
+     r"called with 1 columns; expected 5: l\.min"),
 ]  # fmt: skip
 P = ss.PruningPredicate("l = 5", SCHEMA)
 
@@ -429,7 +445,10 @@ def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], s
 
 
 def test_importing_it_imports_nothing_heavy() -> None:
-    heavy = "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', 'sqlglot') if m in sys.modules])"
+    heavy = (
+        "import sys, skipstone.spark; print([m for m in ('pyspark', 'pandas', 'numba', "
+        "'sqlglot') if m in sys.modules])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", heavy], capture_output=True, text=True, check=True

@@ -97,7 +97,10 @@ class Judge:
     def ours(self, text: str) -> list[bool | None] | None:
         """Return our outcomes per row, or None if the expression is refused."""
         try:
-            return evaluate_rows(self.predicate(text).node, BATCH).to_pylist()  # type: ignore[no-any-return]
+            outcomes: list[bool | None] = evaluate_rows(
+                self.predicate(text).node, BATCH
+            ).to_pylist()
+            return outcomes
         except UnsupportedForm:
             return None
 

@@ -15,11 +15,13 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-COLUMNS = """CAST(id AS INT) id, concat(IF(id % 2 = 0, 'A', 'a'), id) COLLATE UTF8_LCASE u, concat('a', id) s,
-named_struct('k', concat('K', id) COLLATE UNICODE_CI, 'p', id) st, array(concat('a', id) COLLATE UTF8_LCASE) ar,
+COLUMNS = """CAST(id AS INT) id, concat(IF(id % 2 = 0, 'A', 'a'), id) COLLATE UTF8_LCASE u,
+concat('a', id) s, named_struct('k', concat('K', id) COLLATE UNICODE_CI, 'p', id) st,
+array(concat('a', id) COLLATE UTF8_LCASE) ar,
 make_ym_interval(CAST(id AS INT), 0) ym, make_dt_interval(CAST(id AS INT)) dt,
 TIMESTAMP_NTZ '2024-01-01 00:00:00' + make_dt_interval(CAST(id AS INT)) n,
-IF(id = 4, NULL, parse_json(concat('{"a":', id, '}'))) v, named_struct('w', parse_json(concat(id))) sv"""
+IF(id = 4, NULL, parse_json(concat('{"a":', id, '}'))) v,
+named_struct('w', parse_json(concat(id))) sv"""
 
 
 @pytest.fixture(scope="module")

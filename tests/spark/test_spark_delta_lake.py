@@ -29,7 +29,8 @@ def jars():
             f"Spark {spark}: {', '.join(versions)}" for spark, versions in FITTING.items()
         )
         pytest.skip(
-            f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); name jars in SKIPSTONE_DELTA_JARS"
+            f"no delta-spark is known for Spark {pyspark.__version__} (known: {known}); "
+            "name jars in SKIPSTONE_DELTA_JARS"
         )
     home = (
         Path(os.environ.get("SKIPSTONE_MAVEN") or Path.home() / ".m2" / "repository")
@@ -44,7 +45,8 @@ def jars():
         if all(map(Path.exists, found)):
             return ",".join(map(str, found))
     pytest.skip(
-        f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, are not in the local Maven repository"
+        f"the jars of delta-spark {' or '.join(fitting)}, for Spark {pyspark.__version__}, "
+        "are not in the local Maven repository"
     )
 
 

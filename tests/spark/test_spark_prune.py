@@ -267,8 +267,10 @@ def test_types_of_the_readers_own(spark, tmp_path):
 
 
 WRITERS = {
-    "u8": pa.uint8(), "u16": pa.uint16(), "u32": pa.uint32(), "u64": pa.uint64(), "i8": pa.int8(), "i16": pa.int16(),
-    "ms": pa.timestamp("ms", "UTC"), "nms": pa.timestamp("ms"), "big": pa.large_string(), "dict": pa.dictionary(pa.int8(), pa.string()),
+    "u8": pa.uint8(), "u16": pa.uint16(), "u32": pa.uint32(), "u64": pa.uint64(), "i8": pa.int8(),
+    "i16": pa.int16(),
+    "ms": pa.timestamp("ms", "UTC"), "nms": pa.timestamp("ms"), "big": pa.large_string(),
+    "dict": pa.dictionary(pa.int8(), pa.string()),
     "m4": pa.decimal128(4, 1), "fixed": pa.binary(2), "view": pa.string_view(),
 }  # fmt: skip
 
@@ -375,7 +377,8 @@ def test_texts_that_compare_otherwise(spark, tmp_path):
     same(df.where("s > 'b' AND c = 'r'"), (1, 2))
     try:
         spark.sql(
-            f"CREATE TABLE chars (s CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{(tmp_path / 'k').as_uri()}'"
+            "CREATE TABLE chars (s CHAR(5), v VARCHAR(5)) USING parquet LOCATION "
+            f"'{(tmp_path / 'k').as_uri()}'"
         )
         spark.sql("INSERT INTO chars VALUES ('ab', 'ab')")
         spark.sql("INSERT INTO chars VALUES ('zz', 'zz')")
@@ -388,8 +391,10 @@ def test_texts_that_compare_otherwise(spark, tmp_path):
 # Sessions.
 
 ZONED = [
-    "t = TIMESTAMP '2024-11-03 05:30:00Z'", "t = TIMESTAMP '2024-11-03 06:30:00Z'", "t >= TIMESTAMP '2024-11-03 01:30:00'",
-    "CAST(t AS DATE) = DATE '2024-11-03'", "hour(t) = 1", "date_trunc('hour', t) = TIMESTAMP '2024-11-03 01:00:00'",
+    "t = TIMESTAMP '2024-11-03 05:30:00Z'", "t = TIMESTAMP '2024-11-03 06:30:00Z'",
+    "t >= TIMESTAMP '2024-11-03 01:30:00'",
+    "CAST(t AS DATE) = DATE '2024-11-03'", "hour(t) = 1",
+    "date_trunc('hour', t) = TIMESTAMP '2024-11-03 01:00:00'",
     "t = n", "CAST(n AS TIMESTAMP) = t", "t < d", "to_date(t) > d",
 ]  # fmt: skip
 
@@ -424,7 +429,8 @@ def test_files_that_come_later(spark, tmp_path):
     try:
         for name, layout in (("flat", ""), ("parted", "PARTITIONED BY (p)")):
             spark.sql(
-                f"CREATE TABLE {name} USING parquet {layout} LOCATION '{(tmp_path / name).as_uri()}' AS SELECT id x, id DIV 10 p FROM range(20)"
+                f"CREATE TABLE {name} USING parquet {layout} LOCATION "
+                f"'{(tmp_path / name).as_uri()}' AS SELECT id x, id DIV 10 p FROM range(20)"
             )
             small = prune(spark.table(name).where("x >= 15"))
             assert small.count() == 5
@@ -597,7 +603,8 @@ def test_connect_is_careful(connect, spark, folder, tmp_path):
     )
     try:
         spark.sql(
-            f"CREATE TABLE remote USING parquet LOCATION '{(tmp_path / 'r').as_uri()}' AS SELECT id x FROM range(20)"
+            f"CREATE TABLE remote USING parquet LOCATION '{(tmp_path / 'r').as_uri()}' AS "
+            "SELECT id x FROM range(20)"
         )
         same(connect.table("remote").where("x = 3"), (1, 2))
         df.createOrReplaceTempView("remote_view")

@@ -247,7 +247,8 @@ def test_int96_and_dictionaries(spark, tmp_path):
 
 def test_int96_beyond_what_arrow_reads(spark, tmp_path):
     df = spark.sql(
-        "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), (9223372036800000000), (0) AS d(t)"
+        "SELECT timestamp_micros(t) AS t FROM VALUES (9223372036854775807), "
+        "(9223372036800000000), (0) AS d(t)"
     ).coalesce(1)
     df.write.option("spark.sql.parquet.outputTimestampType", "INT96").mode("overwrite").parquet(
         str(tmp_path / "t")
@@ -273,8 +274,11 @@ def test_what_spark_has_no_type_for(spark, tmp_path):
 @pytest.fixture(scope="module")
 def hive(tmp_path_factory, spark):
     path = tmp_path_factory.mktemp("hive") / "t"
-    columns = """id x, CAST(id AS DOUBLE) f, IF(id % 5 = 0, NULL, id % 3) a, DATE '2024-01-01' + CAST(id % 2 AS INT) b,
-                 IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q %', 'r')) c, TIMESTAMP '2024-01-01 00:00:00' + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t,
+    columns = """id x, CAST(id AS DOUBLE) f, IF(id % 5 = 0, NULL, id % 3) a,
+                 DATE '2024-01-01' + CAST(id % 2 AS INT) b,
+                 IF(id % 7 = 0, NULL, IF(id % 2 = 0, 'p/q %', 'r')) c,
+                 TIMESTAMP '2024-01-01 00:00:00'
+                 + MAKE_DT_INTERVAL(0, CAST(id % 2 * 12 AS INT)) t,
                  CAST(id % 2 + 0.25 AS DECIMAL(5,2)) d"""
     spark.sql(f"SELECT {columns} FROM range(60)").coalesce(1).write.partitionBy(
         "a", "b", "c", "t", "d"
@@ -329,7 +333,10 @@ def test_a_colon_in_a_path(spark, tmp_path):
 
 # Delta.
 
-DDL = "p DATE, x BIGINT, q TIMESTAMP, s STRING, f DOUBLE, n STRUCT<v: INT, f: DOUBLE>, d DECIMAL(12,2), k INT"
+DDL = (
+    "p DATE, x BIGINT, q TIMESTAMP, s STRING, f DOUBLE, n STRUCT<v: INT, f: DOUBLE>, d "
+    "DECIMAL(12,2), k INT"
+)
 
 
 def delta_log(folder, **options):
@@ -363,8 +370,10 @@ def delta_log(folder, **options):
 
 
 DELTA = [
-    None, "x BETWEEN 25 AND 34", "p IS NULL", "q IS NULL AND f > 7", "p >= DATE '2024-02-02' AND x % 2 = 0", "q > TIMESTAMP '2024-01-01 03:30:00'",
-    "n.f > 3", "n IS NULL AND k = 1", "d = 3.25 OR s = 't9é'", "x = 10", "k = 0 AND x > 1000", "NOT (f <= 8)",
+    None, "x BETWEEN 25 AND 34", "p IS NULL", "q IS NULL AND f > 7",
+    "p >= DATE '2024-02-02' AND x % 2 = 0", "q > TIMESTAMP '2024-01-01 03:30:00'",
+    "n.f > 3", "n IS NULL AND k = 1", "d = 3.25 OR s = 't9é'", "x = 10", "k = 0 AND x > 1000",
+    "NOT (f <= 8)",
 ]  # fmt: skip
 
 
@@ -445,8 +454,10 @@ def test_files_that_spark_does_not_list(spark, tmp_path):
 
 def test_partition_values_of_every_type(spark, tmp_path):
     kinds = {
-        "b BOOLEAN": "true", "i8 TINYINT": "-5", "i64 BIGINT": str(2**60), "f FLOAT": "1.1", "g DOUBLE": "NaN", "h DOUBLE": "-Infinity", "d DATE": "0001-01-01",
-        "e DATE": "9999-12-31", "c DECIMAL(38,10)": "1234567890123456789012345678.0123456789", "s STRING": "a 'b' \\ % é", "t TIMESTAMP": "1500-01-01 00:00:00",
+        "b BOOLEAN": "true", "i8 TINYINT": "-5", "i64 BIGINT": str(2**60), "f FLOAT": "1.1",
+        "g DOUBLE": "NaN", "h DOUBLE": "-Infinity", "d DATE": "0001-01-01",
+        "e DATE": "9999-12-31", "c DECIMAL(38,10)": "1234567890123456789012345678.0123456789",
+        "s STRING": "a 'b' \\ % é", "t TIMESTAMP": "1500-01-01 00:00:00",
         "n TIMESTAMP_NTZ": "9999-12-31 23:59:59.999999", "y BINARY": "abc",
     }  # fmt: skip
     log = Log(
@@ -584,7 +595,8 @@ def test_times_of_the_old_calendar_in_another_zone(spark, tmp_path):
         spark.conf.set(key, setting)
     try:
         spark.sql(
-            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE '1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
+            "SELECT DATE '1000-01-01' d, TIMESTAMP '1850-01-01' t, NAMED_STRUCT('d', DATE "
+            "'1500-01-01') s, ARRAY(DATE '1500-01-01') a, 5 x"
         ).write.parquet(str(tmp_path / "t"))
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

@@ -11,7 +11,8 @@ from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-COLUMNS = """id, CAST(id AS INT) i, named_struct('a', id, 'b', named_struct('c', concat('x', id))) st,
+COLUMNS = """id, CAST(id AS INT) i,
+named_struct('a', id, 'b', named_struct('c', concat('x', id))) st,
 concat('a', id) s, concat('A', id) COLLATE UTF8_LCASE u, make_ym_interval(CAST(id AS INT), 0) ym,
 make_dt_interval(CAST(id AS INT)) dt, array(id) ar, map('k', id) m,
 TIMESTAMP_NTZ '2024-01-01 00:00:00' + make_dt_interval(CAST(id AS INT)) n,
@@ -234,7 +235,8 @@ def test_notes_of_columns(spark, table, notes, judged):
 def test_char_is_padded_where_it_is_read(spark, connect, tmp_path):
     place = (tmp_path / "chars").as_uri()
     spark.sql(
-        f"CREATE TABLE chars (c CHAR(5), v VARCHAR(5), st STRUCT<q: CHAR(3)>) USING parquet LOCATION '{place}'"
+        "CREATE TABLE chars (c CHAR(5), v VARCHAR(5), st STRUCT<q: CHAR(3)>) USING "
+        f"parquet LOCATION '{place}'"
     )
     try:
         spark.sql("INSERT INTO chars VALUES ('ab', 'ab', named_struct('q', 'a'))")
@@ -258,7 +260,8 @@ def test_char_is_padded_where_it_is_read(spark, connect, tmp_path):
 
 def test_default_collation_of_a_table(spark, tmp_path):
     spark.sql(
-        f"CREATE TABLE texts (s STRING, id INT) USING parquet LOCATION '{(tmp_path / 'c').as_uri()}' DEFAULT COLLATION UTF8_LCASE"
+        "CREATE TABLE texts (s STRING, id INT) USING parquet LOCATION "
+        f"'{(tmp_path / 'c').as_uri()}' DEFAULT COLLATION UTF8_LCASE"
     )
     try:
         spark.sql("INSERT INTO texts VALUES ('AB', 1)")
@@ -275,8 +278,12 @@ def test_prune_join_by_rewritten_keys(spark, table):
 
     fact, dim = spark.table("t"), spark.table("k")
     for on in (
-        F.expr("id = k"), F.expr("v:a::int = j"), F.expr("st.a = k"), F.expr("sv.k = k"), F.expr("id = k AND v:a::int = j"),
-    ):  # fmt: skip
+        F.expr("id = k"),
+        F.expr("v:a::int = j"),
+        F.expr("st.a = k"),
+        F.expr("sv.k = k"),
+        F.expr("id = k AND v:a::int = j"),
+    ):
         plain = fact.select("id", "i", "st", "sv", "v").join(dim, on)
         small = prune_join(fact.select("id", "i", "st", "sv", "v"), dim, on)
         assert rows_of(small.select("id", "k")) == rows_of(plain.select("id", "k")), pruned(small)

@@ -196,8 +196,10 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
 
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("c", pa.string())])
     frame = spark.sql(
-        "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, 0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
-        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
+        "SELECT 1L AS `X.Min`, 5L AS most, CAST(0 AS DECIMAL(20,0)) AS `x.null_count`, "
+        "0.5D AS `x.row_count`, struct(7L AS n) AS counts,"
+        " 'a' AS `s.min`, 'b' AS `s.max`, 'A' COLLATE UTF8_LCASE AS `c.min`, 'B' COLLATE "
+        "UTF8_LCASE AS `c.max`, array(1L, 3L) AS `x.values`,"
         " map('a', 1) AS tags"
     )
     shards = write_shards(
@@ -250,7 +252,8 @@ STATS = '{"numRecords":3,"minValues":{"x":1},"maxValues":{"x":5},"nullCount":{"x
     "select, columns, about",
     [
         (
-            "struct(1L AS min, 5Y AS Max, 0L AS null_count, true AS min_exact) AS X, 3L AS row_count",
+            "struct(1L AS min, 5Y AS Max, 0L AS null_count, true AS min_exact) AS X, 3L AS "
+            "row_count",
             None,
             ["path"],
         ),
@@ -333,7 +336,7 @@ def test_a_failed_job_leaves_what_was_there(spark, tmp_path):
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
 def test_rows_behind_empty_batches(session, tmp_path, request):
-    """PySpark's createDataFrame loses rows behind an empty batch; fully pruned shards produce one."""
+    """PySpark's createDataFrame loses rows behind an empty batch, as fully pruned shards make."""
     running = request.getfixturevalue(session)
     part, nothing = pa.table({"x": [1, 2]}), pa.table({"x": pa.array([], pa.int64())})
     for parts in ([nothing, nothing, part], [part, nothing, part], [nothing], []):

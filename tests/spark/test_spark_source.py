@@ -211,7 +211,8 @@ def test_sparks_bug_with_pushed_filters(spark):
         df = spark.read.format("pushes_filters").load()
         first, second = df.where("k = 5").count(), df.count()
         assert (first, second) != (1, 10), (
-            f"Spark {spark.version} plans a data source again for a query without filters: pushFilters may be implemented"
+            f"Spark {spark.version} plans a data source again for a query without filters: "
+            "pushFilters may be implemented"
         )
         assert first == 1 and second < 10
     finally:

@@ -23,71 +23,120 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 #    fact has twelve files (see `tests/support/spark_reads.py`); d, e and nulls have one.
 QUERIES = [
     # Which joins.
-    ("*", "SELECT id FROM fact, d WHERE i = k AND k IN (5, 42, 43)", (1, 3)),
-    ("", "SELECT id FROM fact JOIN d ON i = k AND lab = 'x42'", (1, 2)),
-    ("*", "SELECT id FROM fact WHERE i IN (SELECT k FROM d WHERE lab LIKE 'x4%')", (1, 3)),
-    ("", "SELECT id FROM fact WHERE EXISTS (SELECT 1 FROM d WHERE k = i AND q = 3 AND k < 20)", (1, 3)),
-    ("*", "SELECT d.k, id FROM d LEFT JOIN fact ON i = k WHERE q = 3 AND k < 20", (1, 3)),
-    ("", "SELECT d.k, id FROM fact RIGHT JOIN d ON i = k WHERE q = 3 AND k < 20", (1, 3)),
-    ("", "SELECT d.k, id FROM fact LEFT JOIN d ON i = k AND lab = 'x42'", (1, 12)),
-    ("", "SELECT d.k, id FROM fact FULL JOIN (SELECT * FROM d WHERE lab = 'x42') d ON i = k", (1, 12)),
+    ("*", "SELECT id FROM fact, d WHERE i = k AND k IN (5, 42, 43)",                       (1, 3)),
+    ("",  "SELECT id FROM fact JOIN d ON i = k AND lab = 'x42'",                           (1, 2)),
+    ("*", "SELECT id FROM fact WHERE i IN (SELECT k FROM d WHERE lab LIKE 'x4%')",         (1, 3)),
+    ("", "SELECT id FROM fact WHERE EXISTS (SELECT 1 FROM d WHERE k = i AND q = 3 AND k < 20)",
+     (1, 3)),
+    ("*", "SELECT d.k, id FROM d LEFT JOIN fact ON i = k WHERE q = 3 AND k < 20",          (1, 3)),
+    ("",  "SELECT d.k, id FROM fact RIGHT JOIN d ON i = k WHERE q = 3 AND k < 20",         (1, 3)),
+    ("",  "SELECT d.k, id FROM fact LEFT JOIN d ON i = k AND lab = 'x42'",                 (1, 12)),
+    ("", "SELECT d.k, id FROM fact FULL JOIN (SELECT * FROM d WHERE lab = 'x42') d ON i = k",
+     (1, 12)),
     ("*", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15)", (1, 11)),
-    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15 AND q < id)", (1, 12)),  # the join has a further condition
-    ("", "SELECT id FROM fact WHERE i NOT IN (SELECT k FROM d WHERE k < 15)", (1, 12)),
-    ("*", "SELECT k FROM d WHERE lab LIKE 'x4%' AND NOT EXISTS (SELECT 1 FROM fact WHERE i = k)", (1, 3)),  # only matching rows of the fact table matter
-    ("", "SELECT id FROM fact WHERE id = 3 OR EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'x42')", (1, 12)),
-    ("", "SELECT id FROM fact JOIN d ON i > k AND lab = 'x42'", (1, 11)),
-    ("", "SELECT id, (SELECT max(lab) FROM d WHERE k = i AND lab LIKE 'x4%') FROM fact", (1, 12)),
+    # the join has a further condition
+    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND k < 15 AND q < id)",
+     (1, 12)),
+    ("",  "SELECT id FROM fact WHERE i NOT IN (SELECT k FROM d WHERE k < 15)",             (1, 12)),
+    # only matching rows of the fact table matter
+    ("*", "SELECT k FROM d WHERE lab LIKE 'x4%' AND NOT EXISTS (SELECT 1 FROM fact WHERE i = k)",
+     (1, 3)),
+    ("", "SELECT id FROM fact WHERE id = 3 OR EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'x42')",
+     (1, 12)),
+    ("",  "SELECT id FROM fact JOIN d ON i > k AND lab = 'x42'",                           (1, 11)),
+    ("",  "SELECT id, (SELECT max(lab) FROM d WHERE k = i AND lab LIKE 'x4%') FROM fact",  (1, 12)),
     # How keys are compared.
-    ("*", "SELECT id FROM fact JOIN nulls ON i <=> k WHERE v = 1", (1, 4)),
-    ("", "SELECT id FROM fact JOIN nulls ON i = k WHERE v = 1", (1, 2)),
-    ("", "SELECT id FROM fact JOIN nulls ON g <=> x WHERE v = 1", (1, 12)),
-    ("*", "SELECT id FROM fact JOIN nulls ON g = x WHERE v = 1", (1, 11)),  # NaN: every file of floats may hold it
-    ("", "SELECT id FROM fact JOIN nulls ON f = x WHERE v = 2", (1, 2)),  # -0.0
-    ("*", "SELECT id FROM fact JOIN u USING (i) WHERE lab = 'x42'", (1, 2)),
-    ("", "SELECT id FROM fact NATURAL JOIN (SELECT k AS i FROM d WHERE lab = 'x42')", (1, 2)),
-    ("", "SELECT id FROM fact JOIN d ON I = K WHERE LAB = 'x42'", (1, 2)),
-    ("*", "SELECT id FROM fact JOIN d ON i * 2 = k WHERE lab = 'x42'", (1, 11)),  # computed on the fact's side
-    ("", "SELECT id FROM fact JOIN d ON i = k * 2 + 2 WHERE lab = 'x20'", (1, 2)),  # on the dimension's side
-    ("", "SELECT id FROM fact JOIN (SELECT k + 1 AS z, lab FROM d) ON i = z WHERE lab = 'x41'", (1, 2)),
-    ("", "SELECT id FROM fact JOIN d ON l = k * 10000000000L WHERE lab = 'x42'", (1, 2)),
-    ("", "SELECT id FROM fact JOIN d ON m = k / 4 WHERE lab = 'x42'", (1, 1)),  # decimals of different scales
-    ("", "SELECT id FROM fact JOIN d ON CAST(i AS STRING) = CAST(k AS STRING) WHERE lab = 'x42'", (1, 11)),
-    ("", "SELECT id FROM fact JOIN d ON i = k AND s = d.t WHERE q = 3 AND k < 20", (1, 3)),
-    ("", "SELECT id FROM fact JOIN d ON i = k AND s > lab WHERE q = 3 AND k < 20", (1, 3)),
-    ("", "SELECT id FROM fact JOIN d ON st.a = k WHERE lab = 'x42'", (1, 10)),
+    ("*", "SELECT id FROM fact JOIN nulls ON i <=> k WHERE v = 1",                         (1, 4)),
+    ("",  "SELECT id FROM fact JOIN nulls ON i = k WHERE v = 1",                           (1, 2)),
+    ("",  "SELECT id FROM fact JOIN nulls ON g <=> x WHERE v = 1",                         (1, 12)),
+    # NaN: every file of floats may hold it
+    ("*", "SELECT id FROM fact JOIN nulls ON g = x WHERE v = 1",                           (1, 11)),
+    # -0.0
+    ("",  "SELECT id FROM fact JOIN nulls ON f = x WHERE v = 2",                           (1, 2)),
+    ("*", "SELECT id FROM fact JOIN u USING (i) WHERE lab = 'x42'",                        (1, 2)),
+    ("",  "SELECT id FROM fact NATURAL JOIN (SELECT k AS i FROM d WHERE lab = 'x42')",     (1, 2)),
+    ("",  "SELECT id FROM fact JOIN d ON I = K WHERE LAB = 'x42'",                         (1, 2)),
+    # computed on the fact's side
+    ("*", "SELECT id FROM fact JOIN d ON i * 2 = k WHERE lab = 'x42'",                     (1, 11)),
+    # on the dimension's side
+    ("",  "SELECT id FROM fact JOIN d ON i = k * 2 + 2 WHERE lab = 'x20'",                 (1, 2)),
+    ("", "SELECT id FROM fact JOIN (SELECT k + 1 AS z, lab FROM d) ON i = z WHERE lab = 'x41'",
+     (1, 2)),
+    ("",  "SELECT id FROM fact JOIN d ON l = k * 10000000000L WHERE lab = 'x42'",          (1, 2)),
+    # decimals of different scales
+    ("",  "SELECT id FROM fact JOIN d ON m = k / 4 WHERE lab = 'x42'",                     (1, 1)),
+    ("", "SELECT id FROM fact JOIN d ON CAST(i AS STRING) = CAST(k AS STRING) WHERE lab = 'x42'",
+     (1, 11)),
+    ("",  "SELECT id FROM fact JOIN d ON i = k AND s = d.t WHERE q = 3 AND k < 20",        (1, 3)),
+    ("",  "SELECT id FROM fact JOIN d ON i = k AND s > lab WHERE q = 3 AND k < 20",        (1, 3)),
+    ("",  "SELECT id FROM fact JOIN d ON st.a = k WHERE lab = 'x42'",                      (1, 10)),
     # Operators between the join and the scan.
-    ("*", "SELECT i, n FROM (SELECT i, count(*) n FROM fact GROUP BY i) JOIN d ON i = k WHERE lab = 'x42'", (1, 2)),
-    ("", "SELECT b, n FROM (SELECT b, max(i) n FROM fact GROUP BY b) JOIN d ON n = k WHERE k < 50", (1, 12)),
-    ("*", "SELECT z FROM (SELECT i z FROM fact UNION ALL SELECT 4 UNION ALL SELECT i FROM fact WHERE id < 30) JOIN d ON z = k WHERE k IN (4, 42)", (1, 1, 3)),
+    ("*",
+     "SELECT i, n FROM (SELECT i, count(*) n FROM fact GROUP BY i) JOIN d ON i = k WHERE lab = "
+     "'x42'", (1, 2)),
+    ("", "SELECT b, n FROM (SELECT b, max(i) n FROM fact GROUP BY b) JOIN d ON n = k WHERE k < 50",
+     (1, 12)),
+    ("*",
+     "SELECT z FROM (SELECT i z FROM fact UNION ALL SELECT 4 UNION ALL SELECT i FROM fact WHERE "
+     "id < 30) JOIN d ON z = k WHERE k IN (4, 42)", (1, 1, 3)),
     ("", "SELECT z FROM (SELECT DISTINCT i z FROM fact) JOIN d ON z = k WHERE lab = 'x42'", (1, 2)),
-    ("", "SELECT z FROM (SELECT i z FROM fact ORDER BY i, id LIMIT 60) JOIN d ON z = k WHERE lab = 'x42'", (1, 12)),
-    ("", "SELECT z, n FROM (SELECT i z, row_number() OVER (ORDER BY id) n FROM fact) JOIN d ON z = k WHERE lab = 'x42'", (1, 12)),
-    ("", "SELECT z FROM (SELECT i z, rand(1) r FROM fact) JOIN d ON z = k WHERE lab = 'x42' AND r < 2", (1, 12)),
-    ("*", "SELECT count(*) FROM fact JOIN d ON i = k WHERE q = 3 AND id < 40 AND s LIKE 'b%'", (1, 1)),  # the fact table is filtered, too
-    ("", "SELECT (SELECT count(*) FROM fact JOIN d ON i = k WHERE lab = 'x42'), (SELECT max(k) FROM d)", (1, 1, 2)),
-    ("", "SELECT id FROM seen JOIN d ON z = k WHERE lab = 'x42'", (1, 2)),  # a view
+    ("",
+     "SELECT z FROM (SELECT i z FROM fact ORDER BY i, id LIMIT 60) JOIN d ON z = k WHERE lab = "
+     "'x42'", (1, 12)),
+    ("",
+     "SELECT z, n FROM (SELECT i z, row_number() OVER (ORDER BY id) n FROM fact) JOIN d ON z = k "
+     "WHERE lab = 'x42'", (1, 12)),
+    ("",
+     "SELECT z FROM (SELECT i z, rand(1) r FROM fact) JOIN d ON z = k WHERE lab = 'x42' AND r < 2",
+     (1, 12)),
+    # the fact table is filtered, too
+    ("*", "SELECT count(*) FROM fact JOIN d ON i = k WHERE q = 3 AND id < 40 AND s LIKE 'b%'",
+     (1, 1)),
+    ("",
+     "SELECT (SELECT count(*) FROM fact JOIN d ON i = k WHERE lab = 'x42'), (SELECT max(k) FROM d)",
+     (1, 1, 2)),
+    # a view
+    ("",  "SELECT id FROM seen JOIN d ON z = k WHERE lab = 'x42'",                         (1, 2)),
     # Several joins.
-    ("", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON s = e.t WHERE d.k < 40 AND e.q = 3", (1, 1, 5)),
-    ("*", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON d.q = e.k JOIN d c ON e.q = c.k WHERE c.lab = 'x3' AND d.k < 20", (1, 1, 1, 3)),  # a chain
-    ("", "SELECT id FROM fact JOIN (SELECT d.k FROM d JOIN e ON d.k = e.k WHERE e.lab = 'x42') ON i = k", (1, 1, 2)),
-    ("", "SELECT d.k, id FROM d LEFT JOIN fact ON i = d.k JOIN e ON d.k = e.k WHERE e.lab = 'x42'", (1, 1, 2)),
-    ("", "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE b.id BETWEEN 40 AND 43", (1, 2)),
-    ("", "SELECT a.id FROM fact a JOIN d ON a.i = d.k JOIN fact b ON b.i = a.i WHERE lab = 'x42'", (1, 2, 2)),
-    ("", "WITH c AS (SELECT id, i FROM fact) SELECT a.id FROM c a JOIN d ON a.i = k AND lab = 'x42' JOIN c b ON a.id = b.id + 50", (1, 12, 12)),
-    ("", "WITH c AS (SELECT id, i FROM fact) SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x42' UNION ALL SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x5'", (1, 1, 3, 3)),  # noqa: E501
+    ("", "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON s = e.t WHERE d.k < 40 AND e.q = 3",
+     (1, 1, 5)),
+    # a chain
+    ("*",
+     "SELECT id FROM fact JOIN d ON i = d.k JOIN e ON d.q = e.k JOIN d c ON e.q = c.k WHERE c.lab "
+     "= 'x3' AND d.k < 20", (1, 1, 1, 3)),
+    ("",
+     "SELECT id FROM fact JOIN (SELECT d.k FROM d JOIN e ON d.k = e.k WHERE e.lab = 'x42') ON i = "
+     "k", (1, 1, 2)),
+    ("", "SELECT d.k, id FROM d LEFT JOIN fact ON i = d.k JOIN e ON d.k = e.k WHERE e.lab = 'x42'",
+     (1, 1, 2)),
+    ("",  "SELECT a.id FROM fact a JOIN fact b ON a.i = b.i WHERE b.id BETWEEN 40 AND 43", (1, 2)),
+    ("", "SELECT a.id FROM fact a JOIN d ON a.i = d.k JOIN fact b ON b.i = a.i WHERE lab = 'x42'",
+     (1, 2, 2)),
+    ("",
+     "WITH c AS (SELECT id, i FROM fact) SELECT a.id FROM c a JOIN d ON a.i = k AND lab = 'x42' "
+     "JOIN c b ON a.id = b.id + 50", (1, 12, 12)),
+    ("",
+     "WITH c AS (SELECT id, i FROM fact) SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x42' "
+     "UNION ALL SELECT count(*) FROM c JOIN d ON i = k WHERE lab = 'x5'", (1, 1, 3, 3)),
     # The dimension.
-    ("", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE rand(3) < 0.9 AND lab = 'x42') ON i = k", (1, 11)),
-    ("", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE lab = 'x42' LIMIT 1) ON i = k", (1, 11)),
-    ("", "SELECT id FROM fact JOIN (SELECT max(k) k FROM d WHERE q = 3) ON i = k", (1, 11)),
+    ("", "SELECT id FROM fact JOIN (SELECT k FROM d WHERE rand(3) < 0.9 AND lab = 'x42') ON i = k",
+     (1, 11)),
+    ("",  "SELECT id FROM fact JOIN (SELECT k FROM d WHERE lab = 'x42' LIMIT 1) ON i = k", (1, 11)),
+    ("",  "SELECT id FROM fact JOIN (SELECT max(k) k FROM d WHERE q = 3) ON i = k",        (1, 11)),
     ("", "SELECT id FROM fact JOIN d ON i = k WHERE q = (SELECT min(q) FROM d)", (1, 1, 11)),
-    ("", "SELECT id FROM fact JOIN d ON i = k WHERE q = 3 AND DATE '2024-01-01' < current_date() AND k < 20", (1, 3)),
-    ("", "SELECT id FROM fact JOIN (SELECT DISTINCT k FROM d WHERE q = 3 AND k < 20) ON i = k", (1, 3)),
-    ("", "SELECT id FROM fact JOIN VALUES (5), (42), (NULL) AS v(k) ON i = k", (3,)),
-    ("", "SELECT id FROM fact JOIN (SELECT id k FROM range(40, 43)) AS r ON i = r.k", (2,)),
-    ("", "SELECT id FROM fact JOIN d ON i = k WHERE lab = 'none'", ()),  # no key at all
-    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'none')", (12,)),
-    ("", "SELECT id FROM fact JOIN d ON i = k", (1, 11)),  # its keys occur in every file
+    ("",
+     "SELECT id FROM fact JOIN d ON i = k WHERE q = 3 AND DATE '2024-01-01' < current_date() AND "
+     "k < 20", (1, 3)),
+    ("", "SELECT id FROM fact JOIN (SELECT DISTINCT k FROM d WHERE q = 3 AND k < 20) ON i = k",
+     (1, 3)),
+    ("",  "SELECT id FROM fact JOIN VALUES (5), (42), (NULL) AS v(k) ON i = k",            (3,)),
+    ("",  "SELECT id FROM fact JOIN (SELECT id k FROM range(40, 43)) AS r ON i = r.k",     (2,)),
+    # no key at all
+    ("",  "SELECT id FROM fact JOIN d ON i = k WHERE lab = 'none'",                        ()),
+    ("", "SELECT id FROM fact WHERE NOT EXISTS (SELECT 1 FROM d WHERE k = i AND lab = 'none')",
+     (12,)),
+    # its keys occur in every file
+    ("",  "SELECT id FROM fact JOIN d ON i = k",                                           (1, 11)),
 ]  # fmt: skip
 USUAL = [(sql, files) for mark, sql, files in QUERIES if mark or LONG]
 
@@ -215,7 +264,8 @@ def test_texts_that_compare_otherwise(spark, lake, tmp_path):
             ("texts", "STRING COLLATE UTF8_LCASE", "('ab'), ('AB'), ('zz')"),
         ):
             spark.sql(
-                f"CREATE TABLE {name} (s {kind}) USING parquet LOCATION '{(tmp_path / name).as_uri()}'"
+                f"CREATE TABLE {name} (s {kind}) USING parquet LOCATION "
+                f"'{(tmp_path / name).as_uri()}'"
             )
             spark.sql(f"INSERT INTO {name} VALUES {values}")
         spark.sql("SELECT 'AB' s UNION ALL SELECT 'ab   '").coalesce(1).write.parquet(
@@ -229,7 +279,8 @@ def test_texts_that_compare_otherwise(spark, lake, tmp_path):
         ):
             same(spark.sql(f"SELECT * FROM {join} WHERE keys.s > 'A'"))
         any_of_several = spark.sql(
-            "SELECT id FROM fact JOIN (SELECT CAST(s AS STRING) s FROM (SELECT DISTINCT s FROM texts)) t ON fact.s = t.s WHERE t.s > 'a'"
+            "SELECT id FROM fact JOIN (SELECT CAST(s AS STRING) s FROM (SELECT DISTINCT s "
+            "FROM texts)) t ON fact.s = t.s WHERE t.s > 'a'"
         )
         assert "may have other rows" in str(same(any_of_several)[0])
     finally:
@@ -245,7 +296,8 @@ def test_a_dimension_that_grows(spark, lake, tmp_path):
     """Files are left out while the files that the keys came from are unchanged."""
     try:
         spark.sql(
-            f"CREATE TABLE grown USING parquet LOCATION '{(tmp_path / 'g').as_uri()}' AS SELECT 5 AS k, 'a' AS v"
+            f"CREATE TABLE grown USING parquet LOCATION '{(tmp_path / 'g').as_uri()}' AS "
+            "SELECT 5 AS k, 'a' AS v"
         )
         fact, grown = spark.table("fact").select("id", "i"), spark.table("grown").where("v = 'a'")
         small, by_hand = (
@@ -323,7 +375,10 @@ def returns(spark, tmp_path_factory):
         spark.catalog.dropTempView(view)
 
 
-DOCUMENT = "SELECT sr_customer_sk, count(*) n FROM {}, date_dim WHERE sr_returned_date_sk = d_date_sk AND d_moy = 2 AND d_year = 2000 GROUP BY sr_customer_sk"
+DOCUMENT = (
+    "SELECT sr_customer_sk, count(*) n FROM {}, date_dim WHERE sr_returned_date_sk = "
+    "d_date_sk AND d_moy = 2 AND d_year = 2000 GROUP BY sr_customer_sk"
+)
 
 
 def test_the_documents_query(spark, returns):
@@ -374,9 +429,12 @@ def test_nested_joins(spark, tmp_path):
 # At random.
 
 RELATIONS = (
-    "(SELECT id x, i z FROM fact)", "(SELECT id x, i z FROM fact WHERE id < 60)", "(SELECT CAST(count(*) AS BIGINT) x, i z FROM fact GROUP BY i)",
-    "(SELECT id x, i z FROM fact UNION ALL SELECT k, k FROM d WHERE q = 2)", "(SELECT CAST(k AS BIGINT) x, k z FROM d WHERE q = 3)",
-    "(SELECT CAST(k AS BIGINT) x, k + 1 z FROM d WHERE k BETWEEN 20 AND 31)", "(SELECT v x, k z FROM nulls)",
+    "(SELECT id x, i z FROM fact)", "(SELECT id x, i z FROM fact WHERE id < 60)",
+    "(SELECT CAST(count(*) AS BIGINT) x, i z FROM fact GROUP BY i)",
+    "(SELECT id x, i z FROM fact UNION ALL SELECT k, k FROM d WHERE q = 2)",
+    "(SELECT CAST(k AS BIGINT) x, k z FROM d WHERE q = 3)",
+    "(SELECT CAST(k AS BIGINT) x, k + 1 z FROM d WHERE k BETWEEN 20 AND 31)",
+    "(SELECT v x, k z FROM nulls)",
     "(SELECT DISTINCT v x, k z FROM nulls WHERE v < 3)",
 )  # fmt: skip
 
@@ -409,6 +467,7 @@ def _random(r, depth):
 def test_random(seed, spark, lake):
     same(
         spark.sql(
-            f"SELECT x, z, count(*) n FROM {_random(np.random.default_rng(seed), 1 + seed % 3)} GROUP BY x, z"
+            "SELECT x, z, count(*) n FROM "
+            f"{_random(np.random.default_rng(seed), 1 + seed % 3)} GROUP BY x, z"
         )
     )

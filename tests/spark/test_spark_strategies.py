@@ -25,30 +25,34 @@ from tests.support.spark_statistics import STRATEGIES, answers, plan_of
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
 SCHEMA = pa.schema([
-    ("x", pa.int64()), ("s", pa.string()), ("a", pa.struct([("b", pa.int32()), ("min", pa.int32())])), ("odd `name`.50%", pa.int64()), ("f", pa.float64()),
+    ("x", pa.int64()), ("s", pa.string()),
+    ("a", pa.struct([("b", pa.int32()), ("min", pa.int32())])), ("odd `name`.50%", pa.int64()),
+    ("f", pa.float64()),
 ])  # fmt: skip
 
 
 # Placement of statistics.
 
-#   columns of the DataFrame, in SQL                                              columns=                        predicate                    verdict
+#     columns of the DataFrame, in SQL                           columns=  predicate        verdict
 PLACES: list[tuple[str, dict[str, Any], str, int]] = [
-    ("named_struct('min', 1L, 'max', 4L) AS x",                                   {},                             "x = 5",                     0),
-    ("named_struct('MIN', 1L, 'Max', 9L, 'NULL_COUNT', 0) AS X, 3 AS row_count",  {},                             "x >= 1",                    2),
-    ("named_struct('min', 1L, 'max', 4L) AS x, 9L AS `x.max`",                    {},                             "x = 5",                     1),
-    ("9L AS `x.max`, named_struct('min', 1L, 'max', 4L) AS x",                    {},                             "x = 5",                     1),
-    ("named_struct('min', 1L, 'min', 9L, 'max', 4L) AS x",                        {},                             "x < 1",                     0),  # see below
-    ("named_struct('b', named_struct('min', 1, 'max', 4)) AS a",                  {},                             "a.b = 5",                   0),
-    ("named_struct('b', named_struct('max', 4), 'min', named_struct('max', 4)) AS a", {},                         "a.min = 5",                 0),
-    ("named_struct('min', 7L) AS `odd ``name``.50%`",                             {},                             "`odd ``name``.50%` < 7",    0),
-    ("7L AS `odd ``name``.50%.min`",                                              {},                             "`odd ``name``.50%` < 7",    0),
-    ("named_struct('u', named_struct('max', 4L, 'min', 1L)) AS st",               {"x": "st.u"},                  "x = 5",                     0),
-    ("4L AS `hi.there`",                                                          {"x.max": "`hi.there`"},        "x = 5",                     0),
-    ("4L AS `x.max`, 9L AS other",                                                {"x.max": "other"},             "x = 5",                     1),
-    ("array(1L, 2L) AS `x.values`",                                               {},                             "x = 5",                     0),
-    ("named_struct('values', array(1L, 2L)) AS x",                                {},                             "x IN (5, 7)",               0),
-    ("NULL AS x, 4L AS `x.max`",                                                  {},                             "x = 5",                     0),
-    ("1 AS skipstone_0, 4L AS `x.max`, 2 AS `verdict 0`",                         {},                             "x = 5",                     0),
+    ("named_struct('min', 1L, 'max', 4L) AS x",                  {}, "x = 5",                  0),
+    ("named_struct('MIN', 1L, 'Max', 9L, 'NULL_COUNT', 0) AS X, 3 AS row_count", {}, "x >= 1", 2),
+    ("named_struct('min', 1L, 'max', 4L) AS x, 9L AS `x.max`",   {}, "x = 5",                  1),
+    ("9L AS `x.max`, named_struct('min', 1L, 'max', 4L) AS x",   {}, "x = 5",                  1),
+    # see below
+    ("named_struct('min', 1L, 'min', 9L, 'max', 4L) AS x",       {}, "x < 1",                  0),
+    ("named_struct('b', named_struct('min', 1, 'max', 4)) AS a", {}, "a.b = 5",                0),
+    ("named_struct('b', named_struct('max', 4), 'min', named_struct('max', 4)) AS a", {},
+     "a.min = 5", 0),
+    ("named_struct('min', 7L) AS `odd ``name``.50%`",            {}, "`odd ``name``.50%` < 7", 0),
+    ("7L AS `odd ``name``.50%.min`",                             {}, "`odd ``name``.50%` < 7", 0),
+    ("named_struct('u', named_struct('max', 4L, 'min', 1L)) AS st", {"x": "st.u"}, "x = 5", 0),
+    ("4L AS `hi.there`", {"x.max": "`hi.there`"}, "x = 5", 0),
+    ("4L AS `x.max`, 9L AS other", {"x.max": "other"}, "x = 5", 1),
+    ("array(1L, 2L) AS `x.values`",                              {}, "x = 5",                  0),
+    ("named_struct('values', array(1L, 2L)) AS x",               {}, "x IN (5, 7)",            0),
+    ("NULL AS x, 4L AS `x.max`",                                 {}, "x = 5",                  0),
+    ("1 AS skipstone_0, 4L AS `x.max`, 2 AS `verdict 0`",        {}, "x = 5",                  0),
 ]  # fmt: skip
 # A struct with two fields of one name is ambiguous, so this name has no statistics.
 PLACES[4] = (*PLACES[4][:3], 1)
@@ -161,15 +165,21 @@ def expression(_: Any) -> Any:
     return to_column("x = 5", {"x.max": F.col("`x.max`") + 1}, schema=SCHEMA)
 
 
-#   what is done                                                                   error                what it says
+#     what is done error               what it says
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df),                     ss.UnsupportedForm,  r"statistics of abs\(x\) are derived by"),
-    (lambda df: with_verdict(df, "abs(x) = 5", schema=SCHEMA, strategy="native"),  ss.UnsupportedForm,  r"strategy='auto', 'arrow_udf'"),
-    (expression,                                                                   ss.StatisticsError,  r"an expression for 'x\.max'; expected a column"),
-    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA),                ss.StatisticsError,  r"names 'x\.mean', which is no statistic"),
-    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA),                     ss.StatisticsError,  r"or df= that has structs"),
-    (lambda df: with_verdict(df, "x = 5", schema=SCHEMA, strategy="fast"),         ss.SkipstoneError,   r"'fast' is not known; expected one of auto"),
-    (lambda df: chosen("arrow_udf", P, {}, (4, 0)),                                ss.BackendMissing,   r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
+    (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df), ss.UnsupportedForm,
+     r"statistics of abs\(x\) are derived by"),
+    (lambda df: with_verdict(df, "abs(x) = 5", schema=SCHEMA, strategy="native"),
+     ss.UnsupportedForm, r"strategy='auto', 'arrow_udf'"),
+    (expression, ss.StatisticsError, r"an expression for 'x\.max'; expected a column"),
+    (lambda df: to_column("x = 5", {"x.mean": "m"}, schema=SCHEMA), ss.StatisticsError,
+     r"names 'x\.mean', which is no statistic"),
+    (lambda df: to_column("x = 5", {"x": "m"}, schema=SCHEMA), ss.StatisticsError,
+     r"or df= that has structs"),
+    (lambda df: with_verdict(df, "x = 5", schema=SCHEMA, strategy="fast"), ss.SkipstoneError,
+     r"'fast' is not known; expected one of auto"),
+    (lambda df: chosen("arrow_udf", P, {}, (4, 0)), ss.BackendMissing,
+     r"needs Spark 4\.1 or newer, and this is 4\.0; use"),
 ]  # fmt: skip
 P = ss.PruningPredicate("x = 5", SCHEMA)
 
@@ -251,8 +261,8 @@ def test_workers_make_a_predicate_once_and_share_kernels(spark: Any, tmp_path: A
     environment = spark.sparkContext.environment
     environment["SKIPSTONE_CACHE_DIR"] = str(tmp_path)
     try:
-        # Both partitions run at once, each in its own worker; their bounds share a lane, so one kernel
-        # serves both.
+        # Both partitions run at once, each in its own worker; their bounds share a lane, so one
+        # kernel serves both.
         df = spark.range(0, 20_000, 1, 2).selectExpr("id % 10000 AS lo", "id % 10000 + 20000 AS hi")
         runs = [df.mapInArrow(watched, fields).collect() for _ in range(2)]
     finally:

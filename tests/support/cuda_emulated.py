@@ -51,8 +51,10 @@ MISSING: Final = None if COMPILER else "no C++ compiler: g++ of GCC is not on th
 # Every access and every undefined operation calls cuda_shim.cpp; `-nostdlib` excludes the
 # sanitizers' own libraries.
 FLAGS: Final = shlex.split(
-    "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti -fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
-    "-fsanitize=kernel-address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow "
+    "-std=c++17 -O1 -fPIC -shared -nostdlib -ffp-contract=off -fno-exceptions -fno-rtti "
+    "-fno-thread-jumps -Wall -Werror -Wno-unknown-pragmas -Wno-unused "
+    "-fsanitize=kernel-address,undefined,float-cast-overflow "
+    "-fno-sanitize-recover=undefined,float-cast-overflow "
     "--param asan-instrumentation-with-call-threshold=0 --param asan-stack=0 --param asan-globals=0"
 )
 BATCH: Final = 16
@@ -99,7 +101,7 @@ class Emulated(StandIn):
         return self._functions[text]
 
     def compile(self, texts: Iterable[str]) -> None:
-        """Compile texts, BATCH per library: this takes a third of the time of a library per text."""
+        """Compile texts, BATCH per library; a library per text takes three times as long."""
         new = [text for text in dict.fromkeys(texts) if text not in self._functions]
         batches = [new[i : i + BATCH] for i in range(0, len(new), BATCH)]
         with concurrent.futures.ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:

@@ -155,7 +155,8 @@ class Store:
         nbytes = count * np.dtype(dtype).itemsize
         if self.used + nbytes > self.size:
             raise DeviceError(
-                f"the device is out of memory: {nbytes} bytes are asked for, {self.size - self.used} are left"
+                f"the device is out of memory: {nbytes} bytes are asked for, "
+                f"{self.size - self.used} are left"
             )
         room = Room(nbytes, np.dtype(dtype).itemsize)
         self._rooms.add(room)
@@ -194,6 +195,7 @@ class Store:
         unset = np.flatnonzero(values.known == UNSET)
         if len(unset):
             raise Wrong(
-                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte {unset[0]} on, nobody wrote"
+                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte "
+                f"{unset[0]} on, nobody wrote"
             )
         return values.bytes.copy().view(values.dtype).reshape(values.shape)

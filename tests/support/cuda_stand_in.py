@@ -144,8 +144,9 @@ def _check(p: Parameter, given: object) -> None:
         raise Wrong(f"{p.name} is {type(given).__name__}; expected memory of the device")
     if not p.pointer and not isinstance(given, np.generic):
         raise Wrong(f"{p.name} is {type(given).__name__}; expected a NumPy scalar")
-    if given.dtype != p.lane:  # type: ignore[attr-defined]
-        raise Wrong(f"{p.name} is of {given.dtype}; the kernel declares {p.lane}")  # type: ignore[attr-defined]
+    dtype = given.dtype  # type: ignore[attr-defined]
+    if dtype != p.lane:
+        raise Wrong(f"{p.name} is of {dtype}; the kernel declares {p.lane}")
 
 
 def _apart(arrays: list[tuple[Parameter, Memory]]) -> None:

@@ -16,12 +16,16 @@ import skipstone as ss
 
 ZONE = dt.UTC
 KINDS = {
-    "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(), "uint8": pa.uint8(), "uint32": pa.uint32(), "uint64": pa.uint64(),
+    "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "int64": pa.int64(),
+    "uint8": pa.uint8(), "uint32": pa.uint32(), "uint64": pa.uint64(),
     "float": pa.float32(), "double": pa.float64(),
-    "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5), "decimal(12,0)": pa.decimal128(12, 0),
-    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"), "timestamp_ntz ns": pa.timestamp("ns"),
+    "decimal(9,2)": pa.decimal128(9, 2), "decimal(25,5)": pa.decimal128(25, 5),
+    "decimal(12,0)": pa.decimal128(12, 0),
+    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"),
+    "timestamp_ntz ns": pa.timestamp("ns"),
     "timestamp": pa.timestamp("us", "UTC"), "timestamp ms": pa.timestamp("ms", "UTC"),
-    "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(), "boolean": pa.bool_(),
+    "string": pa.string(), "large_string": pa.large_string(), "binary": pa.binary(),
+    "boolean": pa.bool_(),
 }  # fmt: skip
 NUMBERS = [
     k

@@ -112,8 +112,11 @@ def data_file(path, partition=(), rows=10, content=0, format="PARQUET", size=100
     }
     assert set(more) <= names
     return DataFile.from_args(
-        content=DataFileContent(content), file_path=path, file_format=format, partition=Record(*partition), record_count=rows, file_size_in_bytes=size,
-        **{name: None for name in (*given, "key_metadata", "split_offsets", "equality_ids", "sort_order_id") if name not in more}, **more,
+        content=DataFileContent(content), file_path=path, file_format=format,
+        partition=Record(*partition), record_count=rows, file_size_in_bytes=size,
+        **{name: None for name in (*given, "key_metadata", "split_offsets", "equality_ids",
+          "sort_order_id") if name not in more},
+        **more,
     )  # fmt: skip
 
 
@@ -191,7 +194,8 @@ def publish(table, manifests, snapshot_id, number):
     ) as w:
         w.add_manifests(manifests)
     snapshot = Snapshot(
-        snapshot_id=snapshot_id, parent_snapshot_id=parent, sequence_number=number, manifest_list=where, schema_id=table.schema().schema_id,
+        snapshot_id=snapshot_id, parent_snapshot_id=parent, sequence_number=number,
+        manifest_list=where, schema_id=table.schema().schema_id,
         summary=Summary(operation=Operation.APPEND),
     )  # fmt: skip
     ref = SetSnapshotRefUpdate(snapshot_id=snapshot_id, ref_name="main", type="branch")

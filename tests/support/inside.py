@@ -119,6 +119,8 @@ def told(
     }
     i = at - int(np.flatnonzero(container == j)[0])
     return (
-        f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row {one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"
-        f"\n  from { {p: t.containers[j][i][p] for p in named} }\n  statistics { {p: z.stats[j][p] for p in named} }, rows {z.rows[j]}"
+        f"seed {seed}: {what}\n  {text}   {session}\n  interval {shown}\n  row "
+        f"{one(rows.data, at)!r}, valid {one(rows.valid, at)}, lost {one(rows.lost, at)}"
+        f"\n  from { {p: t.containers[j][i][p] for p in named} }\n  statistics "
+        f"{ {p: z.stats[j][p] for p in named} }, rows {z.rows[j]}"
     )

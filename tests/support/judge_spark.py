@@ -20,8 +20,10 @@ from tests.support.judges import Tally, Trial, check, outcomes, trial, verdicts_
 from tests.support.neighbours import FIELDS
 
 TYPES = {
-    "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint", "f": "float", "g": "double", "h": "double", "m": "decimal(9,2)",
-    "m0": "decimal(5,0)", "w": "decimal(38,10)", "d": "date", "c": "date", "n": "timestamp_ntz", "z": "timestamp", "s": "string", "v": "string", "y": "binary",
+    "t": "boolean", "i8": "tinyint", "i16": "smallint", "i": "int", "j": "int", "l": "bigint",
+    "f": "float", "g": "double", "h": "double", "m": "decimal(9,2)",
+    "m0": "decimal(5,0)", "w": "decimal(38,10)", "d": "date", "c": "date", "n": "timestamp_ntz",
+    "z": "timestamp", "s": "string", "v": "string", "y": "binary",
 }  # fmt: skip
 
 
@@ -185,5 +187,7 @@ def _compare(t: Trial, q: Question, answer, tally: Tally) -> None:
         row = {".".join(c): t.table.containers[j][k][c] for c in named}
         verdict = Verdict(int(q.verdicts[j])).name
         tally.surprises.append(
-            f"seed {t.seed}, {t.session}: a row is {ours[i]} here and {None if null[i] else bool(true[i])} in Spark ({verdict})\n  {q.predicate.sql}\n  {row}"
+            f"seed {t.seed}, {t.session}: a row is {ours[i]} here and "
+            f"{None if null[i] else bool(true[i])} in Spark ({verdict})\n  "
+            f"{q.predicate.sql}\n  {row}"
         )

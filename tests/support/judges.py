@@ -137,7 +137,8 @@ class Tally:
     def __str__(self) -> str:
         share = lambda a, b: f"{a / b:7.1%}" if b else "      -"
         lines = [
-            f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} {'pruned':>7}{'full':>10} {'ALWAYS':>7}"
+            f"{'form':45}{'predicates':>11}{'verdicts':>12}{'empty':>10} "
+            f"{'pruned':>7}{'full':>10} {'ALWAYS':>7}"
         ]
         total = Count(
             *(
@@ -147,7 +148,8 @@ class Tally:
         )
         for form, c in [*sorted(self.forms.items()), ("all", total)]:
             lines.append(
-                f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} {share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}"
+                f"{form:45}{c.predicates:11,}{c.verdicts:12,}{c.empty:10,} "
+                f"{share(c.pruned, c.empty)}{c.full:10,} {share(c.always, c.full)}"
             )
         return "\n".join(lines)
 
@@ -234,7 +236,8 @@ def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str)
         for k, i in enumerate(inside)
     ]
     return (
-        f"seed {t.seed}, {judge_name}, {t.session}: {Verdict(int(verdicts[j])).name}\n  {q.sql}\n  bound   {str(p.expr)[:600]}\n  stats   "
+        f"seed {t.seed}, {judge_name}, {t.session}: {Verdict(int(verdicts[j])).name}\n  "
+        f"{q.sql}\n  bound   {str(p.expr)[:600]}\n  stats   "
         f"{ {'.'.join(c): t.zones.stats[j][c] for c in named} }, rows {t.zones.rows[j]}\n  rows    "
         + "\n          ".join(map(str, rows))
     )
@@ -281,7 +284,9 @@ def by_duckdb(
         try:
             columns = (
                 con.sql(
-                    f"SELECT {', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} FROM rows ORDER BY row"
+                    "SELECT "
+                    f"{', '.join(f'({sql}) AS c{i}' for i, (_, sql) in enumerate(some))} "
+                    "FROM rows ORDER BY row"
                 )
                 .to_arrow_table()
                 .columns

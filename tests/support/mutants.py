@@ -38,7 +38,7 @@ TEXTS += (
 
 
 def damaged(data: bytes, r: random.Random, others=(), start=0, stop=None) -> bytes:
-    """Change a file's bytes from `start` to `stop` in a few places; `others` are files to splice."""
+    """Change a few places of a file's bytes from `start` to `stop`; `others` are for splices."""
     head, out, rest = (
         data[:start],
         bytearray(data[start:stop]),
@@ -159,7 +159,10 @@ def dumped(value) -> str:
 
 
 def damaged_thrift(fields, r: random.Random):
-    """Change fields of a structure as `tests.support.footers` reads it, in place: numbers, kinds, sizes."""
+    """Change fields of a structure in place: numbers, kinds, sizes.
+
+    `tests.support.footers` reads such structures.
+    """
     for _ in range(r.choice((1, 1, 2, 3))):
         structs = list(_structs(fields))
         one = r.choice(structs)

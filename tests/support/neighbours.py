@@ -125,7 +125,8 @@ def _drawer(r, f: Field, center: int, wild: float, odd: bool):
             return lambda: str(center + r.randint(-2, 2)).encode()
         if style < 0.35 and odd:
             return lambda: r.choice(TEXTS).encode()
-        return lambda: (stem + r.choice(("", "a", "b", "c", "Z", "0", "1", "9", "é", " "))).encode()
+        ends = ("", "a", "b", "c", "Z", "0", "1", "9", "é", " ")
+        return lambda: (stem + r.choice(ends)).encode()
     if not odd and dtype.kind is Kind.FLOAT:
         return lambda: center + r.randint(-4, 4) / 2
     return lambda: point(r, dtype, center, f.arrow, wild)

@@ -239,10 +239,8 @@ def floating(value: float, bits: int) -> tuple[str, object]:
     name = "FLOAT" if bits == 32 else "DOUBLE"
     typed = np.float32(value) if bits == 32 else value
     if math.isnan(value) or math.isinf(value):
-        return (
-            f"CAST('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' AS {name})",
-            typed,
-        )
+        text = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return f"CAST('{text}' AS {name})", typed
     return f"CAST('{value!r}' AS {name})", typed
 
 

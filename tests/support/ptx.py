@@ -278,7 +278,7 @@ class Launch:
     def places(
         self, step: Step, address: str, lanes: Lanes, size: int
     ) -> list[tuple[npt.NDArray[np.int64], Memory, npt.NDArray[np.int64]]]:
-        """Return each accessed array, with the positions of the lanes that access it and the bytes."""
+        """Return each accessed array, the positions of the lanes that access it, and the bytes."""
         register, _, offset = address[1:-1].partition("+")
         at = self.read(register, "u64", lanes) + np.uint64(int(offset or "0") % 2**64)
         at = np.broadcast_to(at, self.size(lanes))

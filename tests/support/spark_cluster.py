@@ -75,7 +75,8 @@ class Cluster:
                 str(web),
             )
             for i in range(self.count):
-                # Spark runs no second copy of a task on the same host; Linux serves all of 127.0.0.0/8.
+                # Spark runs no second copy of a task on the same host; Linux serves all of
+                # 127.0.0.0/8.
                 host = f"127.0.0.{i + 2}" if sys.platform == "linux" else "127.0.0.1"
                 own = (
                     "--cores",
@@ -158,7 +159,8 @@ class Cluster:
         )
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_cluster"],
-            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+            env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
         )  # fmt: skip
         self._started.append(driver)  # type: ignore[arg-type]
         try:

@@ -64,7 +64,8 @@ def _row(k, r):
         return (x, *[None] * (len(SCHEMA) - 1))
     if k == 11:
         odd = [
-            (-(10**9), 10**9, -(2**63), nan, nan), (10**9, 0, 2**63 - 1, -0.0, -0.0), (0, 0, 0, 0.0, 0.0),
+            (-(10**9), 10**9, -(2**63), nan, nan), (10**9, 0, 2**63 - 1, -0.0, -0.0),
+            (0, 0, 0, 0.0, 0.0),
             (1, 1, 1, float("inf"), float("-inf")), *[(0, 5, 7, nan, nan)] * (ROWS - 4),
         ][r]  # fmt: skip
         moment = [
@@ -97,6 +98,7 @@ def _row(k, r):
     moment = MOMENT + dt.timedelta(days=30 * k, hours=3 * r, microseconds=r)
     text = f"{chr(97 + k)}{r:02} text"
     return (
-        x, x, 5, x * 10**10, x / 2, x / 4, D(x) / 4, D(x) * 10**15, text, text.encode(), k % 2 == 0, DAY + dt.timedelta(30 * k + r),
+        x, x, 5, x * 10**10, x / 2, x / 4, D(x) / 4, D(x) * 10**15, text, text.encode(), k % 2 == 0,
+        DAY + dt.timedelta(30 * k + r),
         moment, moment, {"a": x, "c": text}, x, [x],
     )  # fmt: skip

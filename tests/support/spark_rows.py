@@ -22,7 +22,8 @@ UNSIGNED: Final = (
 # Families of `tests/support/spark_grammar.py`, by the prefix of the type's name in Spark.
 FAMILY: Final = (
     ("boolean", "B"), ("tinyint", "I"), ("smallint", "I"), ("int", "I"), ("bigint", "I"),
-    ("float", "F"), ("double", "F"), ("decimal", "M"), ("string", "S"), ("varchar", "S"), ("date", "D"),
+    ("float", "F"), ("double", "F"), ("decimal", "M"), ("string", "S"), ("varchar", "S"),
+    ("date", "D"),
     ("timestamp_ntz", "Z"), ("timestamp", "T"), ("binary", "Y"), ("interval day", "V"),
     ("interval second", "V"), ("interval year", "W"), ("interval month", "W"), ("array", "A"),
     ("map", "P"),
@@ -30,7 +31,8 @@ FAMILY: Final = (
 SPARK_TYPES: Final = {
     pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int",
     pa.int64(): "bigint", pa.float32(): "float", pa.float64(): "double", pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp", pa.string(): "string", pa.binary(): "binary",
+    pa.timestamp("us"): "timestamp_ntz", pa.timestamp("us", "UTC"): "timestamp",
+    pa.string(): "string", pa.binary(): "binary",
     pa.uint8(): "smallint", pa.uint16(): "int", pa.uint32(): "bigint", pa.uint64(): "decimal(20,0)",
 }  # fmt: skip
 

@@ -55,7 +55,8 @@ class ZoneMap:
     def _facts(self, f: Field, j: int) -> ColumnFacts:
         s = self.stats[j][f.path]
         found = column_facts(
-            f.dtype, low=s.low, high=s.high, null_count=s.null_count, row_count=s.row_count, nan_count=s.nan_count,
+            f.dtype, low=s.low, high=s.high, null_count=s.null_count, row_count=s.row_count,
+            nan_count=s.nan_count,
             container_rows=self.rows[j], nullable=f.nullable, above=len(f.path) > 1,
         )  # fmt: skip
         if self.told is None:
