@@ -111,6 +111,13 @@ def frame(spark: Any, table: pa.Table) -> Any:
     ).coalesce(1)
 
 
+def called(udf: Any, df: Any) -> Any:
+    """Call the UDF on the columns that it names; missing columns are NULL."""
+    from pyspark.sql import functions as F
+
+    return udf(*(F.col(f"`{c}`") if c in df.columns else F.lit(None) for c in udf.columns))
+
+
 def answers(df: Any) -> list[Any]:
     """Return the last column, in the order of the first."""
     return [row[-1] for row in sorted(df.collect())]
