@@ -1,9 +1,9 @@
-// Runs a kernel of cuda_shim.h on the host: blocks and warps in sequence, 32 fibers as a warp's lanes.
+// Runs a kernel of cuda_shim.h on the host: blocks and warps in sequence, lanes as fibers.
 //
-// A lane runs until it votes or returns. When all lanes have stopped, they must be at one place of the
-// text with a full mask; then each gets the votes of all. Every load and store of the text calls this
-// file first (-fsanitize=kernel-address, outlined), and so does everything that C++ leaves undefined
-// (-fsanitize=undefined). The first error ends the launch.
+// A lane runs until it votes or returns. When all lanes of a warp have stopped, they must be at the
+// same place of the text with a full mask; then each gets the votes of all. Every load and store of
+// the text calls this file first (-fsanitize=kernel-address, outlined), and so does everything that
+// C++ leaves undefined (-fsanitize=undefined). The first error ends the launch.
 #include <csetjmp>
 #include <cstdarg>
 #include <cstdint>
