@@ -91,6 +91,6 @@ def test_a_lost_row_is_noticed(spark, monkeypatch):
 def test_one_expression_that_fails_costs_only_itself(spark):
     rows = spark.createDataFrame(pa.table({"id": [0, 1], "x": [0, 1]}))
     rows.createOrReplaceTempView("some")
-    asked = ["x", "y", "1 / x", "x +", "length(x)", "CAST('a' AS INT)", "-x"]
-    found = [None if v is None else v.to_pylist() for v in answers(spark, asked, "some")]
+    expressions = ["x", "y", "1 / x", "x +", "length(x)", "CAST('a' AS INT)", "-x"]
+    found = [None if v is None else v.to_pylist() for v in answers(spark, expressions, "some")]
     assert found == [[0, 1], None, None, None, [1, 1], None, [0, -1]]

@@ -328,7 +328,7 @@ def test_text_takes_the_sessions_settings(spark: Any) -> None:
         )
 
 
-#     what is done, error              what it says
+#     call, error, message
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda df: with_verdict(df.selectExpr("*", "1 AS Verdict"), P), ss.StatisticsError,
      "a column 'verdict' already"),
@@ -344,9 +344,11 @@ ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 P = ss.PruningPredicate("l = 5", SCHEMA)
 
 
-@pytest.mark.parametrize(("act", "error", "says"), ERRORS)
-def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("act", "error", "message"), ERRORS)
+def test_errors(
+    spark: Any, act: Callable[[Any], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         act(spark.sql("SELECT 1 AS at, 5 AS `l.min`"))
 
 

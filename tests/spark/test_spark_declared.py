@@ -64,19 +64,19 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("where, says", CONDITIONS)
-def test_conditions(spark, folder, where, says):
+@pytest.mark.parametrize("where, message", CONDITIONS)
+def test_conditions(spark, folder, where, message):
     plain = spark.read.parquet(folder)
-    told = plain.select("id", "_metadata.file_name").where(where).collect()
+    expected_rows = plain.select("id", "_metadata.file_name").where(where).collect()
     plan = ss.scan_parquet(folder).plan(where, columns=["id"])
-    assert {row["file_name"] for row in told} <= set(map(os.path.basename, plan.files))
-    expected = sorted(row["id"] for row in told)
+    assert {row["file_name"] for row in expected_rows} <= set(map(os.path.basename, plan.files))
+    expected = sorted(row["id"] for row in expected_rows)
     assert (
         sorted(row["id"] for row in sks.read(spark, folder, where, columns=["id"]).collect())
         == expected
     )
-    if says:
-        with pytest.raises(ss.UnsupportedForm, match=says):
+    if message:
+        with pytest.raises(ss.UnsupportedForm, match=message):
             plan.to_arrow()
     else:
         assert sorted(plan.to_arrow()["id"].to_pylist()) == expected

@@ -184,11 +184,11 @@ def parsed(spark: Any, adds: pa.Table) -> Any:
 
 def judged_by(df: Any, table: Any) -> tuple[ss.Statistics, list[int]]:
     """Return the result of `delta_statistics`, and the position of each of the table's files."""
-    told = df.select(
+    judged = df.select(
         "path", *(c.alias(name) for name, c in delta_statistics(df, table.schema).items())
     ).toArrow()
-    at = {path: i for i, path in enumerate(told["path"].to_pylist())}
-    return ss.Statistics.from_arrow(told, table.schema), [
+    at = {path: i for i, path in enumerate(judged["path"].to_pylist())}
+    return ss.Statistics.from_arrow(judged, table.schema), [
         at[path.rpartition("/")[2]] for path in table.all_files
     ]
 

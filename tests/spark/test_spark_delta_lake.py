@@ -20,9 +20,9 @@ FITTING = {"4.0": ("4.0.1", "4.0.0"), "4.1": ("4.3.0", "4.2.0", "4.1.0")}
 def jars():
     """Return the jars' paths, separated by commas; skip the test if none fits this Spark."""
     pyspark = pytest.importorskip("pyspark")
-    told = os.environ.get("SKIPSTONE_DELTA_JARS")
-    if told:
-        return told
+    jars_given = os.environ.get("SKIPSTONE_DELTA_JARS")
+    if jars_given:
+        return jars_given
     fitting = FITTING.get(".".join(pyspark.__version__.split(".")[:2]), ())
     if not fitting:
         known = "; ".join(

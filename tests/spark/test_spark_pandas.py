@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings(QUIET)
 BIG = 2**53
 
 
-# predicate, bounds, in one batch with a null, with_verdict, a direct call
+# predicate, bounds in one batch with a null, results of with_verdict, results of a direct call
 EDGES = [
     (f"l = {BIG + 1}", [(BIG + 1, BIG + 1), (BIG + 2, None), (None, BIG), (BIG, BIG)], [2, 0, 0, 0],
      [1, 0, 1, 1]),
@@ -66,7 +66,7 @@ def test_bounds_beyond_two_to_the_53(
     assert answers(df.select("at", called(verdict_udf(predicate), df))) == direct
 
 
-#     column statistic what pandas holds               what is read
+#     column, statistic, pandas values, values read
 SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
     ("l", "min", np.array([5.0, np.nan, 2.0**53, -(2.0**63), 2.0**63]),
      [5, None, BIG, -(2**63), 2**63 - 512]),

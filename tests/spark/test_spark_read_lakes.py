@@ -66,7 +66,7 @@ DELTA = [
 
 
 @pytest.mark.parametrize(
-    "options, how, zone, asked",
+    "options, how, zone, conditions",
     [
         ({}, "native", "UTC", DELTA),
         ({}, "native", "Asia/Kolkata", DELTA[2:6]),
@@ -76,13 +76,13 @@ DELTA = [
         ({"mapping": "id"}, "auto", "UTC", DELTA[::4]),
     ],
 )
-def test_delta(spark, tmp_path, options, how, zone, asked):
+def test_delta(spark, tmp_path, options, how, zone, conditions):
     table = ss.scan_delta(delta_log(tmp_path / "t", **options).folder)
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         schema = table.plan(timezone=zone).to_spark(spark, how="python").schema
         assert schema.names == table.schema.names
-        for where in asked:
+        for where in conditions:
             df = read(spark, table, where, how=how)
             assert rows(df) == rows_of(table.plan(where, timezone=zone).unpruned().to_arrow()), (
                 where
@@ -135,8 +135,8 @@ def test_files_that_spark_does_not_list(spark, tmp_path):
     )
     assert sorted(read(spark, log.folder, "x >= 0").collect()) == [(0,), (1,), (2,), (3,)]
     assert read(spark, log.folder, "x = 3", how="native").collect() == [(3,)]
-    for x, said in enumerate(["begins with '_'", "begins with '_'", "a colon"]):
-        with pytest.raises(ss.UnsupportedForm, match=said):
+    for x, message in enumerate(["begins with '_'", "begins with '_'", "a colon"]):
+        with pytest.raises(ss.UnsupportedForm, match=message):
             read(spark, log.folder, f"x = {x}", how="native")
 
 

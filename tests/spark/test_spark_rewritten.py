@@ -35,7 +35,7 @@ def table(spark, tmp_path_factory):
 
 
 def ids(df):
-    """Return the rows as far as Python has values for them."""
+    """Return the sorted ids of the rows, or all columns if there is no id."""
     return rows_of(df.select("id") if "id" in df.columns else df)
 
 

@@ -117,7 +117,7 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "options, message",
     [
         ({"wher": "x = 1"}, "the option 'wher' is not known"),
         ({"where": "y = 1"}, "predicate names 'y'"),
@@ -128,11 +128,11 @@ def test_versions_and_snapshots(spark, lake, tmp_path):
         ({"where": "CAST(q AS DATE) = DATE '2024-01-01'"}, "depends on a time zone"),
     ],
 )
-def test_refusals(lake, options, said):
+def test_refusals(lake, options, message):
     """Errors are raised when a table is loaded, by the class that Spark calls."""
     from skipstone.bindings.spark.reading.data_source import ReadRequest
 
-    with pytest.raises(ss.SkipstoneError, match=said):
+    with pytest.raises(ss.SkipstoneError, match=message):
         ReadRequest({"path": str(lake / "delta")} | options)
 
 
@@ -152,9 +152,9 @@ def test_a_reader_that_was_copied_plans_nothing(spark, lake):
 
     from skipstone.bindings.spark.reading.data_source import PlanReader, ReadRequest
 
-    asked = ReadRequest({"path": str(lake / "delta")})
+    request = ReadRequest({"path": str(lake / "delta")})
     with pytest.raises(ss.SourceError, match="ask the reader that planned"):
-        _ = pickle.loads(pickle.dumps(PlanReader(asked, asked.schema()))).groups
+        _ = pickle.loads(pickle.dumps(PlanReader(request, request.schema()))).groups
 
 
 def test_spark_finds_it_by_the_name_of_its_module():

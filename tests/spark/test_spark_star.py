@@ -192,8 +192,8 @@ def test_frames(spark, lake):
     made = spark.createDataFrame(pa.table({"i": pa.array([5, 42, None], pa.int32())}))
     assert same(few.join(made, "i"))[1] == (3,)
     assert same(few.union(few.where("id > 900")).join(made, "i"))[1] in ((0, 3), (1, 3))
-    asked = prune_join(few, d, {"i": "k"})
-    assert same(asked.where("id > 0"))[1] == (1, 2)  # once more, with all conditions so far
+    joined = prune_join(few, d, {"i": "k"})
+    assert same(joined.where("id > 0"))[1] == (1, 2)  # once more, with all conditions so far
 
 
 def test_switches(spark, lake, monkeypatch):

@@ -165,7 +165,7 @@ def expression(_: Any) -> Any:
     return to_column("x = 5", {"x.max": F.col("`x.max`") + 1}, schema=SCHEMA)
 
 
-#     what is done error               what it says
+#     call, error, message
 ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda df: to_column("abs(x) = 5", schema=SCHEMA, df=df), ss.UnsupportedForm,
      r"statistics of abs\(x\) are derived by"),
@@ -184,9 +184,11 @@ ERRORS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 P = ss.PruningPredicate("x = 5", SCHEMA)
 
 
-@pytest.mark.parametrize(("act", "error", "says"), ERRORS)
-def test_errors(spark: Any, act: Callable[[Any], Any], error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+@pytest.mark.parametrize(("act", "error", "message"), ERRORS)
+def test_errors(
+    spark: Any, act: Callable[[Any], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
         act(spark.sql("SELECT 5L AS `x.max`"))
 
 

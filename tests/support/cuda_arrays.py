@@ -28,11 +28,11 @@ class Interface:
 
     def __init__(self, array, mask=None, bits=True, typestr=None, zone=None, strides=None):
         self.array = array
-        told = array.__cuda_array_interface__
+        described = array.__cuda_array_interface__
         self.__cuda_array_interface__ = {
-            **told,
+            **described,
             "version": 1,
-            "typestr": typestr or told["typestr"],
+            "typestr": typestr or described["typestr"],
             "strides": strides,
         }
         if mask is not None:

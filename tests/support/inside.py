@@ -97,12 +97,12 @@ def judge(seed: int, *, containers: int = 60, scalars: int = 60, depth: int = 2)
         except UnsupportedForm:  # an inner condition is not understood
             continue
         wrong = escapes(v, rows, container, unknown_rows=vague(bound))
-        assert not wrong, told(seed, text, session, wrong, t, z, container, v, rows)
+        assert not wrong, describe_failure(seed, text, session, wrong, t, z, container, v, rows)
         seen += len(container)
     return seen
 
 
-def told(
+def describe_failure(
     seed, text, session, wrong, t: Table, z: ZoneMap, container, v: Interval, rows: Values
 ) -> str:
     """Return a failing case as text: the columns that it names, in the one container."""

@@ -218,11 +218,11 @@ def check(
     tally.add(q.form, verdicts, hit, miss)
     if wrong.any():
         tally.unsound.append(
-            told(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name)
+            describe_failure(t, q, int(np.flatnonzero(wrong)[0]), verdicts, true, other, judge_name)
         )
 
 
-def told(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str) -> str:
+def describe_failure(t: Trial, q: Predicate, j: int, verdicts, true, other, judge_name: str) -> str:
     """Return a failing case as text, as small as possible: one container and the named columns."""
     p = t.pruning(q.sql)
     named, inside = columns_of(p.node), np.flatnonzero(t.container == j)

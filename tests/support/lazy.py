@@ -1,4 +1,4 @@
-"""Trees of Parquet files, and a file system that records what is read of them."""
+"""Trees of Parquet files, and a file system that records which of them are listed and read."""
 
 import os
 

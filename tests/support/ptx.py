@@ -34,7 +34,7 @@ class Step:
     args: tuple[str, ...]
     guard: tuple[str, bool] | None = None  # a predicate, and what it must be
     pure: tuple[tuple[str, ...], str, Function] | None = (
-        None  # types of what is read, that of the result, and how it is made
+        None  # types of the operands, type of the result, and the function that computes it
     )
 
 

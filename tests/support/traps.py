@@ -202,7 +202,7 @@ TEXTS = [
         {r"s LIKE 'a\\_b'": 2, r"s LIKE '%\\_%'": 2, "s LIKE 'a_b'": 2},
         groups={r"s LIKE 'a\\%b'": [], "s LIKE '__'": []},
     ),
-    # A prefix's successor: beyond the last code point there is none, and surrogates lie between.
+    # A prefix's successor: the last code point has none, and surrogates lie between.
     Trap("LIKE past the last character", {"s": ["a\U0010ffffb", "\ud7ffz"]},
          {"s LIKE 'a\U0010ffff%'": 1, "s LIKE '\ud7ff%'": 1, "s NOT LIKE 'a%'": 1}),
     # Strings compare by UTF-8 bytes, not by UTF-16 units.

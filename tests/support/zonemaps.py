@@ -123,7 +123,7 @@ def zone_map(r, table: Table, *, told: bool = False) -> ZoneMap:
     """Return sound statistics of a table's rows."""
     stats = tuple({f.path: stat_of(r, f, rows) for f in table.fields} for rows in table.containers)
     rows = tuple(len(c) if r.random() < 0.5 else None for c in table.containers)
-    return ZoneMap(table.fields, stats, rows, told=_told(table, r.random()) if told else None)
+    return ZoneMap(table.fields, stats, rows, told=_contained(table, r.random()) if told else None)
 
 
 def stat_of(r, field: Field, rows: tuple[dict, ...]) -> Stat:
@@ -192,7 +192,7 @@ def hostile(r, fields: tuple[Field, ...], containers: int) -> ZoneMap:
     return ZoneMap(fields, stats, tuple(count() for _ in range(containers)))
 
 
-def _told(table: Table, salt: float):
+def _contained(table: Table, salt: float):
     """Return the answers of a dictionary or a bloom filter, for some columns and containers."""
 
     def told(path, values: frozenset, container: int) -> bool | None:

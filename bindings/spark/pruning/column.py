@@ -315,8 +315,8 @@ def cast(inner: Node, to: str, mode: str) -> Node:
 
 def member(subject: Node, members: Sequence[Node]) -> Node:
     """Return IN over a list of literals and other expressions."""
-    known = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
-    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), known)
+    literals = tuple((m.dtype, m.value) for m in members if m.op is Op.LITERAL)
+    return Node(Op.IN, (subject, *(m for m in members if m.op is not Op.LITERAL)), literals)
 
 
 def case(arms: Iterable[tuple[Node, Node]], last: Node | None) -> Node:

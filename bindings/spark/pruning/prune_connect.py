@@ -2,7 +2,7 @@
 
 A condition on `_metadata`, right above the scan, leaves files out: Spark applies it when it lists
 files. It names each file by its path, modification time and size, so Spark reads a file that is
-new, replaced or spelled otherwise. It also names the time zone, because Connect resolves a
+new, replaced or spelled differently. It also names the time zone, because Connect resolves a
 DataFrame again at each action. Only filters directly above a scan are used.
 """
 
