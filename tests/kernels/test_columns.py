@@ -17,6 +17,7 @@ from skipstone.kernels.pack.columns import Raw, pack_column
 from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import unpack
 from tests.support.backends import agree
+from tests.support.effort import LONG
 from tests.support.predicates import predicate
 from tests.support.strategies import TYPES, Field, point, schema_of
 from tests.support.zonemaps import hostile
@@ -150,7 +151,7 @@ def test_layouts(arrow, layout):
     if layout == "dictionary" and pa.types.is_string_view(arrow):
         pytest.skip("Arrow has no dictionaries of views")
     stats = z.statistics(schema, LAYOUTS[layout])
-    for _ in range(20):
+    for _ in range(20 if LONG else 8):
         agree(
             ss.PruningPredicate(predicate(r, (f,)).sql, schema),
             z,

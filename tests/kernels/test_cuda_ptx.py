@@ -46,7 +46,7 @@ def test_random_predicates(interpreted):
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100"])
 def test_other_architectures(arch):
     """NVRTC has another compiler, and writes another dialect, for the newer ones."""
-    random_predicates(f"ptx {arch}", 100 if LONG else 6, Interpreted(arch))
+    random_predicates(f"ptx {arch}", 100 if LONG else 3, Interpreted(arch))
 
 
 # Denormals.

@@ -17,6 +17,7 @@ from skipstone.kernels.pack.bounds import Bounds
 from skipstone.kernels.pack.columns import column_of
 from skipstone.kernels.pack.planes import pack
 from skipstone.kernels.run.launch import COMPARE
+from tests.support.effort import LONG
 from tests.support.judges import trial
 from tests.support.levels import (
     indexes,
@@ -27,7 +28,7 @@ from tests.support.strategies import fields, schema_of, table
 from tests.support.zonemaps import hostile, zone_map
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(14 if LONG else 7))
 def test_indexed_verdicts_are_flat_verdicts(seed, eager):
     r = random.Random(seed)
     containers = r.choice((1, 2, 63, 64, 65, 200, 700))
@@ -45,7 +46,7 @@ def test_indexed_verdicts_are_flat_verdicts(seed, eager):
             same(p, flat, indexed)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(5 if LONG else 2))
 def test_expressions_over_levels(seed, eager):
     """Calls are derived for blocks from the bounds of blocks, and for single containers where blocks do not settle them."""
     t, r = trial(seed, 250), random.Random(seed)

@@ -16,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 
 import skipstone as ss
+from tests.support.effort import LONG
 
 D = decimal.Decimal
 UTC = dt.UTC
@@ -129,7 +130,8 @@ def kept(e, column, value):
 @pytest.mark.parametrize("column", ROWS)
 def test_no_row_that_iceberg_keeps_is_lost(column):
     asked = 0
-    for test, literal in itertools.product(TESTS, VALUES):
+    each = list(itertools.product(TESTS, VALUES))
+    for test, literal in each if LONG else each[len(column) % 3 :: 3]:
         for e in (test(column, literal), ~test(column, literal)):
             for value, known in ROWS[column]:
                 if value != value and literal == float("inf"):

@@ -53,6 +53,7 @@ def test_partition_values_are_sparks(spark, tmp_path, setting):
         "x = 2 AND t IS NULL",
         "x = 11 AND t < TIMESTAMP '2024-11-03 01:30:00'",
         "x <> 0 OR hour(t) = 1",
+        "x = 11 AND t IS NOT NULL",
     ]
     no_match_is_lost(df, wheres)
     for k, folder in enumerate(["d=1.50", "d=2", "d=-0.0"]):

@@ -20,6 +20,7 @@ from skipstone.ir.partitioning.residual import residual
 from skipstone.ir.partitioning.transforms import Transform
 from skipstone.ir.rows import evaluate_rows
 from skipstone.ir.simplify import FALSE, TRUE
+from tests.support import effort
 
 SCHEMA = pa.schema(
     [
@@ -34,7 +35,7 @@ SCHEMA = pa.schema(
 STATS = ss.Statistics.from_dict(
     {"x": {"min": [1, 5], "max": [3, 9]}, "s": {"min": ["a", "b"]}}, SCHEMA
 )
-N, MB = 10_000, 1_000_000
+N, MB = (10_000, 1_000_000) if effort.LONG else (5_000, 300_000)
 # Most take a tenth of a second, the slowest two; what grows with the square of its size would take minutes.
 GUARD = 60
 FORBIDDEN = (
@@ -165,11 +166,11 @@ LONG = {
     "a quoted name":         (lambda: "`" + "a" * MB + "` = 1",                        UNKNOWN_COLUMN),
     "names":                 (lambda: " OR ".join(["ab = 1"] * 110_000),               SYNTAX),
     "names in a function":   (lambda: "f(" + ", ".join(["x"] * 100_000) + ")",         KEEP),
-    "members":               (lambda: "x IN (" + ",".join(map(str, range(-60_000, 0))) + ")",  NONE),
+    "members":               (lambda: "x IN (" + ",".join(map(str, range(-6 * N, 0))) + ")",  NONE),
     "spaces":                (lambda: " " * MB + "x = 1" + "\n" * MB,                  [1, 0]),
     "a comment":             (lambda: "/*" + "a" * MB + "*/ x = 1",                    [1, 0]),
     "comments":              (lambda: "-- a\n" * N + "x = 1",                          [1, 0]),
-    "five megabytes":        (lambda: "x = 1" + " " * 5 * MB,                          SYNTAX),
+    "five megabytes":        (lambda: "x = 1" + " " * 5_000_000,                          SYNTAX),
 }  # fmt: skip
 
 

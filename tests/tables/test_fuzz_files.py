@@ -8,7 +8,7 @@ from tests.fuzz import files
 from tests.support.effort import LONG
 from tests.support.mutants import damaged, damaged_json, dumped
 
-CASES = 2000 if LONG else 60
+CASES = 2000 if LONG else 30
 
 
 @pytest.mark.parametrize("kind", files.KINDS)

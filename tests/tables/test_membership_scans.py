@@ -12,6 +12,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.rows import judge
 from skipstone.ir.types import leaves_of
+from tests.support.effort import LONG
 from tests.support.members import column_values
 from tests.support.predicates import predicate
 from tests.support.strategies import array_of, table
@@ -34,7 +35,7 @@ def check(p, stats, batches):
         assert v != ALWAYS or truth.true.all(), p
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(25 if LONG else 10))
 def test_random_rows_under_lists(seed):
     r = random.Random(seed)
     t = table(r, containers=8)
@@ -64,7 +65,7 @@ def test_random_rows_under_lists(seed):
 
 def test_random_rows_under_filters(tmp_path):
     written = 0
-    for seed in range(36):
+    for seed in range(36 if LONG else 15):
         r = random.Random(seed)
         t = table(r, containers=6)
         batches = [b for b in map(t.batch, range(6)) if b.num_rows]

@@ -6,6 +6,7 @@ timestamps become integers, so neither zones nor far years matter; text becomes 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -79,7 +80,7 @@ def count(c: str, t: DataType) -> str | None:
 
 def wall(c: str) -> str:
     """Microseconds since 1970 of a TIMESTAMP_NTZ, whatever the session's zone: no cast of Spark's gives them without one."""
-    return f"(({c} - {EPOCH}) div {TICK})"
+    return f"`div`(`-`({c}, {EPOCH}), {TICK})"
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -111,12 +112,12 @@ def _integer(c: str, bits: int, dtype: DType) -> str:
     assert isinstance(dtype.lowest, int) and isinstance(dtype.highest, int)
     tests = []
     if -(2 ** (bits - 1)) < dtype.lowest:
-        tests.append(f"{c} >= {literal(dtype.lowest, dtype)}")
+        tests.append(f"`>=`({c}, {literal(dtype.lowest, dtype)})")
     if dtype.highest < 2 ** (bits - 1) - 1:
-        tests.append(f"{c} <= {literal(dtype.highest, dtype)}")
+        tests.append(f"`<=`({c}, {literal(dtype.highest, dtype)})")
     # Spark has no type for the upper half of UINT64.
     value = f"cast({c} AS decimal(20,0))" if dtype.kind is Kind.UINT and dtype.bits == 64 else c
-    return f"if({' AND '.join(tests)}, {value}, NULL)" if tests else value
+    return f"if({reduce('`and`({}, {})'.format, tests)}, {value}, NULL)" if tests else value
 
 
 def _decimal(c: str, t: Any, dtype: DType) -> str:
@@ -124,7 +125,7 @@ def _decimal(c: str, t: Any, dtype: DType) -> str:
     cast = f"try_cast({c} AS decimal({dtype.precision},{dtype.scale}))"
     if t.scale <= dtype.scale:
         return cast
-    return f"if(try_cast({cast} AS decimal({t.precision},{t.scale})) = {c}, {cast}, NULL)"
+    return f"if(`==`(try_cast({cast} AS decimal({t.precision},{t.scale})), {c}), {cast}, NULL)"
 
 
 def _ticks(micros: str, unit: int, high: bool) -> str:
@@ -133,8 +134,10 @@ def _ticks(micros: str, unit: int, high: bool) -> str:
         return micros
     if unit < MICROS:
         step = MICROS // unit
-        rest = f"if({micros} % {step} > 0, 1, 0)" if high else f"-if({micros} % {step} < 0, 1, 0)"
-        return f"({micros} div {step} + {rest})"
+        rest = f"`%`({micros}, {step})"
+        away = f"if(`>`({rest}, 0), 1, 0)" if high else f"if(`<`({rest}, 0), -1, 0)"
+        return f"`+`(`div`({micros}, {step}), {away})"
     step = unit // MICROS
     limit = (2**63 - 1) // step
-    return f"if({micros} BETWEEN -{limit}L AND {limit}L, {micros} * {step}, NULL)"
+    within = f"`and`(`>=`({micros}, -{limit}L), `<=`({micros}, {limit}L))"
+    return f"if({within}, `*`({micros}, {step}), NULL)"

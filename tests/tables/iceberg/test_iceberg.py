@@ -39,6 +39,7 @@ from pyiceberg.types import (
 
 import skipstone as ss
 from skipstone.ir.rows import matching_rows
+from tests.support.effort import LONG
 from tests.support.iceberg_tables import append, commit, data_file, make
 
 KINDS = {
@@ -252,7 +253,7 @@ def test_against_rows_and_pyiceberg(tables, name):
     files = {path: read_file(path) for path in whole.files}
     assert sum(f.num_rows for f in files.values()) == 72
     pruned = 0
-    for k in range(30):
+    for k in range(30 if LONG else 12):
         e = random_expression(r)
         plan = table.plan(e)
         matches = {

@@ -1,0 +1,28 @@
+"""Every public name that was ever there can still be imported, with its public attributes."""
+
+import functools
+import importlib
+from pathlib import Path
+
+import pytest
+
+NAMES = (Path(__file__).parent / "data" / "public_names.txt").read_text().split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_stays(name):
+    if name.startswith("skipstone.spark."):
+        pytest.importorskip("pyspark")
+        root, rest = "skipstone.spark", name.removeprefix("skipstone.spark.")
+    else:
+        root, rest = "skipstone", name.removeprefix("skipstone.")
+    functools.reduce(getattr, rest.split("."), importlib.import_module(root))
+
+
+@pytest.mark.parametrize("root", ["skipstone", "skipstone.spark"])
+def test_new_names_are_listed(root):
+    """A new name becomes public by a line in tests/data/public_names.txt."""
+    if root.endswith("spark"):
+        pytest.importorskip("pyspark")
+    listed = {name for name in NAMES if name.rpartition(".")[0] == root}
+    assert listed >= {f"{root}.{name}" for name in importlib.import_module(root).__all__}
