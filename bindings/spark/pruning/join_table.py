@@ -185,12 +185,12 @@ def join_report(name: str, join_filters: JoinFilters, files: int | None, kept: i
 
     Args:
         name: The table.
-        filtered: The filters that were applied.
+        join_filters: The filters that were applied.
         files: Files of the table; None if unknown.
         kept: Files that remain.
     """
-    request = "" if join_filters.where is None else join_filters.where.expr
+    where = "" if join_filters.where is None else join_filters.where.expr
     why = join_filters.why or (
         "" if files is None or kept < files else "every file may hold a matching row"
     )
-    return with_join(PrunedScan(name, request, files, kept, why), join_filters.filters)
+    return with_join(PrunedScan(name, where, files, kept, why), join_filters.filters)

@@ -215,16 +215,8 @@ def _new_indexes(
     """
     out: dict[str, Any] = {}
     for analysed_scans, scans in _by_files(analysed, judged):
-        copies = [
-            scan
-            for scan in scans
-            if not any(scan.ids & analysed_scan.ids for analysed_scan in analysed_scans)
-        ]
-        removed = [
-            analysed_scan
-            for analysed_scan in analysed_scans
-            if not any(scan.ids & analysed_scan.ids for scan in scans)
-        ]
+        copies = [s for s in scans if not any(s.ids & a.ids for a in analysed_scans)]
+        removed = [a for a in analysed_scans if not any(s.ids & a.ids for s in scans)]
         if removed and read_elsewhere:
             _leave_unpruned(
                 scans, "Spark does not read these files everywhere the query names them"
@@ -233,8 +225,8 @@ def _new_indexes(
             out |= _without_files(gateway, until, analysed_scans, scans)
         else:
             for analysed_scan in analysed_scans:
-                jvm_analysed = [scan for scan in scans if scan.ids & analysed_scan.ids]
-                out |= _without_files(gateway, until, [analysed_scan], jvm_analysed)
+                same_columns = [scan for scan in scans if scan.ids & analysed_scan.ids]
+                out |= _without_files(gateway, until, [analysed_scan], same_columns)
     return out
 
 
@@ -272,16 +264,8 @@ def _by_files(
         groups.append([scan, *(other for group in overlapping for other in group)])
     return [
         (
-            [
-                analysed_scan
-                for analysed_scan in analysed
-                if any(analysed_scan is scan for scan in group)
-            ],
-            [
-                analysed_scan
-                for analysed_scan in judged
-                if any(analysed_scan is scan for scan in group)
-            ],
+            [scan for scan in analysed if any(scan is member for member in group)],
+            [scan for scan in judged if any(scan is member for member in group)],
         )
         for group in groups
     ]
