@@ -124,7 +124,7 @@ class Judge:
         ]
 
 
-def test_what_is_understood_is_what_spark_answers(judge: Judge) -> None:
+def test_understood_expressions_equal_spark(judge: Judge) -> None:
     texts = cases("understood")
     # Strings in an IN list, and integers beside BOOLEAN, mean different things in each mode.
     unclear = {t for t in texts if judge.ours(t) is None}
@@ -154,13 +154,13 @@ def test_verdicts_over_single_rows_hold(judge: Judge) -> None:
     assert wrong == []
 
 
-def test_what_is_declined_is_known(judge: Judge) -> None:
+def test_known_refusals(judge: Judge) -> None:
     texts = cases("declined")
     assert [t for t in texts if judge.ours(t) is not None] == []
     judge.sparks(texts)  # Spark evaluates all of them
 
 
-def test_what_may_raise_is_declined(judge: Judge) -> None:
+def test_expressions_that_may_raise_are_declined(judge: Judge) -> None:
     texts = cases("raising")
     assert [
         t for t in texts if judge.ours(t) is not None or set(judge.verdicts(t)) != {Verdict.MAYBE}
@@ -171,7 +171,7 @@ def test_what_may_raise_is_declined(judge: Judge) -> None:
                 judge.sparks([text])
 
 
-def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
+def test_overflows_are_declined_in_ansi_mode_only(judge: Judge) -> None:
     texts = cases("overflowing")
     if not judge.ansi:
         assert judge.disagreements(texts) == []
@@ -182,7 +182,7 @@ def test_what_overflows_is_declined_in_ansi_mode_only(judge: Judge) -> None:
             judge.sparks([text])
 
 
-def test_what_spark_refuses_is_declined(judge: Judge) -> None:
+def test_expressions_that_spark_refuses_are_declined(judge: Judge) -> None:
     assert [t for t in cases("refused") if judge.ours(t) is not None] == []
     if judge.ansi and judge.zone == "UTC":
         for text in cases("refused"):

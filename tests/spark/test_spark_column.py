@@ -145,7 +145,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("make", UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_forms_cost_their_own_branch(make, F):
+def test_unknown_forms_weaken_only_their_branch(make, F):
     stats = ss.Statistics.from_dict({"x": {"min": [100], "max": [200]}}, SCHEMA)
     c = F.col
     assert ss.PruningPredicate(make(F, c), SCHEMA).evaluate(stats).tolist() == [1]

@@ -170,7 +170,7 @@ def test_files_that_differ(spark, folder, tmp_path):
         assert sorted(row["id"] for row in found.collect()) == [1, 2]
 
 
-def test_variants_that_are_stored_otherwise(spark, folder, tmp_path):
+def test_variants_shredded_in_several_ways(spark, folder, tmp_path):
     """Each file shreds a VARIANT in its own way; Arrow cannot reassemble it, but Spark can."""
     path = str(tmp_path / "t")
     for i, value in enumerate(("7", '"x"', '{"a":1,"b":[2]}', "null")):

@@ -194,7 +194,7 @@ def judged_by(df: Any, table: Any) -> tuple[ss.Statistics, list[int]]:
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_json_says_what_our_reader_says(spark: Any, table: Any, adds: pa.Table, ansi: str) -> None:
+def test_json_equals_our_reader(spark: Any, table: Any, adds: pa.Table, ansi: str) -> None:
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
         stats, at = judged_by(spark.createDataFrame(adds), table)
@@ -223,9 +223,7 @@ def test_structs_lose_nothing_that_json_has(table: Any, parsed: Any) -> None:
 
 
 @pytest.mark.parametrize("session", ["spark", "connect"])
-def test_it_is_what_with_verdict_takes(
-    request: Any, table: Any, adds: pa.Table, session: str
-) -> None:
+def test_with_verdict_accepts_it(request: Any, table: Any, adds: pa.Table, session: str) -> None:
     df = request.getfixturevalue(session).createDataFrame(adds)
     columns = delta_statistics(df, table.schema)
     for strategy, where in (("native", "x = 3 AND q = 7"), ("auto", "abs(x) = 3 OR r = 'a b'")):

@@ -74,7 +74,7 @@ def test_rows_are_those_of_delta(answers):
     assert not wrong and len(answers) >= 60
 
 
-def test_no_question_reads_more_files(answers):
+def test_no_condition_reads_more_files(answers):
     more = [
         a for a in answers if a["by Skipstone"] > a["by Delta"] or a["scan"] != a["by Skipstone"]
     ]

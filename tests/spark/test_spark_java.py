@@ -164,7 +164,7 @@ def test_many_may_write_the_launcher_at_once(bare: Path) -> None:
     assert {stat.S_IMODE(p.stat().st_mode) & 0o022 for p in written} == {0}
 
 
-def test_a_directory_of_others_is_not_used(bare: Path) -> None:
+def test_a_directory_that_others_may_write_is_not_used(bare: Path) -> None:
     shared = bare / "cache" / "java"
     shared.mkdir(parents=True)
     shared.chmod(0o777)

@@ -102,7 +102,7 @@ def test_types(spark, fact, column, values, kept, left):
         )
 
 
-def test_casts_that_are_not_the_joins_own(spark, fact):
+def test_further_casts_of_keys(spark, fact):
     """Such casts may make different values equal, so nothing is pruned by them."""
     few = fact.select("id", "i", "l")
     text, truth = spark.sql(KEYS.format("('42')")), spark.sql(KEYS.format("(true)"))

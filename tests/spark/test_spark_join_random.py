@@ -13,6 +13,6 @@ def test_random_joins(spark):
     assert spark_joins.run(spark, range(500 if LONG else 12))[1] > 0
 
 
-def test_a_shard_in_which_nothing_is_left(spark):
+def test_a_fully_pruned_shard(spark):
     """PySpark lost the files of the shards after such a shard."""
     spark_joins.case(spark, 1104)

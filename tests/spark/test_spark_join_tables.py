@@ -214,7 +214,7 @@ def test_executors_judge_shards(spark, sharded, monkeypatch):
     )
 
 
-def test_shards_of_which_nothing_is_left(spark, sharded):
+def test_fully_pruned_shards(spark, sharded):
     shards, plain = sharded
     dim = spark.sql("SELECT 99L AS k, 'x' AS name")
     for how in ("inner", "semi", "right"):
@@ -274,7 +274,7 @@ def test_how_shards_are_read(spark, sharded, tmp_path):
     ] == ["3 [x].parquet"]
 
 
-def test_a_dimension_is_taken_when_a_tables_files_are_chosen(spark, tmp_path):
+def test_the_build_side_is_fixed_when_files_are_chosen(spark, tmp_path):
     """Later rows of the dimension would find no partners in the files that were left out."""
     for i in range(FILES):
         pq.write_table(rows(i), tmp_path / f"{i}.parquet")

@@ -124,7 +124,7 @@ def test_random_predicates(spark: Any, table: pa.Table, stats: ss.Statistics, se
         assert found == p.evaluate(stats).tolist(), p
 
 
-def test_every_strategy_says_the_same_of_odd_types(spark: Any) -> None:
+def test_every_strategy_agrees_on_odd_types(spark: Any) -> None:
     """Statistics have other types than their columns; each strategy judges all cases in one row."""
     split = [
         (sql.rsplit(" AS ", 1), text, verdict)

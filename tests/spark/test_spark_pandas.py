@@ -97,7 +97,7 @@ SERIES: list[tuple[str, str, Any, list[Any] | None]] = [
 
 
 @pytest.mark.parametrize(("column", "statistic", "values", "expected"), SERIES)
-def test_what_pandas_lost_is_rounded_outwards(
+def test_pandas_rounding_widens_bounds(
     column: str, statistic: str, values: Any, expected: list[Any] | None
 ) -> None:
     import pandas as pd

@@ -61,7 +61,7 @@ def test_pruned_frames_go_on(spark, folder):
     assert "2 of 12 files, where i IS NOT NULL AND i = 5" in str(pruned(prune(df.where("i = 5"))))
 
 
-def test_what_is_left_alone(spark, folder, tmp_path, setting):
+def test_dataframes_that_stay_unpruned(spark, folder, tmp_path, setting):
     df = spark.read.parquet(folder)
     cached = df.where("i < 60").cache()
     cached.count()
@@ -137,7 +137,7 @@ def test_zones(zone, spark, folder, setting):
     assert pruned(prune(df.where(ZONED[0]))).kept <= 2
 
 
-def test_settings_of_another_time(spark, folder, setting):
+def test_settings_that_change_later(spark, folder, setting):
     """An expression keeps the settings under which it was made."""
     df = spark.read.parquet(folder)
     made = [df.where(w) for w in ("i + 1 > 42", "hour(t) = 3 AND i < 30", "CAST(s AS INT) IS NULL")]
@@ -154,7 +154,7 @@ def test_settings_of_another_time(spark, folder, setting):
 # Changes.
 
 
-def test_files_that_come_later(spark, tmp_path):
+def test_new_files(spark, tmp_path):
     try:
         for name, layout in (("flat", ""), ("parted", "PARTITIONED BY (p)")):
             spark.sql(
@@ -191,7 +191,7 @@ def test_files_that_change(spark, tmp_path):
     assert prune(spark.read.parquet(str(tmp_path / "t")).where("x = 7")).count() == 1
 
 
-def test_the_present_is_another_at_each_action(spark, tmp_path):
+def test_clocks_change_with_every_action(spark, tmp_path):
     now, day = dt.datetime.now(dt.UTC), dt.datetime.now(dt.UTC).date()
     for k in range(3):
         write(

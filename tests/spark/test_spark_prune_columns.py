@@ -79,7 +79,7 @@ def test_columns_that_differ_between_files(spark, tmp_path, setting):
     same(df.where("y = 'a'"), (1, 3))
 
 
-def test_types_of_the_readers_own(spark, tmp_path):
+def test_types_given_to_the_reader(spark, tmp_path):
     """The condition binds to the type given to Spark; statistics of an unfit type are unknown."""
     write(
         str(tmp_path / "1.parquet"),
@@ -203,7 +203,7 @@ def test_columns_with_a_default(spark, tmp_path):
         spark.sql("DROP TABLE IF EXISTS grown")
 
 
-def test_texts_that_compare_otherwise(spark, tmp_path):
+def test_texts_with_other_equality(spark, tmp_path):
     write(str(tmp_path / "c" / "1.parquet"), s=["abc"], c=["q"])
     write(str(tmp_path / "c" / "2.parquet"), s=["XYZ"], c=["r"])
     df = spark.read.schema("s STRING COLLATE UTF8_LCASE, c STRING").parquet(str(tmp_path / "c"))

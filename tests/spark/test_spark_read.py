@@ -111,7 +111,7 @@ def test_both_kinds_of_sessions(any_session, parquet):
     assert read(any_session, parquet, "x > 99").collect() == []
 
 
-def test_conditions_of_all_makes(spark, parquet):
+def test_conditions_of_all_kinds(spark, parquet):
     from pyspark.sql import functions as F
 
     table = ss.scan_parquet(parquet)
@@ -134,7 +134,7 @@ def test_conditions_of_all_makes(spark, parquet):
         read(spark, table, ss.call("no_such", ss.col("x")) == 1).collect()
 
 
-def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
+def test_columns_that_binding_removes(any_session, parquet):
     """Spark gets these columns, too, because it parses the condition as it was written."""
     for where in (
         "(x = 5 OR true) AND late = 1",
@@ -153,7 +153,7 @@ def test_columns_without_which_a_condition_means_the_same(any_session, parquet):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
-def test_text_that_a_session_reads_otherwise(key, value, where, any_session, parquet):
+def test_text_that_a_session_parses_differently(key, value, where, any_session, parquet):
     any_session.conf.set(f"spark.sql.{key}", value)
     try:
         with pytest.raises(ss.UnsupportedForm, match=key):
@@ -244,7 +244,7 @@ def test_int96_beyond_what_arrow_reads(spark, tmp_path):
         ss.scan_parquet(str(tmp_path / "t")).plan(where).to_arrow()
 
 
-def test_what_spark_has_no_type_for(spark, tmp_path):
+def test_types_that_spark_lacks(spark, tmp_path):
     pq.write_table(
         pa.table({"x": [1], "t": pa.array([1], pa.time64("us"))}), tmp_path / "1.parquet"
     )
@@ -302,7 +302,7 @@ def test_folders_over_connect(connect, hive):
         assert rows(read(connect, hive, where)) == rows(theirs.where(where)), where
 
 
-def test_folders_that_spark_reads_otherwise(spark, tmp_path):
+def test_folders_that_spark_decodes_differently(spark, tmp_path):
     (tmp_path / "k=%C3%A9").mkdir(parents=True)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "k=%C3%A9" / "p.parquet")
     assert read(spark, tmp_path, "k = 'é'").collect() == [(1, "é")]

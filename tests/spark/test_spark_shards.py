@@ -191,7 +191,7 @@ def test_connect_writes_too(connect, tmp_path):
     assert shards.evaluate("i = 7").tolist() == expected(odd(60), "i = 7").tolist()
 
 
-def test_names_types_and_what_is_left_out(spark, tmp_path):
+def test_names_types_and_omitted_columns(spark, tmp_path):
     from pyspark.sql import functions as F
 
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("c", pa.string())])
@@ -289,7 +289,7 @@ def test_statistics_are_found_where_with_verdict_finds_them(
         assert shards.evaluate(text).tolist() == [verdict], text
 
 
-def test_what_containers_are_may_have_any_name(spark, tmp_path):
+def test_container_columns_may_have_any_name(spark, tmp_path):
     frame = spark.range(0, 9, 1, 1).selectExpr(
         "id AS `x.min`",
         "id AS `x.max`",
@@ -359,7 +359,7 @@ def test_no_containers(spark, tmp_path):
         assert prune_shards(spark, tmp_path, "i = 5", where=where, returns="frame").count() == 0
 
 
-def test_what_executors_cannot_read_is_kept_and_reported(spark, tmp_path):
+def test_unreadable_containers_are_kept_and_reported(spark, tmp_path):
     stats, p = clustered(120), ss.PruningPredicate("f > 0.95 AND x >= 0", clustered(1).schema)
     stats.save_shards(tmp_path, rows=30, about=about_of(120))
     shards, verdicts = ss.Shards.open(tmp_path), p.evaluate(stats)

@@ -222,7 +222,7 @@ def test_connect(connect, spark, lake):
     assert rows_of(prune(joined)) == rows_of(joined)
 
 
-def test_what_is_left_alone(spark, lake):
+def test_dataframes_that_stay_unpruned(spark, lake):
     """Dimensions that may have other rows each time are not used, and the report says so."""
     d = spark.table("d").where("k IN (5, 42)").select("k").cache()
     assert d.count() == 2
@@ -243,7 +243,7 @@ def test_what_is_left_alone(spark, lake):
     assert "too large beside it" in str(pruned(prune(large)))
 
 
-def test_texts_that_compare_otherwise(spark, lake, tmp_path):
+def test_texts_with_other_equality(spark, lake, tmp_path):
     """Spark pads CHAR when it reads it; DISTINCT returns any of the texts a collation equates."""
     try:
         for name, kind, values in (

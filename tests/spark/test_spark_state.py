@@ -103,6 +103,6 @@ def test_files_for_scan(spark, log):
     assert [r.path for r in scan.frame.collect()] == scan.files["path"].to_pylist()
 
 
-def test_what_is_no_delta_table(spark, tmp_path):
+def test_errors_without_a_delta_table(spark, tmp_path):
     with pytest.raises(ss.SourceError, match="_delta_log"):
         with_stats(spark, tmp_path)
