@@ -218,7 +218,7 @@ class _Source:
 
 
 def _plain(kind: str) -> str:
-    """Return the type of a column unless it is CHAR: Spark reads VARCHAR as it is stored."""
+    """Return "string" for VARCHAR, which Spark reads as it is stored, and other types unchanged."""
     return "string" if re.fullmatch(r"varchar\(\d+\)", kind) else kind
 
 
