@@ -195,7 +195,7 @@ class Store:
         unset = np.flatnonzero(values.known == UNSET)
         if len(unset):
             raise Wrong(
-                f"download of {values.nbytes} bytes: nobody wrote {len(unset)} of them, "
-                f"the first at byte {unset[0]}"
+                f"download of {values.nbytes} bytes, of which {len(unset)}, from byte "
+                f"{unset[0]} on, nobody wrote"
             )
         return values.bytes.copy().view(values.dtype).reshape(values.shape)
