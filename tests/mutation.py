@@ -74,7 +74,7 @@ TARGETS: Final = {
     "plan": Target(
         "skipstone.bindings.plans.plan",
         70,
-        (*_of("plan_faults", "parquet", "order", "dynamic_plans", "delta_plan", "work", "hive"), "bindings/plans/plan.py"),
+        (*_of("plan_faults", "parquet", "order", "dynamic_plans", "dynamic_splits", "delta_plan", "work", "hive"), "bindings/plans/plan.py"),
     ),
     "sql": Target(
         "skipstone.bindings.predicates.sql",
@@ -89,7 +89,7 @@ TARGETS: Final = {
     "enumerator": Target(
         "skipstone.bindings.plans.enumerator",
         60,
-        (*_of("plan_faults", "dynamic_plans", "dynamic_conformance", "order"), "bindings/plans/enumerator.py"),
+        (*_of("plan_faults", "dynamic_splits", "dynamic_conformance", "order"), "bindings/plans/enumerator.py"),
     ),
     "prune": Target(
         "skipstone.bindings.spark.pruning.prune",

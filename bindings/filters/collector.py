@@ -1,4 +1,4 @@
-"""DynamicFilterCollector: takes the build side's rows as they come, from any thread, and keeps the distinct keys."""
+"""DynamicFilterCollector: collect the distinct keys of a join's build side, from any thread."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.filters.data import DynamicFilterData, Fields
-from skipstone.bindings.filters.keys import keyed, not_in_as_text
-from skipstone.bindings.filters.limits import RANGES, limits_of
+from skipstone.bindings.filters.data import DynamicFilterData
+from skipstone.bindings.filters.fields import KeyFields
+from skipstone.bindings.filters.keys import join_keys, not_in_as_text
+from skipstone.bindings.filters.limits import DEFAULT_RANGES, limits_of
 from skipstone.bindings.filters.rows import batches_of
 from skipstone.bindings.filters.state import (
     CollectedKeys,
     bounded,
-    broken,
     distinct,
     empty,
+    failed_keys,
     row_bytes,
     union,
     union_all,
@@ -29,32 +30,38 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow
 from skipstone.kernels.run import forks
 
-WAITING: Final = 1 << 20  # bytes of rows that wait for being joined with the others
+MAX_PENDING_BYTES: Final = 1 << 20  # bytes of keys that wait to be merged with the others
 
 
 class DynamicFilterCollector:
-    """Collects the keys of a join's build side, and says at the end which of them there are.
+    """Collect the keys of a join's build side, and return the distinct ones as a filter.
 
-    Rows are equal by value, whatever batch they came in; of equal keys in any order and any parts the result is the same.
-    Over the threshold a filter becomes weaker, column by column, and never wrong: distinct rows, then the distinct values of
-    each column, then ranges, then the least and the greatest value, then nothing.
+    Rows are equal by value, whatever batch they came in. Equal keys in any order and any parts give
+    the same result. Over the threshold a filter becomes weaker, column by column, but never wrong:
+    first distinct rows, then the distinct values of each column, then ranges, then minimum and
+    maximum, then nothing.
+
+    Safe to share between threads. Pickles, so that a worker's collector can be merged elsewhere.
 
     Args:
-        columns: Names of the key columns in what is added. None at all give a filter that filters nothing.
-        schema: The types of the columns that the keys are compared with, by the same names: those of the scan that is to be
-            filtered. Keys of other types are compared as Spark's join compares the two.
-        threshold: Bytes of distinct rows, as a number or a text such as "32MiB"; None, 0 and less: no limit.
-        max_values: Distinct rows, and distinct values of one column; None: any number.
-        on_overflow: "degrade", or "all": a filter that is too large filters nothing, as in the source.
-        ranges: How many ranges a column's values become where they are too many.
-        null_safe: Whether the join's equality is `<=>`, so that NULL is a key like others; or the names of the keys of which it is.
+        columns: Names of the key columns in the rows that are added. With no names, the filter
+            filters nothing.
+        schema: The types of the columns that the keys are compared with, by the same names: those
+            of the scan that is filtered. Keys of other types are compared as Spark's join compares
+            the two.
+        threshold: Maximum bytes of distinct rows, as a number or a text such as "32MiB"; None, 0
+            and negative numbers mean no limit.
+        max_values: Maximum number of distinct rows, and of distinct values of one column; None for
+            no limit.
+        on_overflow: "degrade", or "all": a filter that is too large filters nothing, as in Flink.
+        ranges: The number of ranges that replace a column's values if there are too many.
+        null_safe: Whether keys are compared by `<=>`, so that NULL is a key like others; or the
+            names of the keys that are.
         timezone, ansi: Spark's settings, which casts depend on.
 
     Raises:
         UnknownColumn: the schema lacks a column.
-        DynamicFilterError: a limit that is none.
-
-    Safe to share between threads. Pickles, so that a worker's collector can be merged elsewhere.
+        DynamicFilterError: a limit is malformed.
 
     Source: Flink FLIP-248, `DynamicFilteringDataCollectorOperator`.
 
@@ -75,7 +82,7 @@ class DynamicFilterCollector:
         max_values: int | None = None,
         on_overflow: str = "degrade",
         *,
-        ranges: int = RANGES,
+        ranges: int = DEFAULT_RANGES,
         null_safe: bool | Collection[str] = False,
         timezone: str = "UTC",
         ansi: bool = True,
@@ -88,125 +95,137 @@ class DynamicFilterCollector:
         names = tuple(columns)
         safe = names if null_safe is True else tuple(n for n in names if n in (null_safe or ()))
         self._limits = limits_of(threshold, max_values, ranges, on_overflow)
-        self._fields = Fields(
+        self._fields = KeyFields(
             names, tuple(schema.field(n) for n in names), frozenset(safe), Session(timezone, ansi)
         )
         self._state = empty(self._fields.dtypes, self._limits)
-        self._waiting: list[CollectedKeys] = []
-        self._bytes, self._known, self._rows = 0, 0, 0
+        self._pending: list[CollectedKeys] = []
+        self._pending_bytes, self._state_bytes, self._rows = 0, 0, 0
         self._finished: DynamicFilterData | None = None
-        self._start_making()
+        self._start()
 
-    def _start_making(self) -> None:
+    def _start(self) -> None:
         self._lock, self._started = forks.lock(), time.perf_counter()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The key columns."""
+        """Names of the key columns."""
         return self._fields.names
 
     @property
     def rows_seen(self) -> int:
-        """Rows that were added so far."""
+        """The number of rows added so far."""
         return self._rows
 
     def add(self, batch: Any) -> None:
-        """Take rows of the build side.
+        """Add rows of the build side.
 
         Args:
-            batch: An Arrow RecordBatch or Table, or a DataFrame of pandas or Polars, or anything that speaks Arrow's stream
-                protocol. Columns besides the keys are passed over.
+            batch: An Arrow RecordBatch or Table, a DataFrame of pandas or Polars, or any object
+                with Arrow's stream protocol. Columns other than the keys are ignored.
 
         Raises:
-            UnknownColumn: it lacks a key column.
-            DynamicFilterError: `finish` was called; or its keys are compared in another type than those before.
+            UnknownColumn: the rows lack a key column.
+            AmbiguousColumn: several columns have a key's name.
+            DynamicFilterError: `finish` was called; or the keys are compared in another type than
+                earlier keys.
         """
         for rows in batches_of(batch, self.fields):
-            part = self._part(rows)
+            keys = self._keys_of(rows)
             with self._lock:
                 if self._finished is not None:
                     raise DynamicFilterError(
                         "rows were added after finish(); make another collector, or finish later"
                     )
                 self._rows += rows.num_rows
-                self._waiting.append(part)
-                self._bytes += 64 if part.rows is None else row_bytes(part.rows, part.dtypes)
-                if self._bytes > max(WAITING, self._known):
-                    self._settle()
+                self._pending.append(keys)
+                self._pending_bytes += (
+                    64 if keys.rows is None else row_bytes(keys.rows, keys.dtypes)
+                )
+                if self._pending_bytes > max(MAX_PENDING_BYTES, self._state_bytes):
+                    self._merge_pending()
 
     def merge(self, *others: DynamicFilterCollector | DynamicFilterData) -> None:
-        """Take what other collectors of the same keys have found, in any order."""
+        """Add the keys of other collectors or filters of the same columns, in any order.
+
+        Raises:
+            DynamicFilterError: their columns differ, or `finish` was called.
+        """
         for other in others:
-            state = other.state if isinstance(other, DynamicFilterData) else other._settled()
+            state = other.state if isinstance(other, DynamicFilterData) else other._current_state()
             if other.fields != self.fields:
                 raise DynamicFilterError(
-                    f"a filter of ({', '.join(other.fields)}) was merged into one of ({', '.join(self.fields)}); expected the same columns"
+                    f"a filter of ({', '.join(other.fields)}) was merged into one of "
+                    f"({', '.join(self.fields)}); expected the same columns"
                 )
             with self._lock:
                 if self._finished is not None:
                     raise DynamicFilterError(
-                        "a filter was merged after finish(); make another collector, or finish later"
+                        "a filter was merged after finish(); make another collector, "
+                        "or finish later"
                     )
                 self._rows += 0 if isinstance(other, DynamicFilterData) else other._rows
                 self._state = union(self._state, state)
 
     def finish(self) -> DynamicFilterData:
-        """The filter, once; later calls give the same one."""
+        """Return the filter; later calls return the same one."""
         with self._lock:
             if self._finished is None:
-                self._settle()
+                self._merge_pending()
                 self._finished = DynamicFilterData(
                     self._fields, self._state, self._rows, time.perf_counter() - self._started
                 )
             return self._finished
 
-    def _settled(self) -> CollectedKeys:
+    def _current_state(self) -> CollectedKeys:
         with self._lock:
-            self._settle()
+            self._merge_pending()
             return self._state
 
-    def _settle(self) -> None:
-        """Join what waits with what is known. At least as much waits as is known, so each row is moved a few times only."""
-        if self._waiting:
-            self._state = union_all([self._state, *self._waiting])
-            self._waiting, self._bytes = [], 0
-            self._known = self._state.nbytes
+    def _merge_pending(self) -> None:
+        """Merge pending keys into the state.
 
-    def _part(self, rows: pa.Table) -> CollectedKeys:
-        """The distinct keys of some rows."""
+        The pending keys are at least as large as the state, so each row is moved a few times only.
+        """
+        if self._pending:
+            self._state = union_all([self._state, *self._pending])
+            self._pending, self._pending_bytes = [], 0
+            self._state_bytes = self._state.nbytes
+
+    def _keys_of(self, rows: pa.Table) -> CollectedKeys:
+        """Return the distinct keys of some rows."""
         fields = self._fields
-        first = empty(fields.dtypes, self._limits)
+        no_keys = empty(fields.dtypes, self._limits)
         if not fields.names or not rows.num_rows:
-            return replace(first, seen=rows.num_rows > 0)
+            return replace(no_keys, has_rows=rows.num_rows > 0)
         try:
-            found = [
-                keyed(rows.column(name), dtype, fields.session)
+            columns = [
+                join_keys(rows.column(name), dtype, fields.session)
                 for name, dtype in zip(fields.names, fields.dtypes, strict=True)
             ]
         except Incomparable as e:
-            return broken(first, str(e))
-        dtypes = tuple(k.dtype for k in found)
-        possible, blank = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
-        nulls = np.zeros(rows.num_rows, np.bool_)
-        for name, key in zip(fields.names, found, strict=True):
-            blank &= False if key.null is None else key.null
-            if key.null is not None and name not in fields.null_safe:
-                nulls |= key.null
-            if key.possible is not None:
-                possible &= key.possible
-        kept = possible & ~nulls
-        table = pa.table({str(i): k.lanes for i, k in enumerate(found)})
-        table = distinct(table if kept.all() else table.filter(pa.array(kept)))
+            return failed_keys(no_keys, str(e))
+        dtypes = tuple(column.dtype for column in columns)
+        possible, all_null = np.ones(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
+        has_null = np.zeros(rows.num_rows, np.bool_)
+        for name, column in zip(fields.names, columns, strict=True):
+            all_null &= False if column.null is None else column.null
+            if column.null is not None and name not in fields.null_safe:
+                has_null |= column.null
+            if column.possible is not None:
+                possible &= column.possible
+        matchable = possible & ~has_null
+        table = pa.table({str(i): column.lanes for i, column in enumerate(columns)})
+        table = distinct(table if matchable.all() else table.filter(pa.array(matchable)))
         return bounded(
             CollectedKeys(
                 dtypes,
                 self._limits,
                 table,
-                (),
-                True,
-                bool(nulls.any()),
-                bool(blank.any()),
-                not possible.all(),
+                has_rows=True,
+                null_dropped=bool(has_null.any()),
+                all_null_row=bool(all_null.any()),
+                unmatchable=not possible.all(),
                 as_text=any(
                     not_in_as_text(from_arrow(rows.schema.field(name).type), dtype, fields.session)
                     for name, dtype in zip(fields.names, fields.dtypes, strict=True)
@@ -216,12 +235,12 @@ class DynamicFilterCollector:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            self._settle()
+            self._merge_pending()
             return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_started")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._start_making()
+        self._start()
 
     def __repr__(self) -> str:
         return f"DynamicFilterCollector(fields=[{', '.join(self.fields)}], {self._rows:,} rows)"

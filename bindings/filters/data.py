@@ -1,24 +1,23 @@
-"""DynamicFilterData: the keys of a join's build side, once all of them are there."""
+"""DynamicFilterData: the complete keys of a join's build side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from skipstone.bindings.filters.condition import domain_condition
 from skipstone.bindings.filters.domain import Domain
-from skipstone.bindings.filters.keys import Mask, array_of, axis_of, keyed
-from skipstone.bindings.filters.rows import noted, table_of
+from skipstone.bindings.filters.fields import KeyFields, row_count
+from skipstone.bindings.filters.keys import Mask, array_of, join_keys
 from skipstone.bindings.filters.state import CollectedKeys, union
-from skipstone.bindings.filters.tuples import Tuples, within
+from skipstone.bindings.filters.tuples import Tuples, in_domain
 from skipstone.bindings.predicates.expr import Expr, col
 from skipstone.ir.cached import cached_property
-from skipstone.ir.coerce import in_spark
 from skipstone.ir.errors import DynamicFilterError
-from skipstone.ir.node import Node, Op, literal
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.simplify import FALSE, TRUE
 from skipstone.ir.types import DType, from_arrow
@@ -26,67 +25,56 @@ from skipstone.ir.types import DType, from_arrow
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
 
-NAN_VALUE: Final = float("nan")
-SHOWN: Final = 64  # ranges that a predicate spells out
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The key columns of a filter, and how they are compared."""
-
-    names: tuple[str, ...]
-    fields: tuple[pa.Field, ...]
-    null_safe: frozenset[str]
-    session: Session
-
-    @property
-    def dtypes(self) -> tuple[DType, ...]:
-        """What Spark takes the columns for that keys are compared with."""
-        return tuple(noted(f) or in_spark(from_arrow(f.type)) for f in self.fields)
-
 
 class DynamicFilterData:
-    """Which keys the build side of a join has: a value, immutable, that pickles, prints, merges, and is equal for equal keys.
+    """The keys of a join's build side, as an immutable value.
+
+    It pickles, prints and merges. Two of them are equal if their keys are.
 
     Attributes:
         fields: Names of the key columns, in order.
         rows_seen: Rows that it was made from.
-        seconds: From the first row to the last, wall clock.
+        seconds: Wall-clock time from the first row to the last.
 
     Source: Flink FLIP-248, `DynamicFilteringData`.
     """
 
     def __init__(
-        self, fields: Fields, state: CollectedKeys, rows_seen: int = 0, seconds: float = 0.0
+        self, fields: KeyFields, state: CollectedKeys, rows_seen: int = 0, seconds: float = 0.0
     ) -> None:
         self._fields, self.state = fields, state
         self.fields = fields.names
         self.rows_seen, self.seconds = rows_seen, seconds
-        self.predicates: dict[Any, PruningPredicate] = {}  # kept by who judges containers
+        self.predicates: dict[Any, PruningPredicate] = {}  # a cache of `judge.predicate_of`
         self._parts: dict[tuple[str, ...], DynamicFilterData] = {}
-
-    # What it is.
 
     @property
     def filtering(self) -> bool:
-        """Whether it can keep anything out: not where there are no key columns, the threshold was exceeded by too much, or keys cannot be compared."""
+        """Whether it can rule anything out.
+
+        It cannot if there are no key columns, if the threshold was exceeded by too much, or if the
+        keys cannot be compared.
+        """
         return bool(self.fields) and (
             self.state.rows is not None or any(d.kind != "all" for d in self.state.domains)
         )
 
     @property
     def exact(self) -> bool:
-        """Whether it holds each distinct row, so that it also says which rows certainly have a match."""
+        """Whether it holds every distinct row.
+
+        Then it also tells which rows certainly have a match.
+        """
         return bool(self.fields) and self.state.rows is not None
 
     @property
     def empty(self) -> bool:
-        """Whether the build side has no row at all, not even one with NULL."""
-        return not self.state.seen
+        """Whether the build side has no rows, not even rows with NULL."""
+        return not self.state.has_rows
 
     @property
     def row_type(self) -> pa.Schema:
-        """Names and types of the keys, as they are compared.
+        """Names of the keys, and the types in which they are compared.
 
         Source: Flink FLIP-248, `getRowType`.
         """
@@ -104,7 +92,7 @@ class DynamicFilterData:
 
     @cached_property
     def data(self) -> pa.Table | None:
-        """The distinct keys, ascending; None where there were too many, so that nothing, or less, is filtered.
+        """The distinct keys, ascending; None if there were too many to store.
 
         Source: Flink FLIP-248, `getData`.
         """
@@ -112,24 +100,24 @@ class DynamicFilterData:
             return None
         rows = self.state.ordered()
         columns = [
-            _typed(rows.column(i).combine_chunks(), t, self._type(i))
-            for i, t in enumerate(self.state.dtypes)
+            _array_of_type(rows.column(i).combine_chunks(), dtype, self._type(i))
+            for i, dtype in enumerate(self.state.dtypes)
         ]
         return pa.table(columns, names=list(self.fields))
 
     @property
     def num_rows(self) -> int | None:
-        """Distinct keys; None where there were too many."""
+        """The number of distinct keys; None if there were too many to store."""
         return None if self.state.rows is None else self.state.rows.num_rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the distinct keys, or of what is left of them."""
+        """Bytes of the distinct keys, or of the domains that replace them."""
         return self.state.nbytes
 
     @cached_property
     def domains(self) -> tuple[Domain, ...]:
-        """What is known of each key column by itself."""
+        """The domain of each key column by itself."""
         return tuple(self.state.of_column(i) for i in range(len(self.fields)))
 
     @cached_property
@@ -143,7 +131,7 @@ class DynamicFilterData:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Equal for equal keys, in whatever order and batches they came."""
+        """A hash that is equal for equal keys, in whatever order and batches they came."""
         return self.state.fingerprint()
 
     @property
@@ -153,7 +141,7 @@ class DynamicFilterData:
 
     @property
     def session(self) -> Session:
-        """Spark's settings that keys were compared under."""
+        """Spark's settings under which keys were compared."""
         return self._fields.session
 
     @property
@@ -162,121 +150,111 @@ class DynamicFilterData:
         return self._fields.null_safe
 
     def only(self, names: tuple[str, ...]) -> DynamicFilterData:
-        """Return what is known of some of the key columns alone: each row with a match has one by
-        these, too.
+        """Return the filter of some of the key columns alone.
+
+        It is weaker: each row with a match has a match by these columns, too.
         """
         if names not in self._parts:
             at = [self.fields.index(name) for name in names]
-            of = self._fields
-            fields = Fields(
-                names, tuple(of.fields[i] for i in at), of.null_safe & {*names}, of.session
+            own = self._fields
+            fields = KeyFields(
+                names, tuple(own.fields[i] for i in at), own.null_safe & {*names}, own.session
             )
             self._parts[names] = DynamicFilterData(
                 fields, self.state.only(at), self.rows_seen, self.seconds
             )
         return self._parts[names]
 
-    # What it says of rows.
+    # Rows.
 
     def contains(self, rows: Any) -> Mask:
-        """Return which rows may have a match; `matched` says which rows certainly have one.
+        """Return which rows may have a match; `matched` returns which rows certainly have one.
 
         Args:
-            rows: n rows: Arrow, pandas or Polars, with the key columns alone, in the filter's order, whatever their names; or a
-                list of tuples, of Python values.
+            rows: n rows: Arrow, pandas or Polars, with exactly the key columns, in the filter's
+                order, under any names; or a list of tuples of Python values.
 
         Returns:
-            bool array, shape (n,). All True if the filter filters nothing, or if the rows cannot
-            be compared with its keys:
-            Spark refuses the types, or raises an error for one of the values.
+            bool array, shape (n,). All True if the filter filters nothing, or if the rows cannot be
+            compared with its keys, because Spark refuses the types or raises an error for one of
+            the values.
 
         Raises:
-            DynamicFilterError: the filter is active, and rows have more or fewer columns than it has.
+            DynamicFilterError: the filter is active, and the rows have more or fewer columns than
+                it has.
 
         Source: Flink FLIP-248, `contains`.
         """
         if not self.filtering:
-            return np.ones(_count(rows), np.bool_)
-        columns = self._columns(rows)
-        found = self._member(columns)
-        return np.ones(len(columns[0]), np.bool_) if found is None else found
+            return np.ones(row_count(rows), np.bool_)
+        columns = self._fields.columns_of(rows)
+        members = self._member(columns)
+        return np.ones(len(columns[0]), np.bool_) if members is None else members
 
     def matched(self, rows: Any) -> Mask | None:
-        """Return exactly which rows have a match; None if the filter is not exact or cannot
-        compare these rows.
+        """Return exactly which rows have a match.
 
-        Only this may be negated: rows that `contains` is not sure of are True there.
+        Only this result may be negated: `contains` is also True for rows that it cannot decide.
+
+        Args:
+            rows: As for `contains`.
+
+        Returns:
+            bool array, shape (n,); None if the filter is not exact or cannot compare these rows.
+
+        Raises:
+            DynamicFilterError: the rows have more or fewer columns than the filter has.
         """
-        return self._member(self._columns(rows)) if self.exact else None
+        return self._member(self._fields.columns_of(rows)) if self.exact else None
 
     def _member(self, columns: list[pa.ChunkedArray]) -> Mask | None:
-        """Return which rows are among what is kept of the keys; None if the two cannot be
-        compared.
-        """
+        """Return which rows are among the keys or domains; None if they cannot be compared."""
         try:
-            found = [
-                keyed(c, t, self.session) for c, t in zip(columns, self.state.dtypes, strict=True)
+            keys = [
+                join_keys(c, t, self.session)
+                for c, t in zip(columns, self.state.dtypes, strict=True)
             ]
         except Incomparable:
             return None
-        if any(k.dtype != t for k, t in zip(found, self.state.dtypes, strict=True)):
-            return None  # rows of a type that keys are not comparable in
-        lanes = [k.lanes for k in found]
+        if any(k.dtype != t for k, t in zip(keys, self.state.dtypes, strict=True)):
+            return None  # the rows are compared in another type than the keys were
+        lanes = [k.lanes for k in keys]
         if self.state.rows is not None:
             out = self.tuples.member(lanes)
         else:
             out = np.logical_and.reduce(
                 [
-                    within(lane, d, t)
+                    in_domain(lane, d, t)
                     for lane, d, t in zip(lanes, self.domains, self.state.dtypes, strict=True)
                 ]
             )
-        for name, key in zip(self.fields, found, strict=True):
+        for name, key in zip(self.fields, keys, strict=True):
             if key.possible is not None:
                 out &= key.possible
             if key.null is not None and name not in self.null_safe:
                 out &= ~key.null
         return out
 
-    def _columns(self, rows: Any) -> list[pa.ChunkedArray]:
-        if isinstance(rows, list | tuple):
-            wrong = next(
-                (r for r in rows if not isinstance(r, list | tuple) or len(r) != len(self.fields)),
-                None,
-            )
-            if wrong is not None:
-                raise DynamicFilterError(
-                    f"contains was asked of {wrong!r}; expected tuples of ({', '.join(self.fields)})"
-                )
-            given = [[r[i] for r in rows] for i in range(len(self.fields))]
-            return [
-                pa.chunked_array([_python(v, f.type)])
-                for v, f in zip(given, self._fields.fields, strict=True)
-            ]
-        table = table_of(rows)
-        if table.num_columns != len(self.fields):
-            raise DynamicFilterError(
-                f"contains was asked of rows with the columns ({', '.join(table.column_names)}); expected ({', '.join(self.fields)})"
-            )
-        return list(table.columns)
-
     @property
     def spelled(self) -> bool:
-        """Return True if `to_predicate` holds of exactly the rows that have a match, so that it
-        may be negated.
+        """Whether `to_predicate` holds for exactly the rows that have a match.
+
+        Only then may it be negated.
         """
         return self.exact and len(self.fields) == 1 and self.state.dtypes[0].ordered
 
     def to_predicate(self, mapping: Mapping[str, str] | None = None) -> Expr:
-        """Return a condition that every row with a match fulfils, and no other row if `spelled` is
-        True.
+        """Return a condition that every row with a match fulfils.
+
+        No other row fulfils it if `spelled` is True.
 
         Args:
-            mapping: Names of keys -> names of the columns that are compared with them; those that are left out keep their names.
+            mapping: Names of keys -> names of the columns that are compared with them; other keys
+                keep their names.
 
         Returns:
-            An expression for `PruningPredicate`, `plan(where=...)` and their like. Of several keys it says what each must be by
-            itself, so `plan(dynamic=...)` prunes more.
+            An expression for `PruningPredicate`, `plan(where=...)` and the like. For several keys
+            it has one condition for each key by itself, so `plan(dynamic=...)` prunes more.
         """
         if not self.filtering:
             return Expr(TRUE)
@@ -284,23 +262,24 @@ class DynamicFilterData:
             return Expr(FALSE)
         out: Expr | None = None
         for name, domain, dtype in zip(self.fields, self.domains, self.state.dtypes, strict=True):
-            one = _condition(col((mapping or {}).get(name, name)), domain, dtype)
-            out = one if out is None else out if one is None else out & one
+            condition = domain_condition(col((mapping or {}).get(name, name)), domain, dtype)
+            if condition is not None:
+                out = condition if out is None else out & condition
         return Expr(TRUE) if out is None else out
 
-    # Being a value.
+    # Values.
 
     def merge(self, *others: DynamicFilterData) -> DynamicFilterData:
-        """The keys of this one and of others, in any order and grouping.
+        """Return the keys of this filter and of others, in any order and grouping.
 
         Raises:
-            DynamicFilterError: they are of other columns.
+            DynamicFilterError: they have other columns, types or settings.
         """
         state, rows, seconds = self.state, self.rows_seen, self.seconds
         for other in others:
             if other._fields != self._fields:
                 raise DynamicFilterError(
-                    f"a filter of {other} was merged into {self}; expected the same columns, types and settings"
+                    f"{other} was merged into {self}; expected the same columns, types and settings"
                 )
             state, rows, seconds = (
                 union(state, other.state),
@@ -322,9 +301,9 @@ class DynamicFilterData:
 
     @property
     def kind(self) -> str:
-        """What is kept of the keys, for people."""
-        if self.state.broken:
-            return f"nothing: {self.state.broken}"
+        """The form in which the keys are stored, for people."""
+        if self.state.failure:
+            return f"nothing: {self.state.failure}"
         if not self.filtering:
             return "nothing: there were too many keys" if self.fields else "nothing: no key columns"
         if self.state.rows is not None:
@@ -337,7 +316,7 @@ class DynamicFilterData:
 
 @dataclass(frozen=True)
 class DynamicFilteringEvent:
-    """What a collector sends to the enumerators of scans.
+    """The event by which a collector sends keys to the enumerators of scans.
 
     Source: Flink FLIP-248, `DynamicFilteringEvent`.
     """
@@ -348,52 +327,11 @@ class DynamicFilteringEvent:
         return f"DynamicFilteringEvent{{data={self.data}}}"
 
 
-def _typed(lanes: pa.Array, dtype: DType, to: pa.DataType) -> pa.Array:
-    found = array_of(lanes, dtype)
+def _array_of_type(lanes: pa.Array, dtype: DType, to: pa.DataType) -> pa.Array:
+    """Return lanes as an Arrow array of type `to`, if they can be cast to it."""
+    array = array_of(lanes, dtype)
     try:
-        return found if found.type == to else found.cast(to)
-    except (
-        pa.ArrowInvalid,
-        pa.ArrowNotImplementedError,
-    ):  # a dictionary or a nested type: keys stay as they are compared
-        return found
-
-
-def _python(values: list[Any], to: pa.DataType) -> pa.Array:
-    """Values as the column's type, or where they do not fit as what they are."""
-    try:
-        return pa.array(values, to)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array(values)
-
-
-def _count(rows: Any) -> int:
-    return len(rows) if isinstance(rows, Sequence) else table_of(rows).num_rows
-
-
-def _condition(column: Expr, d: Domain, dtype: DType) -> Expr | None:
-    """What a column must fulfil to have one of the values; None: anything does."""
-    if d.kind == "all" or not dtype.ordered:
-        return None
-    nan = [(dtype, NAN_VALUE)] if d.nan else []
-    if d.kind == "set":
-        members = (*((dtype, v) for v in axis_of(d.firsts, dtype)), *nan)
-        found = Expr(Node(Op.IN, (column.node,), members)) if members else None
-    else:
-        ends = list(zip(axis_of(d.firsts, dtype), axis_of(d.lasts, dtype), strict=True))
-        ends = ends if len(ends) <= SHOWN else [(ends[0][0], ends[-1][1])]
-        parts = [
-            Node(
-                Op.AND,
-                (
-                    Node(Op.GE, (column.node, literal(a, dtype))),
-                    Node(Op.LE, (column.node, literal(b, dtype))),
-                ),
-            )
-            for a, b in ends
-        ]
-        parts += [Node(Op.EQ, (column.node, literal(NAN_VALUE, dtype)))] if d.nan else []
-        found = Expr(parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))) if parts else None
-    if d.null:
-        return column.is_null() if found is None else found | column.is_null()
-    return Expr(FALSE) if found is None else found
+        return array if array.type == to else array.cast(to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # A dictionary or a nested type: keys stay in the type in which they are compared.
+        return array

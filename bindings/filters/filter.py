@@ -1,4 +1,4 @@
-"""DynamicFilter: what a join's other side says of one scan, as soon as it is known."""
+"""DynamicFilter: the keys of a join's build side for one scan, available now or later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as Late
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final, Literal
 
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
@@ -19,22 +19,28 @@ Columns = Mapping[str, str | Sequence[str]]
 
 
 class DynamicFilter:
-    """The keys of a join's build side, bound to the columns that a scan compares with them; known now or later.
+    """The keys of a join's build side, bound to the columns of a scan; available now or later.
 
-    Until it is complete, and if it fails or is cancelled, it keeps everything.
-
-    Args:
-        data: The keys, if they are there.
-        columns: Names of keys -> names of the scan's columns, one or several that are all compared with the key. Those that
-            are left out keep their names.
-        how: The kind of the join: "inner", "semi", "left", "right", "full", "anti" or "not in", or as Spark calls it.
-        side: On which side of the join the scan stands: "left", or "right".
-        op: How the scan's column is compared with the key: "=", or with one key "<", "<=", ">" or ">=". NULL is a key where the
-            filter was collected as null-safe.
-        builders: How many parts the keys come in; None: not known yet, `expect` will say.
-        awaitable: Whether `wait` waits.
+    Until it is complete, it keeps everything. It also does if it fails or is cancelled.
 
     Safe to share between threads.
+
+    Args:
+        data: The keys, if they are available.
+        columns: Names of keys -> names of the scan's columns: one, or several that are all compared
+            with the key. A key that is not in the mapping is compared with the column of its own
+            name.
+        how: The kind of the join: "inner", "semi", "left", "right", "full", "anti" or "not in", or
+            Spark's name for it.
+        side: The side of the join on which the scan is: "left" or "right".
+        op: How the scan's column is compared with the key: "="; or with a single key "<", "<=", ">"
+            or ">=". NULL is a key if the filter was collected as null-safe.
+        builders: The number of parts that the keys arrive in; None if it is not known yet, and
+            `expect` will set it.
+        awaitable: Whether `wait` waits.
+
+    Raises:
+        DynamicFilterError: the operator, the join or the side is unknown.
 
     Example:
         >>> import pyarrow as pa
@@ -69,65 +75,78 @@ class DynamicFilter:
         self._builders = builders
         self._parts: dict[object, DynamicFilterData] = {}
         self._data: DynamicFilterData | None = None
-        self._waiting: list[Future[DynamicFilterData | None]] = []
-        self._told: list[Callable[[DynamicFilter], object]] = []
+        self._futures: list[Future[DynamicFilterData | None]] = []
+        self._callbacks: list[Callable[[DynamicFilter], object]] = []
         self._warned: set[str] = set()
         if data is not None:
             self.report(data)
 
-    # What builders say.
+    # For builders.
 
     def report(self, data: DynamicFilterData | DynamicFilteringEvent, builder: object = 0) -> bool:
-        """Take what one builder has found.
+        """Add the keys of one builder.
 
         Args:
-            data: Its keys.
-            builder: Which it is; one that runs again must find the same.
+            data: The builder's keys.
+            builder: The builder; a builder that runs again must report the same keys.
 
         Returns:
-            Whether this was news: False for the same keys once more, and after a failure.
+            Whether the keys are new: False for the same keys again, and after a failure.
 
         Raises:
-            DynamicFilterError: the builder found other keys before. Rows may already have been left out by these.
+            DynamicFilterError: the builder reported other keys before, by which rows may already
+                have been left out; or all builders have reported.
 
-        Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which refuses other data too.
+        Source: Flink FLIP-248 and `DynamicFilteringDataCollectorCoordinator`, which refuses other
+        data too.
         """
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
         with self._lock:
-            before = self._parts.get(builder)
-            if before is not None:
-                if before == data:
+            earlier = self._parts.get(builder)
+            if earlier is not None:
+                if earlier == data:
                     return False
                 raise DynamicFilterError(
-                    f"the recomputed filter differs: {data} came after {before}. Its input is not repeatable; "
-                    "materialise it, or run without dynamic filtering (dynamic_filtering=False)"
+                    f"the recomputed filter differs: {data} came after {earlier}. Its input is not "
+                    "repeatable; materialise it, or run without dynamic filtering "
+                    "(dynamic_filtering=False)"
                 )
             if self.complete and self._data is None:
                 return False
             if self._builders is not None and len(self._parts) >= self._builders:
                 raise DynamicFilterError(
-                    f"builder {builder!r} reports, and all {self._builders} have; expected so many"
+                    f"builder {builder!r} reports, but all {self._builders} builders have "
+                    "reported; set builders= to the number of builders"
                 )
             self._parts[builder] = data
-        self._settle()
+        self._complete_if_ready()
         return True
 
     def expect(self, builders: int) -> None:
-        """Say how many builders there are."""
+        """Set the number of builders.
+
+        Raises:
+            DynamicFilterError: another number was set before, or more builders have reported.
+        """
         with self._lock:
             if self._builders is not None and self._builders != builders:
                 raise DynamicFilterError(
-                    f"{builders} builders are expected, and {self._builders} were before"
+                    f"{builders} builders are expected, but {self._builders} were before; "
+                    "set one number"
                 )
             if len(self._parts) > builders:
                 raise DynamicFilterError(
-                    f"{builders} builders are expected, and {len(self._parts)} have reported"
+                    f"{builders} builders are expected, but {len(self._parts)} have reported"
                 )
             self._builders = builders
-        self._settle()
+        self._complete_if_ready()
 
     def fail(self, error: BaseException) -> None:
-        """Say that the keys will not come: everything is kept."""
+        """Mark the filter as failed: the keys will not arrive, and everything is kept.
+
+        Args:
+            error: Why it failed.
+        """
         with self._lock:
             if self.complete:
                 return
@@ -135,14 +154,14 @@ class DynamicFilter:
         self._finish()
 
     def cancel(self) -> None:
-        """Wait for the keys no longer: everything is kept."""
+        """Stop waiting for the keys: everything is kept."""
         with self._lock:
             if self.complete:
                 return
             self.cancelled = True
         self._finish()
 
-    def _settle(self) -> None:
+    def _complete_if_ready(self) -> None:
         with self._lock:
             if self.complete or self._builders is None or len(self._parts) < self._builders:
                 return
@@ -156,29 +175,32 @@ class DynamicFilter:
     def _finish(self) -> None:
         with self._lock:
             self.seconds = time.perf_counter() - self._started
-            waiting, self._waiting = self._waiting, []
-            told, self._told = self._told, []
-        for one in waiting:
-            if one.set_running_or_notify_cancel():
-                one.set_result(self._data)
-        for tell in told:
-            tell(self)
+            futures, self._futures = self._futures, []
+            callbacks, self._callbacks = self._callbacks, []
+        for future in futures:
+            if future.set_running_or_notify_cancel():
+                future.set_result(self._data)
+        for callback in callbacks:
+            callback(self)
 
-    # What scans ask.
+    # For scans.
 
     @property
     def data(self) -> DynamicFilterData | None:
-        """The keys of all builders; None where they are not, or will never be, known."""
+        """The keys of all builders; None if they are not known yet, or never will be."""
         return self._data
 
     @property
     def complete(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether no more keys will arrive."""
         return self._data is not None or self.error is not None or self.cancelled
 
     @property
     def decides_rows(self) -> bool:
-        """Whether it says of each row for certain that the join needs it, so that a LIMIT may count the rows that it lets pass."""
+        """Whether the rows that pass the filter are exactly those that the join needs.
+
+        Then a LIMIT may count them.
+        """
         from skipstone.bindings.filters.kinds import Needs
 
         if self.needs is Needs.ALL:
@@ -196,13 +218,14 @@ class DynamicFilter:
 
     @property
     def compares_several(self) -> bool:
-        """Return True if a key is compared with several columns. It must equal all of them, and
-        they are judged one by one.
+        """Whether a key is compared with several columns.
+
+        The key must equal all of them, and they are judged one by one.
         """
         return any(not isinstance(c, str) and len(c) > 1 for c in self.columns.values())
 
     def warn_once(self, message: str) -> None:
-        """Warn of something, unless this filter has."""
+        """Warn, unless this filter has given the same warning."""
         with self._lock:
             if message in self._warned:
                 return
@@ -210,44 +233,47 @@ class DynamicFilter:
         warnings.warn(message, SkipstoneWarning, stacklevel=2)
 
     def future(self) -> Future[DynamicFilterData | None]:
-        """The keys when they are complete, None if they fail. Each caller has one of its own, and may cancel it."""
+        """Return a future of the keys; its result is None if the filter fails.
+
+        Each caller gets its own future and may cancel it.
+        """
         out: Future[DynamicFilterData | None] = Future()
         with self._lock:
             if not self.complete:
-                self._waiting.append(out)
+                self._futures.append(out)
                 return out
         out.set_result(self._data)
         return out
 
     def wait(self, seconds: float | None = None) -> DynamicFilterData | None:
-        """Wait for the keys; not at all where the filter is not awaitable.
+        """Wait for the keys, if the filter is awaitable.
 
         Args:
-            seconds: At most so long; None: as long as it takes.
+            seconds: The maximum time to wait; None waits until the filter is complete.
 
         Returns:
-            The keys; None: they are late, or failed, and everything is to be kept.
+            The keys; None if they are late or failed, and everything must be kept.
         """
         if not self.awaitable:
             return self._data
-        waiting = self.future()
+        future = self.future()
         try:
-            return waiting.result(seconds)
-        except (Late, CancelledError):
-            waiting.cancel()
+            return future.result(seconds)
+        except (FutureTimeoutError, CancelledError):
+            future.cancel()
             return self._data
 
     def when_complete(self, tell: Callable[[DynamicFilter], object]) -> None:
-        """Call a function when nothing more will come; at once, if that is so already."""
+        """Call a function when no more keys will arrive; at once if the filter is complete."""
         with self._lock:
             if not self.complete:
-                self._told.append(tell)
+                self._callbacks.append(tell)
                 return
         tell(self)
 
     @property
     def state(self) -> str:
-        """What has become of it, for people."""
+        """The state of the filter, for people."""
         if self._data is not None:
             return self._data.kind
         if self.error is not None:

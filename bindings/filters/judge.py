@@ -1,4 +1,4 @@
-"""Judging containers by the keys of a join: whether no row, some or every row has a match."""
+"""Judge containers by the keys of a join: whether no row, some or every row has a match."""
 
 from __future__ import annotations
 
@@ -33,95 +33,116 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BoundFilter:
-    """A filter beside the bound scalars that its keys are compared with."""
+    """A filter and the bound scalars that its keys are compared with."""
 
     data: DynamicFilterData
     terms: tuple[Node, ...]
 
 
-def evaluate(of: BoundFilter, stats: Statistics) -> Verdicts:
-    """Whether no row, some or every row of each container has a match; ALWAYS by an exact filter only.
+def evaluate(bound: BoundFilter, stats: Statistics) -> Verdicts:
+    """Return whether no row, some or every row of each container has a match.
+
+    Only an exact filter gives ALWAYS.
 
     Returns:
         uint8 array, shape (n,), host memory, of `Verdict`.
     """
-    data, n = of.data, stats.num_containers
+    data, n = bound.data, stats.num_containers
     if not data.filtering:
         return np.full(n, Verdict.MAYBE, np.uint8)
     if data.state.rows is not None and not data.state.rows.num_rows:
         return np.full(n, Verdict.NEVER, np.uint8)
-    if data.exact and len(of.terms) == 1:
-        found = predicate_of(of, 0, stats.schema).evaluate(stats)
+    if data.exact and len(bound.terms) == 1:
+        verdicts = predicate_of(bound, 0, stats.schema).evaluate(stats)
         return (
-            found
-            if of.terms[0].dtype is not None and of.terms[0].dtype.ordered
-            else np.minimum(found, np.uint8(Verdict.MAYBE))
+            verdicts
+            if bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered
+            else np.minimum(verdicts, np.uint8(Verdict.MAYBE))
         )
-    some = np.ones(n, np.bool_)
-    for i, (term, domain) in enumerate(zip(of.terms, data.domains, strict=True)):
+    may_match = np.ones(n, np.bool_)
+    for i, (term, domain) in enumerate(zip(bound.terms, data.domains, strict=True)):
         if domain.kind == "set" or (domain.kind == "ranges" and not len(domain.firsts)):
-            some &= predicate_of(of, i, stats.schema).prune(stats)
+            may_match &= predicate_of(bound, i, stats.schema).prune(stats)
         elif domain.kind == "ranges":
-            some &= _in_ranges(term, domain, stats)
-    out = some.astype(np.uint8)
-    if data.exact and all(t.dtype is not None and t.dtype.ordered for t in of.terms):
-        at = np.flatnonzero(some)
-        out[at] = _by_tuples(of, stats, at)
+            may_match &= _in_ranges(term, domain, stats)
+    out = may_match.astype(np.uint8)
+    if data.exact and all(t.dtype is not None and t.dtype.ordered for t in bound.terms):
+        at = np.flatnonzero(may_match)
+        out[at] = _by_tuples(bound, stats, at)
     return out
 
 
-def evaluate_absent(of: BoundFilter, stats: Statistics) -> Verdicts:
-    """What NOT IN is of each container's rows: NULL beside keys is no match, and no row without one."""
-    data, n = of.data, stats.num_containers
+def evaluate_absent(bound: BoundFilter, stats: Statistics) -> Verdicts:
+    """Return the verdicts of NOT IN: whether no row, some or every row certainly has no match.
+
+    With keys, NOT IN is not TRUE for a row with NULL. Without keys, it is TRUE for every row.
+
+    Returns:
+        uint8 array, shape (n,), host memory, of `Verdict`.
+    """
+    data, n = bound.data, stats.num_containers
     if data.empty:
         return np.full(n, Verdict.ALWAYS, np.uint8)
-    if data.null_safe:  # NOT IN compares by `=`: nobody knows what was meant
+    if data.null_safe:  # NOT IN compares by `=`, so it is unclear what the caller meant
         return np.full(n, Verdict.MAYBE, np.uint8)
-    if data.state.blank:
+    if data.state.all_null_row:
         return np.full(n, Verdict.NEVER, np.uint8)
     if not data.exact:
         return np.full(n, Verdict.MAYBE, np.uint8)
-    if len(of.terms) == 1 and of.terms[0].dtype is not None and of.terms[0].dtype.ordered:
-        bound = Node(Op.NOT, (_leaf(of.terms[0], data.domains[0]),))
-        return _over(bound, data, stats.schema).evaluate(stats)
-    return np.where(evaluate(of, stats) == Verdict.ALWAYS, Verdict.NEVER, Verdict.MAYBE).astype(
+    if len(bound.terms) == 1 and bound.terms[0].dtype is not None and bound.terms[0].dtype.ordered:
+        absent = Node(Op.NOT, (_membership(bound.terms[0], data.domains[0]),))
+        return _predicate(absent, data, stats.schema).evaluate(stats)
+    return np.where(evaluate(bound, stats) == Verdict.ALWAYS, Verdict.NEVER, Verdict.MAYBE).astype(
         np.uint8
     )
 
 
-def may_raise(of: BoundFilter, stats: Statistics) -> Mask:
-    """Return which containers may hold a value whose cast to the type of the keys raises an error
-    in Spark.
+def may_raise(bound: BoundFilter, stats: Statistics) -> Mask:
+    """Return which containers may hold a value that Spark cannot cast to the keys' type.
+
+    Spark raises an error for such a value.
     """
     out = np.zeros(stats.num_containers, np.bool_)
-    for term in of.terms:
+    for term in bound.terms:
         if term.op is not Op.COLUMN and term.dtype is not None:
-            out |= mask_of(stats.column(_key(term), term.dtype).lost, stats.num_containers)
+            out |= mask_of(
+                stats.column(_statistics_key(term), term.dtype).lost, stats.num_containers
+            )
     return out
 
 
-def evaluate_order(of: BoundFilter, op: str, stats: Statistics) -> Verdicts:
-    """Whether rows compare with any key as an inequality says: with the greatest, or the least."""
-    data, n = of.data, stats.num_containers
+def evaluate_order(bound: BoundFilter, op: str, stats: Statistics) -> Verdicts:
+    """Return whether no row, some or every row of each container satisfies an inequality with a
+    key.
+
+    It is enough to compare with the greatest key, or with the least.
+
+    Returns:
+        uint8 array, shape (n,), host memory, of `Verdict`.
+    """
+    data, n = bound.data, stats.num_containers
     state = data.state
-    if not state.seen or (
-        data.exact and state.rows is not None and not state.rows.num_rows and not state.dropped
+    if not state.has_rows or (
+        data.exact and state.rows is not None and not state.rows.num_rows and not state.unmatchable
     ):
         return np.full(n, Verdict.NEVER, np.uint8)
     domain, dtype = data.domains[0], state.dtypes[0]
-    if state.dropped or state.broken or domain.kind == "all" or not dtype.ordered:
+    if state.unmatchable or state.failure or domain.kind == "all" or not dtype.ordered:
         return np.full(n, Verdict.MAYBE, np.uint8)
     value = extreme_of(domain, dtype, greatest=op in ("<", "<="))
     if value is None:
         return np.full(n, Verdict.NEVER, np.uint8)
-    way = {"<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}[op]
-    condition = Expr(Node(way, (of.terms[0], literal(value, dtype))))
-    found = _over_scalar(condition, of, stats)
-    return found if data.exact else np.minimum(found, np.uint8(Verdict.MAYBE))
+    operator = {"<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}[op]
+    condition = Expr(Node(operator, (bound.terms[0], literal(value, dtype))))
+    verdicts = _evaluate_comparison(condition, bound, stats)
+    return verdicts if data.exact else np.minimum(verdicts, np.uint8(Verdict.MAYBE))
 
 
 def extreme_of(domain: Domain, dtype: DType, *, greatest: bool) -> Any:
-    """The greatest or the least value of a domain, NaN above all numbers; None: it has none but NULL."""
+    """Return the greatest or the least value of a domain; None if it has no value except NULL.
+
+    NaN is above all numbers.
+    """
     if domain.nan and (greatest or not len(domain.firsts)):
         return float("nan")
     if not len(domain.firsts):
@@ -131,50 +152,57 @@ def extreme_of(domain: Domain, dtype: DType, *, greatest: bool) -> Any:
     )[0]
 
 
-def _over_scalar(condition: Expr, of: BoundFilter, stats: Statistics) -> Verdicts:
+def _evaluate_comparison(condition: Expr, bound: BoundFilter, stats: Statistics) -> Verdicts:
     op, (term, lit) = condition.node.op, condition.node.args
     value = lit.value
     nan = isinstance(value, float) and value != value
-    bound = against_nan(op, term) if nan else against_span(op, term, Span(value, value))  # type: ignore[arg-type]
-    return _over(bound, of.data, stats.schema).evaluate(stats)
+    span = Span(value, value)  # type: ignore[arg-type]
+    node = against_nan(op, term) if nan else against_span(op, term, span)
+    return _predicate(node, bound.data, stats.schema).evaluate(stats)
 
 
-def predicate_of(of: BoundFilter, i: int, schema: pa.Schema) -> PruningPredicate:
-    """What one column must be by itself. Making it of a million keys takes as long as asking it ten times, so the filter keeps it."""
-    kept, key = of.data.predicates, (i, of.terms[i], schema)
-    if key not in kept:
-        kept[key] = _over(_leaf(of.terms[i], of.data.domains[i]), of.data, schema)
-    return kept[key]
+def predicate_of(bound: BoundFilter, i: int, schema: pa.Schema) -> PruningPredicate:
+    """Return the predicate that one column alone has a value of its domain.
+
+    It is cached in the filter: making it of a million keys takes as long as evaluating it ten
+    times.
+    """
+    cache, key = bound.data.predicates, (i, bound.terms[i], schema)
+    if key not in cache:
+        cache[key] = _predicate(
+            _membership(bound.terms[i], bound.data.domains[i]), bound.data, schema
+        )
+    return cache[key]
 
 
-def _over(bound: Node, data: DynamicFilterData, schema: pa.Schema) -> PruningPredicate:
-    return PruningPredicate._from_bound(bound, schema, data.session)
+def _predicate(node: Node, data: DynamicFilterData, schema: pa.Schema) -> PruningPredicate:
+    return PruningPredicate._from_bound(node, schema, data.session)
 
 
-def _leaf(term: Node, domain: Domain) -> Node:
-    """A bound predicate: the term has one of the values of a set."""
+def _membership(term: Node, domain: Domain) -> Node:
+    """Return a bound condition: the term has one of the values of a set."""
     assert term.dtype is not None
-    if not term.dtype.ordered:  # equality is not understood there; NULL is
+    if not term.dtype.ordered:  # statistics tell nothing of such values but NULL
         return TRUE if domain.null else Node(Op.NOT, (Node(Op.IS_NULL, (term,)),))
     parts = [is_in(term, axis_of(domain.firsts, term.dtype))] if len(domain.firsts) else []
     if domain.nan:
         parts.append(Node(Op.NAN, (term,)))
-    found = parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts)) if parts else never(term)
+    member = parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts)) if parts else never(term)
     if not domain.null:
-        return found
+        return member
     null = Node(Op.IS_NULL, (term,))
-    return Node(Op.OR, (Node(Op.IS_TRUE, (found,)), null)) if parts else null
+    return Node(Op.OR, (Node(Op.IS_TRUE, (member,)), null)) if parts else null
 
 
-def _key(term: Node) -> Any:
-    """By what statistics know a scalar."""
+def _statistics_key(term: Node) -> Any:
+    """Return the key under which statistics have a scalar: a column's path, or the expression."""
     return term.value if term.op is Op.COLUMN else term
 
 
 def _in_ranges(term: Node, domain: Domain, stats: Statistics) -> Mask:
-    """Which containers may hold a value of a domain's ranges."""
+    """Return which containers may hold a value of a domain's ranges."""
     assert term.dtype is not None
-    column = stats.column(_key(term), term.dtype)
+    column = stats.column(_statistics_key(term), term.dtype)
     n = stats.num_containers
     at = np.arange(n)
     before = places_of(column, axis_of(domain.lasts, term.dtype), at)[0]
@@ -189,7 +217,15 @@ def _in_ranges(term: Node, domain: Domain, stats: Statistics) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """What one column of some containers may hold, by rank: shape (n,) each."""
+    """The values that one column of some containers may hold, by rank; shape (n,) each.
+
+    Attributes:
+        low, high: The ranks of the least and the greatest key within the bounds.
+        real: Whether the container may hold a value.
+        nans, nulls: Whether it may hold NaN, NULL.
+        lost: Whether a cast of a value may raise an error.
+        single: Whether all rows have one value, which is a key.
+    """
 
     low: Positions
     high: Positions
@@ -197,7 +233,7 @@ class _Box:
     nans: Mask
     nulls: Mask
     lost: Mask
-    single: Mask  # one value, which is a key's
+    single: Mask
 
     @classmethod
     def of(cls, column: Column, values: list[Any], n: int, at: Positions) -> _Box:
@@ -210,45 +246,46 @@ class _Box:
         if column.low is None or column.high is None:
             single = np.zeros(len(at), np.bool_)
         else:
-            known = column.known(high=False), column.known(high=True)
-            single &= (column.low[at] == column.high[at]) & known[0][at] & known[1][at]  # type: ignore[index]
+            known_low, known_high = column.known(high=False), column.known(high=True)
+            single &= column.low[at] == column.high[at]
+            single &= known_low[at] & known_high[at]  # type: ignore[index]
         return cls(low, high, real, nans, nulls, lost, single)
 
 
-def _by_tuples(of: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:
-    """The verdicts of some containers by whole rows of keys."""
-    tuples, n = of.data.tuples, stats.num_containers
+def _by_tuples(bound: BoundFilter, stats: Statistics, at: Positions) -> Verdicts:
+    """Return the verdicts of some containers by whole rows of keys."""
+    tuples, n = bound.data.tuples, stats.num_containers
     boxes = []
-    for term, values, numbers in zip(of.terms, tuples.values, tuples.numbers, strict=True):
+    for term, values, numbers in zip(bound.terms, tuples.values, tuples.numbers, strict=True):
         assert term.dtype is not None
         boxes.append(
             _Box.of(
-                stats.column(_key(term), term.dtype),
+                stats.column(_statistics_key(term), term.dtype),
                 axis_of(values.slice(0, numbers), term.dtype),
                 n,
                 at,
             )
         )
-    some: Mask = np.logical_or.reduce([b.lost for b in boxes])
+    may_match: Mask = np.logical_or.reduce([b.lost for b in boxes])
     for group in tuples.groups:
-        _look(group, boxes, some)
-    out = some.astype(np.uint8)
-    single = np.flatnonzero(some & np.logical_and.reduce([b.single for b in boxes]))
+        _mark_possible(group, boxes, may_match)
+    out = may_match.astype(np.uint8)
+    single = np.flatnonzero(may_match & np.logical_and.reduce([b.single for b in boxes]))
     ranks = np.stack([b.low[single] for b in boxes], axis=1)
     out[single] = np.where(tuples.has(ranks), Verdict.ALWAYS, Verdict.NEVER)
     return out
 
 
-def _look(group: Group, boxes: list[_Box], some: Mask) -> None:
-    """Mark boxes that may hold one of the rows of a group."""
-    fits = ~some
+def _mark_possible(group: Group, boxes: list[_Box], may_match: Mask) -> None:
+    """Mark in `may_match` the boxes that may hold one of the rows of a group."""
+    fits = ~may_match
     for kind, box in zip(group.kinds, boxes, strict=True):
         fits &= (box.real, box.nans, box.nulls)[kind]
     left = np.flatnonzero(fits)
     numbers = [i for i, kind in enumerate(group.kinds) if kind == 0]
     if not len(left) or group.tree is None:
-        some[left] = True
+        may_match[left] = True
         return
     low = np.stack([boxes[i].low[left] for i in numbers], axis=1)
     high = np.stack([boxes[i].high[left] for i in numbers], axis=1)
-    some[left[any_inside(group.tree, low, high)]] = True
+    may_match[left[any_inside(group.tree, low, high)]] = True

@@ -1,7 +1,9 @@
-"""Join keys as lanes: numbers or bytes that are equal where Spark's join finds the keys equal, and ordered as Spark orders them.
+"""Join keys as lanes: arrays of numbers or bytes.
 
-A lane array is int64 (integers, dates, timestamps, booleans, decimals of up to 18 digits; floats by their bits) or large_binary
-(strings, binary, longer decimals); NULL stays NULL. NaN is one value above all numbers, -0.0 is 0.0.
+Lanes are equal where Spark's join finds the keys equal, and they sort as Spark sorts the keys. A
+lane array is int64 (integers, dates, timestamps, booleans, decimals of up to 18 digits, and floats
+as their bits) or large_binary (strings, binary, longer decimals). NULL stays NULL. NaN is one value
+above all numbers, and -0.0 is 0.0.
 """
 
 from __future__ import annotations
@@ -22,22 +24,30 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind, from_arrow, plain, whole
 from skipstone.ir.values import Values, lane_of, to_array, unscaled
 
-NAN: Final = np.iinfo(np.int64).max  # the lane of NaN; that of infinity is less
-MAGNITUDE: Final = np.int64(2**63 - 1)
+NAN_LANE: Final = np.iinfo(np.int64).max  # above the lane of infinity
+MAGNITUDE_MASK: Final = np.int64(2**63 - 1)
 Mask = npt.NDArray[np.bool_]
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether lanes of a type are bytes."""
+    """Return True if the lanes of a type are bytes."""
     return dtype.coded or not dtype.ordered
 
 
-# Arrow's names of types without an order whose values are compared as they are stored; maps and noted columns, such as collated text, are not.
-COMPARED: Final = ("struct<", "list<", "large_list<", "fixed_size_list<", "time", "duration")
+# How Arrow's names begin of types without an order whose values are compared as they are stored.
+# Maps and special types, such as collated text, are not compared.
+COMPARABLE_PREFIXES: Final = (
+    "struct<",
+    "list<",
+    "large_list<",
+    "fixed_size_list<",
+    "time",
+    "duration",
+)
 
 
 def width_of(dtype: DType) -> int:
-    """Bytes of one key of a fixed width, as Spark stores it; 0 where each key has its own."""
+    """Return the bytes of one key as Spark stores it; 0 for types of variable width."""
     if dtype.kind in (Kind.STRING, Kind.BINARY, Kind.OTHER):
         return 0
     if dtype.kind is Kind.DECIMAL:
@@ -46,14 +56,14 @@ def width_of(dtype: DType) -> int:
 
 
 def compared_in(a: DType, b: DType, session: Session) -> DType:
-    """The type in which Spark's join compares columns of two types.
+    """Return the type in which Spark's join compares columns of two types.
 
     Raises:
-        Incomparable: Spark refuses the pair, or what it does is not known here.
+        Incomparable: Spark refuses the pair, or its rule is not known here.
     """
     a, b = in_spark(a), in_spark(b)
     if a == b:
-        if a.kind is Kind.OTHER and not a.name.startswith(COMPARED):
+        if a.kind is Kind.OTHER and not a.name.startswith(COMPARABLE_PREFIXES):
             raise Incomparable(f"keys of type {a} are not compared here")
         return a
     if Kind.NULL in (a.kind, b.kind):
@@ -75,7 +85,10 @@ def not_in_as_text(a: DType, b: DType, session: Session) -> bool:
 
 
 def keeps_values(source: DType, to: DType) -> bool:
-    """Whether different values stay different in the type of the comparison, so that at most one of them equals a key."""
+    """Return True if different values of `source` stay different in `to`.
+
+    Then at most one value of the column equals a key.
+    """
     match source.kind, to.kind:
         case (
             (Kind.INT, Kind.INT)
@@ -94,10 +107,10 @@ def keeps_values(source: DType, to: DType) -> bool:
 
 
 def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast") -> pa.Array:
-    """An array as Spark casts it; each distinct value is cast once.
+    """Return an array as Spark casts it; each distinct value is cast once.
 
     Raises:
-        Incomparable: Spark raises an error for some value, or what it gives is not known here.
+        Incomparable: Spark raises an error for some value, or the result is not known here.
     """
     array = signed(plain(array))
     source = from_arrow(array.type)
@@ -115,16 +128,17 @@ def cast_array(array: pa.Array, to: DType, session: Session, name: str = "cast")
     node = cast(Node(Op.COLUMN, value=("key",), dtype=source), to, session, name)
     if node.op is Op.UNKNOWN:
         raise Incomparable(f"the cast of keys from {source} to {to} is not understood")
-    found = values_of(node, pa.record_batch({"key": encoded.dictionary}), {})
-    if found.lost.any():
+    values = values_of(node, pa.record_batch({"key": encoded.dictionary}), {})
+    if values.lost.any():
         raise Incomparable(
-            f"Spark raises an error where it casts some key from {source} to {to}, or what it gives is not known here"
+            f"Spark raises an error when it casts some key from {source} to {to}, "
+            "or the result is not known here"
         )
-    return to_array(found, len(encoded.dictionary)).take(encoded.indices)
+    return to_array(values, len(encoded.dictionary)).take(encoded.indices)
 
 
 def signed(array: pa.Array) -> pa.Array:
-    """Unsigned integers as the wider ones that they are to Spark."""
+    """Return unsigned integers as the wider signed integers that Spark reads them as."""
     if not pa.types.is_unsigned_integer(array.type):
         return array
     return array.cast(
@@ -135,7 +149,7 @@ def signed(array: pa.Array) -> pa.Array:
 
 
 def lanes_of(array: pa.Array) -> pa.Array:
-    """An array of a type that Spark has, as lanes."""
+    """Return an array of a type that Spark has as lanes."""
     array = plain(array)
     dtype = from_arrow(array.type)
     match dtype.kind:
@@ -146,7 +160,7 @@ def lanes_of(array: pa.Array) -> pa.Array:
         case Kind.OTHER | Kind.NULL:
             return pa.array(
                 [
-                    None if v is None else repr(_normal(v)).encode("utf-8", "surrogatepass")
+                    None if v is None else repr(_normalized(v)).encode("utf-8", "surrogatepass")
                     for v in array.to_pylist()
                 ],
                 pa.large_binary(),
@@ -183,45 +197,53 @@ def _with_nulls(values: npt.NDArray[np.int64], of: pa.Array) -> pa.Array:
     )
 
 
-def _normal(value: Any) -> Any:
-    """A nested value, in which equal numbers have one text."""
+def _normalized(value: Any) -> Any:
+    """Return a nested value with -0.0 as 0.0, so that equal numbers have one text."""
     match value:
         case float():
             return value + 0.0
         case dict():
-            return {k: _normal(v) for k, v in value.items()}
+            return {k: _normalized(v) for k, v in value.items()}
         case list() | tuple():
-            return [_normal(v) for v in value]
+            return [_normalized(v) for v in value]
     return value
 
 
 def float_lanes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Doubles as integers of the same order: the bits, with those of the magnitude turned where the sign is set."""
+    """Return doubles as integers of the same order.
+
+    The integers are the bits of the doubles. If the sign is set, the bits of the magnitude are
+    inverted.
+    """
     bits = (values + 0.0).view(np.int64)
-    return np.where(np.isnan(values), NAN, bits ^ ((bits >> 63) & MAGNITUDE))
+    return np.where(np.isnan(values), NAN_LANE, bits ^ ((bits >> 63) & MAGNITUDE_MASK))
 
 
 def axis_of(lanes: pa.Array, dtype: DType) -> list[Any]:
-    """Lanes without NULL as values of the type's axis, in the same order."""
+    """Return lanes without NULL as values of the type's axis, in the same order."""
     if in_bytes(dtype):
-        found = lanes.to_pylist()
+        values = lanes.to_pylist()
         return (
-            [int.from_bytes(v, "big") - 2**127 for v in found]
+            [int.from_bytes(v, "big") - 2**127 for v in values]
             if dtype.kind is Kind.DECIMAL
-            else found
+            else values
         )
     numbers = lanes.to_numpy(zero_copy_only=False)
-    return floats_of(numbers).tolist() if dtype.kind is Kind.FLOAT else numbers.tolist()  # type: ignore[no-any-return]
+    numbers = floats_of(numbers) if dtype.kind is Kind.FLOAT else numbers
+    return numbers.tolist()  # type: ignore[no-any-return]
 
 
 def floats_of(lanes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The doubles of lanes."""
-    values = (lanes ^ ((lanes >> 63) & MAGNITUDE)).view(np.float64)
-    return np.where(lanes == NAN, np.nan, values)
+    """Return the doubles of lanes."""
+    values = (lanes ^ ((lanes >> 63) & MAGNITUDE_MASK)).view(np.float64)
+    return np.where(lanes == NAN_LANE, np.nan, values)
 
 
 def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
-    """Lanes as an Arrow array of their type, NULL where they are; nested values as the texts that they are told apart by."""
+    """Return lanes as an Arrow array of their type.
+
+    NULL stays NULL. Nested values become the texts that distinguish them.
+    """
     valid = np.asarray(lanes.is_valid().to_numpy(zero_copy_only=False), np.bool_)
     if not dtype.ordered:
         return lanes
@@ -232,14 +254,15 @@ def array_of(lanes: pa.Array, dtype: DType) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
-    """Keys of one column, ready to be compared with another column's values.
+class JoinKeys:
+    """Keys of one column, ready to be compared with the values of another column.
 
     Attributes:
-        dtype: What the lanes are of: the other column's own type, if a key equals one of its values at most; else the type that both are compared in.
-        lanes: Shape (n,); NULL where the key is, after its cast.
-        null: Where that is, shape (n,); None: nowhere.
-        possible: Which keys can equal any value of the other column, shape (n,); None: all.
+        dtype: The type of the lanes: the other column's own type if a key equals at most one of its
+            values; otherwise the type in which both are compared.
+        lanes: Shape (n,); NULL where the key is NULL after its cast.
+        null: Which keys are NULL, shape (n,); None if there are none.
+        possible: Which keys can equal some value of the other column, shape (n,); None if all can.
     """
 
     dtype: DType
@@ -248,31 +271,33 @@ class Keyed:
     possible: Mask | None = None
 
 
-def keyed(array: pa.Array | pa.ChunkedArray, other: DType, session: Session) -> Keyed:
-    """Keys as a join with a column of type `other` compares them.
+def join_keys(array: pa.Array | pa.ChunkedArray, other: DType, session: Session) -> JoinKeys:
+    """Return keys as a join compares them with a column of type `other`.
 
     Raises:
-        Incomparable: Spark refuses to compare them, or what it does is not known here.
+        Incomparable: Spark refuses to compare them, or the result is not known here.
     """
     array = signed(plain(whole(array)))
     own, other = from_arrow(array.type), in_spark(other)
     to = compared_in(other, own, session)
     if own == other:
-        return Keyed(other, lanes_of(array), nulls_of(array))
-    there = cast_array(array, to, session)
+        return JoinKeys(other, lanes_of(array), nulls_of(array))
+    compared = cast_array(array, to, session)
     if not keeps_values(other, to):
-        return Keyed(to, lanes_of(there), nulls_of(there))
-    # What is not the same after the way to the column's type and back equals no value of the column.
-    back = cast_array(there, other, session, "try_cast")
-    again = lanes_of(cast_array(back, to, session))
-    lanes = lanes_of(there)
-    same = pc.equal(again, lanes).fill_null(False)
+        return JoinKeys(to, lanes_of(compared), nulls_of(compared))
+    # A key that changes when it is cast to the column's type and back equals no value of it.
+    as_column = cast_array(compared, other, session, "try_cast")
+    returned = lanes_of(cast_array(as_column, to, session))
+    lanes = lanes_of(compared)
+    same = pc.equal(returned, lanes).fill_null(False)
     possible = np.asarray(pc.or_(same, lanes.is_null()).to_numpy(zero_copy_only=False), np.bool_)
-    return Keyed(other, lanes_of(back), nulls_of(there), None if possible.all() else possible)
+    return JoinKeys(
+        other, lanes_of(as_column), nulls_of(compared), None if possible.all() else possible
+    )
 
 
 def nulls_of(array: pa.Array) -> Mask | None:
-    """Where an array is NULL; None: nowhere."""
+    """Return which values of an array are NULL; None if there are none."""
     return (
         np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
         if array.null_count

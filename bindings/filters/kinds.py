@@ -1,4 +1,4 @@
-"""Kinds of joins: what a match on the other side means for a row of the side that is read."""
+"""Kinds of joins: which rows of a side the join needs, by whether they have a match."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Side = Literal["left", "right"]
 
 
 class Needs(enum.Enum):
-    """Which rows of a side the join's answer depends on."""
+    """The rows of a side that the join's result depends on."""
 
     MATCHED = "rows with a match"
     UNMATCHED = "rows without a match"
-    ABSENT = "rows that are certain to have no match, NULL being uncertain"
+    ABSENT = "rows that certainly have no match; NULL is uncertain"
     ALL = "all rows"
 
 
-# A semi or anti join gives rows of its left side; those of the right only matter by their matches.
+# Semi and anti joins return rows of the left side. Right rows matter only if they match.
 LEFT: Final = {
     "inner": Needs.MATCHED,
     "semi": Needs.MATCHED,
@@ -29,7 +29,8 @@ LEFT: Final = {
     "anti": Needs.UNMATCHED,
     "not in": Needs.ABSENT,
 }
-# NOT IN is empty if the right side has a NULL, and everything if it has no row, so each row of it counts.
+# NOT IN returns no row if the right side has a NULL, and every row if the right side is empty.
+# So the result depends on all rows of the right side.
 RIGHT: Final = {
     "inner": Needs.MATCHED,
     "semi": Needs.MATCHED,
@@ -39,7 +40,7 @@ RIGHT: Final = {
     "full": Needs.ALL,
     "not in": Needs.ALL,
 }
-OTHER_NAMES: Final = {
+ALIASES: Final = {
     "outer": "full",
     "fullouter": "full",
     "leftouter": "left",
@@ -51,23 +52,30 @@ OTHER_NAMES: Final = {
 
 
 def kind_of(how: str) -> str:
-    """The kind of a join by one of the names that Spark has for it.
+    """Return the kind of a join by any of Spark's names for it.
+
+    Raises:
+        DynamicFilterError: the name is not a kind of join.
 
     Example:
         >>> kind_of("left_semi"), kind_of("FULL OUTER"), kind_of("not_in")
         ('semi', 'full', 'not in')
     """
     folded = how.lower().replace("_", "").replace(" ", "") if isinstance(how, str) else ""
-    found = OTHER_NAMES.get(folded, folded)
-    if found not in LEFT:
+    kind = ALIASES.get(folded, folded)
+    if kind not in LEFT:
         raise DynamicFilterError(
             f"the join is {how!r}; expected one of {', '.join(map(repr, LEFT))}"
         )
-    return found
+    return kind
 
 
 def needs_of(how: str, side: Side) -> Needs:
-    """Which rows of a side are needed."""
+    """Return which rows of a side the join needs.
+
+    Raises:
+        DynamicFilterError: the join or the side is unknown.
+    """
     if side not in ("left", "right"):
         raise DynamicFilterError(f"the side is {side!r}; expected 'left' or 'right'")
     return (LEFT if side == "left" else RIGHT)[kind_of(how)]

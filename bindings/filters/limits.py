@@ -1,4 +1,4 @@
-"""How large a dynamic filter may grow."""
+"""Limits on the size of a dynamic filter."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import numpy as np
 
 from skipstone.ir.errors import DynamicFilterError
 
-UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE: Final = re.compile(
     r"\s*(-?\d+(?:\.\d+)?)\s*([kmgt]?)i?(b|bytes)?\s*", re.IGNORECASE | re.ASCII
 )
-RANGES: Final = 1024  # of a column whose values are too many
+DEFAULT_RANGES: Final = 1024  # ranges of a column that has too many values
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Up to which size keys are kept, and what happens beyond.
+    """The size up to which keys are stored, and what happens beyond it.
 
     Attributes:
-        nbytes: Bytes of the distinct rows; None: any.
-        values: Distinct rows, and distinct values of a column; None: any number.
-        ranges: Ranges that the values of a column become where they are too many.
-        degrade: Whether they do; else a filter that is too large filters nothing.
+        nbytes: Maximum bytes of the distinct rows; None for no limit.
+        values: Maximum number of distinct rows, and of distinct values of a column; None for no
+            limit.
+        ranges: Maximum number of ranges that replace a column's values if there are too many.
+        degrade: Whether ranges replace them; if False, a filter that is too large filters nothing.
     """
 
     nbytes: int | None
@@ -34,13 +35,24 @@ class Limits:
     degrade: bool
 
     def fits(self, count: int, nbytes: int, share: int = 1) -> bool:
-        """Whether so many values of so many bytes may be kept, of one column among `share`."""
+        """Return True if values may be stored.
+
+        Args:
+            count: The number of values.
+            nbytes: Their bytes.
+            share: The number of columns that share the byte limit.
+        """
         return (self.values is None or count <= self.values) and (
             self.nbytes is None or nbytes <= self.nbytes / share
         )
 
     def ranges_of(self, widest: int, share: int) -> int:
-        """How many ranges a column among `share` may have, if its longest value takes so many bytes; 0: none."""
+        """Return the maximum number of ranges of a column; 0 allows none.
+
+        Args:
+            widest: Bytes of the column's longest value.
+            share: The number of columns that share the byte limit.
+        """
         if self.nbytes is None:
             return self.ranges
         return max(
@@ -52,10 +64,10 @@ class Limits:
 def limits_of(
     threshold: str | int | None, max_values: int | None, ranges: int, on_overflow: str
 ) -> Limits:
-    """What a collector was told.
+    """Return the limits that a collector's arguments describe.
 
     Raises:
-        DynamicFilterError: a size that is none.
+        DynamicFilterError: a limit is malformed.
     """
     if on_overflow not in ("degrade", "all"):
         raise DynamicFilterError(f"on_overflow is {on_overflow!r}; expected 'degrade' or 'all'")
@@ -63,9 +75,8 @@ def limits_of(
         if count is not None and (
             isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1
         ):
-            raise DynamicFilterError(
-                f"{name} is {count!r}; expected a positive integer{' or None' if name == 'max_values' else ''}"
-            )
+            or_none = " or None" if name == "max_values" else ""
+            raise DynamicFilterError(f"{name} is {count!r}; expected a positive integer{or_none}")
     return Limits(
         bytes_of(threshold),
         None if max_values is None else int(max_values),
@@ -75,23 +86,29 @@ def limits_of(
 
 
 def bytes_of(size: str | int | None) -> int | None:
-    """A size in bytes; None: no limit, as zero and negative ones mean too.
+    """Return a size in bytes; None, zero and negative sizes mean no limit.
+
+    Raises:
+        DynamicFilterError: the size is malformed.
 
     Example:
         >>> bytes_of("32MiB"), bytes_of("8 mb"), bytes_of(0)
         (33554432, 8388608, None)
 
-    Source: Flink, `MemorySize`, for which kb is 1,024 bytes as well.
+    Source: Flink, `MemorySize`, in which kb is 1,024 bytes as well.
     """
     if isinstance(size, str):
-        found = _SIZE.fullmatch(size)
-        if found is None:
-            raise DynamicFilterError(
-                f"the threshold is {size!r}; expected a size such as '32MiB', a number of bytes, or None for no limit"
-            )
-        size = int(float(found[1]) * UNITS[found[2].lower()])
+        parsed = _SIZE.fullmatch(size)
+        if parsed is None:
+            raise _bad_threshold(size)
+        size = int(float(parsed[1]) * SIZE_UNITS[parsed[2].lower()])
     if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer)):
-        raise DynamicFilterError(
-            f"the threshold is {size!r}; expected a size such as '32MiB', a number of bytes, or None for no limit"
-        )
+        raise _bad_threshold(size)
     return None if size is None or size <= 0 else int(size)
+
+
+def _bad_threshold(size: object) -> DynamicFilterError:
+    return DynamicFilterError(
+        f"the threshold is {size!r}; expected a size such as '32MiB', a number of bytes, "
+        "or None for no limit"
+    )

@@ -1,4 +1,4 @@
-"""Whether scans are filtered by joins: said to a plan, of a table, or in the environment."""
+"""The switch for dynamic filtering: set for a plan, for a table, or in the environment."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import Final
 from skipstone.ir.errors import DynamicFilterError
 
 VARIABLE: Final = "SKIPSTONE_DYNAMIC_FILTERING"
-WORDS: Final = {
+BOOLEAN_WORDS: Final = {
     **dict.fromkeys(("1", "true", "on", "yes"), True),
     **dict.fromkeys(("0", "false", "off", "no"), False),
 }
 
 
-def enabled(*told: bool | None) -> bool:
-    """What the first says that says anything, else the environment, else True.
+def enabled(*settings: bool | None) -> bool:
+    """Return the first setting that is not None, else the environment's, else True.
+
+    Raises:
+        DynamicFilterError: the environment variable is not a boolean word.
 
     Source: Flink FLIP-248, `table.optimizer.dynamic-filtering.enabled`.
     """
-    for one in told:
-        if one is not None:
-            return bool(one)
+    for setting in settings:
+        if setting is not None:
+            return bool(setting)
     text = os.environ.get(VARIABLE)
     if text is None:
         return True
-    if text.strip().lower() not in WORDS:
+    if text.strip().lower() not in BOOLEAN_WORDS:
         raise DynamicFilterError(f"{VARIABLE} is {text!r}; expected true or false")
-    return WORDS[text.strip().lower()]
+    return BOOLEAN_WORDS[text.strip().lower()]

@@ -1,5 +1,6 @@
-"""Judging containers part by part where judging all of them at once fails, so that one bad
-container costs only itself.
+"""Judge containers in smaller parts if judging all of them fails.
+
+A bad container then affects only itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from skipstone.ir.types import DType
 
 Verdicts = npt.NDArray[np.uint8]
-MAX_FAILURES: Final = 16  # containers that are looked for one by one; the rest of a part is kept
+MAX_FAILURES: Final = 16  # bad containers that are searched for; after them whole parts are kept
 
 
 def by_parts(
@@ -31,12 +32,15 @@ def by_parts(
 ) -> Verdicts:
     """Judge containers; those on which judging fails are MAYBE.
 
+    Whatever a statistics provider or a file raises, no row is lost if the container is kept.
+
     Args:
-        judge: Gives the verdicts of the containers of some statistics.
-        statistics: Of all containers.
-        failed: Told of each failure, and of how many containers are kept for it. Whatever a
-            statistics provider or a file
-            raises, no row is lost without the filter.
+        judge: Returns the verdicts of the containers of some statistics.
+        statistics: The statistics of all containers.
+        failed: Called with each error and the number of containers that are kept because of it.
+
+    Returns:
+        uint8 array, shape (containers,), of `Verdict`.
     """
     try:
         return judge(statistics)
@@ -44,69 +48,69 @@ def by_parts(
         first = e
     n = statistics.num_containers
     out = np.full(n, Verdict.MAYBE, np.uint8)
-    waiting, left = [(0, n, first)], MAX_FAILURES
-    while waiting:
-        start, stop, error = waiting.pop()
-        if stop - start <= 1 or not left:
+    failed_parts, searches_left = [(0, n, first)], MAX_FAILURES
+    while failed_parts:
+        start, stop, error = failed_parts.pop()
+        if stop - start <= 1 or not searches_left:
             failed(error, stop - start)
-            left = max(left - 1, 0)
+            searches_left = max(searches_left - 1, 0)
             continue
         middle = (start + stop) // 2
         for a, b in ((middle, stop), (start, middle)):
             try:
-                out[a:b] = judge(Part(statistics, a, b))
+                out[a:b] = judge(StatisticsSlice(statistics, a, b))
             except Exception as e:
-                waiting.append((a, b, e))
+                failed_parts.append((a, b, e))
     return out
 
 
-class Part(Statistics):
+class StatisticsSlice(Statistics):
     """The statistics of neighbouring containers. Each column is sliced before it is packed.
 
     Args:
-        of: All statistics.
-        start, stop: The containers [start, stop).
+        statistics: The statistics of all containers.
+        start, stop: The slice is the containers [start, stop).
     """
 
-    def __init__(self, of: Statistics, start: int, stop: int) -> None:
-        self._of, self._start = of, start
-        rows = of.row_count
+    def __init__(self, statistics: Statistics, start: int, stop: int) -> None:
+        self._statistics, self._start = statistics, start
+        rows = statistics.row_count
         super().__init__(
-            of.schema,
+            statistics.schema,
             stop - start,
-            _Slices(of, start, stop - start),
+            _SlicedColumns(statistics, start, stop - start),
             row_count=None if rows is None else rows.slice(start, stop - start),
-            counts_parents=of.counts_parents,
+            counts_parents=statistics.counts_parents,
         )
 
     @property
     def has_members(self) -> bool:
         """Return True if `contained_in` may have an answer."""
-        return self._of.has_members
+        return self._statistics.has_members
 
     def contained_in(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """Return what all statistics say of these containers."""
-        found = self._of.contained_in(path, values, dtype)
-        return None if found is None else found.slice(self._start, self.num_containers)
+        """Return the answer of the whole statistics, for these containers."""
+        answer = self._statistics.contained_in(path, values, dtype)
+        return None if answer is None else answer.slice(self._start, self.num_containers)
 
 
-class _Slices(Mapping["Path", Raw]):
-    """Columns of neighbouring containers, sliced when they are asked for."""
+class _SlicedColumns(Mapping["Path", Raw]):
+    """Columns of neighbouring containers, sliced when they are first used."""
 
-    def __init__(self, of: Statistics, start: int, count: int) -> None:
-        self._of, self._start, self._count = of, start, count
+    def __init__(self, statistics: Statistics, start: int, count: int) -> None:
+        self._statistics, self._start, self._count = statistics, start, count
 
     def __getitem__(self, path: Path) -> Raw:
-        if path not in self._of.leaf_paths():
+        if path not in self._statistics.leaf_paths():
             raise KeyError(path)
-        raw = self._of.raw(path)
-        given = (raw.min, raw.max, raw.null_count, raw.row_count, raw.nan_count)
-        return Raw(*(None if a is None else a.slice(self._start, self._count) for a in given))
+        raw = self._statistics.raw(path)
+        arrays = (raw.min, raw.max, raw.null_count, raw.row_count, raw.nan_count)
+        return Raw(*(None if a is None else a.slice(self._start, self._count) for a in arrays))
 
     def __iter__(self) -> Iterator[Path]:
-        return iter(self._of.leaf_paths())
+        return iter(self._statistics.leaf_paths())
 
     def __len__(self) -> int:
-        return len(self._of.leaf_paths())
+        return len(self._statistics.leaf_paths())

@@ -1,4 +1,4 @@
-"""Rows from anywhere as Arrow tables of the columns that are asked for."""
+"""Convert rows from Arrow, pandas and Polars to Arrow tables of the requested columns."""
 
 from __future__ import annotations
 
@@ -12,24 +12,33 @@ from skipstone.ir.types import DType, from_arrow
 
 
 def batches_of(rows: Any, names: Sequence[str]) -> Iterator[pa.Table]:
-    """Some columns of rows, in the order that they are asked for.
+    """Yield rows as Arrow tables of some columns, in the requested order.
 
     Args:
-        rows: An Arrow RecordBatch, Table or reader, a DataFrame of pandas or Polars, or anything with `__arrow_c_stream__`.
+        rows: An Arrow RecordBatch, Table or reader, a DataFrame of pandas or Polars, or anything
+            with `__arrow_c_stream__`.
+        names: The columns.
 
     Raises:
-        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
-        DynamicFilterError: it is none of these.
+        UnknownColumn: no column has a name.
+        AmbiguousColumn: several columns have it.
+        DynamicFilterError: `rows` has another type.
     """
     if isinstance(rows, pa.RecordBatchReader):
         for batch in rows:
-            yield chosen(pa.Table.from_batches([batch]), names)
+            yield select_columns(pa.Table.from_batches([batch]), names)
     else:
-        yield chosen(table_of(rows), names)
+        yield select_columns(table_of(rows), names)
 
 
 def table_of(rows: Any) -> pa.Table:
-    """Rows as an Arrow table, without views, which Arrow lacks operations of."""
+    """Return rows as an Arrow table, with views as large strings and binaries.
+
+    Arrow lacks operations on views.
+
+    Raises:
+        DynamicFilterError: `rows` has no supported type, or it is a streaming DataFrame.
+    """
     table = _table_of(rows)
     for i, f in enumerate(table.schema):
         kind = (
@@ -55,21 +64,28 @@ def _table_of(rows: Any) -> pa.Table:
         rows = rows.collect()
     if getattr(rows, "isStreaming", False) is True:
         raise DynamicFilterError(
-            "rows came as a streaming DataFrame, whose keys are never all there; expected one that ends: collect batch by batch"
+            "rows are a streaming DataFrame, whose keys are never complete; expected a DataFrame "
+            "that ends: collect batch by batch"
         )
-    if hasattr(rows, "to_arrow"):  # Polars, whose views and large strings count as strings
+    if hasattr(rows, "to_arrow"):  # Polars; its strings are views or large strings
         return rows.to_arrow()
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, dict):
         return pa.table(rows)
     raise DynamicFilterError(
-        f"rows came as {type(rows).__name__}; expected an Arrow RecordBatch or Table, or a DataFrame of pandas or Polars"
+        f"rows are a {type(rows).__name__}; expected an Arrow RecordBatch or Table, "
+        "or a DataFrame of pandas or Polars"
     )
 
 
-def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Columns by name: in its own case, or else in any."""
+def select_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return columns by name; an exact name is preferred, otherwise case is ignored.
+
+    Raises:
+        UnknownColumn: no column has a name.
+        AmbiguousColumn: several columns have it.
+    """
     columns, fields = [], []
     for name in names:
         at = [i for i, n in enumerate(table.column_names) if n == name] or [
@@ -86,7 +102,10 @@ def chosen(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields)) if names else table.select([])
 
 
-def noted(field: pa.Field) -> DType | None:
-    """The type of a field whose values are not compared as they are stored, such as collated text; None: they are."""
-    found = from_arrow(field.type, field.metadata)
-    return None if found == from_arrow(field.type) else found
+def special_type(field: pa.Field) -> DType | None:
+    """Return the type of a field whose values are not compared as they are stored, else None.
+
+    Collated text is an example.
+    """
+    dtype = from_arrow(field.type, field.metadata)
+    return None if dtype == from_arrow(field.type) else dtype

@@ -1,8 +1,11 @@
-"""Dynamic filters of one scan: bound to its columns, judged beside its condition, and applied to the rows that are read."""
+"""The dynamic filters of one scan.
+
+They are bound to the scan's columns, judged with its condition, and applied to the rows that are
+read.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from skipstone.bindings.filters.bind import BoundKeys, bind_filter, cast_terms, column_node
 from skipstone.bindings.filters.data import DynamicFilterData, DynamicFilteringEvent
 from skipstone.bindings.filters.filter import DynamicFilter
 from skipstone.bindings.filters.judge import (
@@ -26,12 +30,9 @@ from skipstone.bindings.filters.judge import (
 from skipstone.bindings.filters.keys import Mask, compared_in
 from skipstone.bindings.filters.kinds import Needs
 from skipstone.bindings.filters.parts import by_parts
-from skipstone.bindings.predicates.expr import col
 from skipstone.ir.bind import bind_scalar
-from skipstone.ir.coerce import in_spark
-from skipstone.ir.errors import DynamicFilterError, PredicateError, UnknownColumn
-from skipstone.ir.functions.build import cast
-from skipstone.ir.node import Name, Node, Op, show_path
+from skipstone.ir.errors import DynamicFilterError, UnknownColumn
+from skipstone.ir.node import Op
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.rows import column_at
 from skipstone.ir.session import Incomparable, Session
@@ -40,26 +41,26 @@ from skipstone.ir.types import leaves_of
 if TYPE_CHECKING:
     from skipstone.bindings.predicates.predicate import PruningPredicate
     from skipstone.bindings.statistics.statistics import Statistics
-    from skipstone.ir.types import DType
+
 
 Verdicts = npt.NDArray[np.uint8]
-Failed = Callable[[Exception, int], None]
-PROJECTED: Final = 10_000  # keys that are turned into partition values one by one
-ORDERED: Final = ("<", "<=", ">", ">=")
+OnFailure = Callable[[Exception, int], None]
+MAX_PROJECTED_KEYS: Final = 10_000  # each key is turned into a partition value by itself
+INEQUALITIES: Final = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one filter did to the containers that the condition and the filters before it had left.
+    """The effect of one filter on the containers that the condition and the filters before it left.
 
     Attributes:
         filter: The filter.
         fields: The scan's columns that it was compared with.
-        pruned: Containers that it left out, and no one before it had.
-        state: What was known of the keys, for people.
-        rows: Rows of the build side; None: not known.
-        seconds: From its first row to its last; None: not known.
-        kept: Reason -> containers that are kept since the filter could not be evaluated on them.
+        pruned: Containers that it pruned, and that no filter before it had pruned.
+        state: The state of the filter, for people.
+        rows: Rows of the build side; None if unknown.
+        seconds: Time from the build side's first row to its last; None if unknown.
+        kept: Reason -> containers that are kept because the filter could not be evaluated on them.
     """
 
     filter: DynamicFilter
@@ -76,11 +77,12 @@ class DynamicFilters:
     """The filters of one scan, each with the columns that it is compared with.
 
     Attributes:
-        filters: As they were given.
-        schema, session: What their columns' names mean.
-        effects: What each did, when it was last judged.
-        errors: Why some could not be evaluated then.
-        refine: What a table's partitions say besides, of verdicts that a predicate has.
+        filters: The filters, in the order given.
+        schema, session: The scan's columns, and Spark's settings; they resolve the filters'
+            columns.
+        effects: The effect of each filter, when it was last judged.
+        errors: Errors of filters that could not be evaluated then.
+        refine: Returns verdicts of a predicate improved by the table's partition values.
     """
 
     filters: tuple[DynamicFilter, ...]
@@ -94,45 +96,62 @@ class DynamicFilters:
 
     @property
     def decide_rows(self) -> bool:
-        """Whether the rows that pass are those that the joins need, so that a LIMIT may count them."""
+        """Whether the rows that pass are exactly those that the joins need.
+
+        Then a LIMIT may count them.
+        """
         return all(
-            f.decides_rows and (f.needs is Needs.ALL or self.bound(f).whole) for f in self.filters
+            f.decides_rows and (f.needs is Needs.ALL or self.bound(f).all_fit) for f in self.filters
         )
 
     @property
     def pending(self) -> tuple[DynamicFilter, ...]:
-        """Those that may still come."""
+        """The filters that are not complete."""
         return tuple(f for f in self.filters if not f.complete)
 
     def judged(self, statistics: Statistics, verdicts: Verdicts) -> Verdicts:
-        """Return verdicts of a condition, and of the filters as far as they are known.
+        """Return the verdicts of a condition and the filters together.
 
-        A container on which a filter cannot be evaluated is kept, and its effect says why. A key
-        that fits no column of the schema is left out, with a warning. A filter that contradicts
-        itself raises DynamicFilterError.
+        Filters that are not complete keep everything. A container on which a filter cannot be
+        evaluated is kept, and the filter's effect says why. A key that fits no column of the schema
+        is left out, with a warning.
+
+        Args:
+            statistics: The containers' statistics.
+            verdicts: The verdicts of the condition.
+
+        Returns:
+            uint8 array, shape (containers,), of `Verdict`.
+
+        Raises:
+            DynamicFilterError: a filter contradicts itself.
         """
         self.effects.clear()
         self.errors.clear()
         for f in self.filters:
             kept: Counter[str] = Counter()
-            found = self._verdicts(f, statistics, partial(self._failed, f, kept))
-            pruned = int(((found == Verdict.NEVER) & (verdicts != Verdict.NEVER)).sum())
-            verdicts = np.minimum(verdicts, found)
+            own = self._verdicts(f, statistics, partial(self._note_failure, f, kept))
+            pruned = int(((own == Verdict.NEVER) & (verdicts != Verdict.NEVER)).sum())
+            verdicts = np.minimum(verdicts, own)
             bound, data = self.bound(f), f.data
             seconds = f.seconds if data is None or not data.seconds else data.seconds
             rows = None if data is None else data.rows_seen
-            self.effects.append(Effect(f, bound.shown, pruned, f.state, rows, seconds, dict(kept)))
+            self.effects.append(
+                Effect(f, bound.column_names, pruned, f.state, rows, seconds, dict(kept))
+            )
         return verdicts
 
-    def _failed(self, f: DynamicFilter, kept: Counter[str], error: Exception, count: int) -> None:
-        """Note why containers are kept."""
+    def _note_failure(
+        self, f: DynamicFilter, kept: Counter[str], error: Exception, count: int
+    ) -> None:
+        """Note why a number of containers are kept, and warn."""
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
         if reason not in kept:
             self.errors.append(error)
             f.warn_once(f"a dynamic filter cannot be evaluated ({reason}); containers are kept")
         kept[reason] += count
 
-    def _verdicts(self, f: DynamicFilter, statistics: Statistics, failed: Failed) -> Verdicts:
+    def _verdicts(self, f: DynamicFilter, statistics: Statistics, failed: OnFailure) -> Verdicts:
         n = statistics.num_containers
         if f.needs is Needs.ALL:
             return np.full(n, Verdict.ALWAYS, np.uint8)
@@ -141,45 +160,51 @@ class DynamicFilters:
         if data is None:
             return np.full(n, Verdict.MAYBE, np.uint8)
         judged = []
-        for of in (_compared(data, terms) for terms in bound.targets):
-            found = by_parts(partial(_judge, f, of), statistics, failed)
-            judged.append(self._refined(f, of, found, failed))
-        out = judged[0] if len(judged) == 1 else _together(judged, f.needs, data)
-        return out if bound.whole else np.minimum(out, np.uint8(Verdict.MAYBE))
+        for bound_filter in (cast_terms(data, terms) for terms in bound.targets):
+            verdicts = by_parts(partial(_judge, f, bound_filter), statistics, failed)
+            judged.append(self._refined(f, bound_filter, verdicts, failed))
+        out = judged[0] if len(judged) == 1 else _combine_targets(judged, f.needs, data)
+        return out if bound.all_fit else np.minimum(out, np.uint8(Verdict.MAYBE))
 
     def _refined(
-        self, f: DynamicFilter, of: BoundFilter, found: Verdicts, failed: Failed
+        self, f: DynamicFilter, bound_filter: BoundFilter, verdicts: Verdicts, failed: OnFailure
     ) -> Verdicts:
-        """What transforms of the columns say, by which the table is partitioned."""
+        """Return verdicts improved by the table's partition transforms."""
         if (refine := self.refine) is None:
-            return found
-        for condition in self._conditions(f, of):
+            return verdicts
+        for condition in self._conditions(f, bound_filter):
             try:
-                left = refine(condition, np.minimum(found, np.uint8(Verdict.MAYBE)))
+                refined = refine(condition, np.minimum(verdicts, np.uint8(Verdict.MAYBE)))
             except Exception as e:  # as in `by_parts`
                 failed(e, 0)
                 continue
-            found = np.where(left == Verdict.NEVER, left, found)
-        return found
+            verdicts = np.where(refined == Verdict.NEVER, refined, verdicts)
+        return verdicts
 
-    def _conditions(self, f: DynamicFilter, of: BoundFilter) -> Iterator[PruningPredicate]:
-        plain = all(t.op is Op.COLUMN for t in of.terms)  # others may raise, as in `_judge`
-        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and of.data.exact and plain:
-            for i, domain in enumerate(of.data.domains):
-                if 0 < len(domain.firsts) <= PROJECTED:
-                    yield predicate_of(of, i, self.schema)
+    def _conditions(
+        self, f: DynamicFilter, bound_filter: BoundFilter
+    ) -> Iterator[PruningPredicate]:
+        data = bound_filter.data
+        plain = all(t.op is Op.COLUMN for t in bound_filter.terms)  # a cast may raise, see `_judge`
+        if f.needs is Needs.MATCHED and f.op in ("=", "<=>") and data.exact and plain:
+            for i, domain in enumerate(data.domains):
+                if 0 < len(domain.firsts) <= MAX_PROJECTED_KEYS:
+                    yield predicate_of(bound_filter, i, self.schema)
 
     @property
     def conditions(self) -> Iterator[PruningPredicate]:
-        """What each row that the joins need fulfils, column by column, as far as it is known and short: for who lists a table by partitions."""
+        """Conditions that every needed row fulfils, one for each column; used to list partitions.
+
+        Filters that are not complete, or have too many keys, give none.
+        """
         for f in self.filters:
             bound = self.bound(f)
             if bound.data is not None:
                 for terms in bound.targets:
-                    yield from self._conditions(f, _compared(bound.data, terms))
+                    yield from self._conditions(f, cast_terms(bound.data, terms))
 
     def leave(self, statistics: Statistics) -> Mask:
-        """Which containers the filters leave, by some of their statistics."""
+        """Return which containers the filters leave, judged by some of their statistics."""
         return np.asarray(
             np.minimum.reduce(
                 [self._verdicts(f, statistics, lambda e, count: None) for f in self.filters]
@@ -188,157 +213,87 @@ class DynamicFilters:
             np.bool_,
         )
 
-    def bound(self, f: DynamicFilter) -> Bound:
-        """Return a filter's keys beside the columns that they are compared with.
-
-        A key that fits no column is left out: rows with a match still need one by the others. What
-        else a join needs is not
-        told by some of its keys, so then the whole filter is.
-
-        Raises:
-            DynamicFilterError: the filter names keys that it does not have.
-        """
-        data = f.data
-        names = data.fields if data is not None else tuple(f.columns)
-        if strange := [name for name in f.columns if name not in names]:
-            raise DynamicFilterError(
-                f"the filter's columns name {strange[0]!r}; its keys are {', '.join(names)}"
-            )
-        terms: dict[str, list[Node]] = {}
-        whole = True
-        for i, key in enumerate(names):
-            given = f.columns.get(key, key)
-            for column in [given] if isinstance(given, str) else given:
-                found = self._term(key, column, None if data is None else data.declared[i])
-                if isinstance(found, str):
-                    f.warn_once(f"a dynamic filter skips its key {key!r}: {found}")
-                    whole = False
-                else:
-                    terms.setdefault(key, []).append(found)
-        if data is not None and not whole:
-            data = data.only(tuple(terms)) if terms and f.needs is Needs.MATCHED else None
-        return Bound(data, tuple(itertools.product(*terms.values())), whole)
-
-    def _term(self, key: str, column: str, declared: DType | None) -> Node | str:
-        """Return the column of a name, or why it is none that a key can be compared with."""
-        try:
-            term = bind_scalar(
-                named(column, self.schema, self.session), leaves_of(self.schema), self.session
-            )
-        except PredicateError as e:
-            return str(e)
-        if term.op is not Op.COLUMN or term.dtype is None:
-            return f"it is compared with {term}; expected a column of the scan"
-        if declared is not None and in_spark(term.dtype) != declared:
-            return (
-                f"it was collected to be compared with {declared}, and {column} is {term.dtype}; "
-                "give the collector the schema of the scan"
-            )
-        return term
+    def bound(self, f: DynamicFilter) -> BoundKeys:
+        """Bind a filter's keys to the columns that they are compared with; see `bind_filter`."""
+        return bind_filter(f, self.schema, self.session)
 
     # Rows.
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The scan's columns that rows are judged by."""
+        """The scan's columns that rows are filtered by."""
         judged = [self.bound(f) for f in self.filters if f.needs is not Needs.ALL]
-        found = [t for b in judged if b.data is not None for terms in b.targets for t in terms]
-        return tuple(dict.fromkeys(t.value[0] for t in found))  # type: ignore[index]
+        terms = [t for b in judged if b.data is not None for target in b.targets for t in target]
+        return tuple(dict.fromkeys(t.value[0] for t in terms))  # type: ignore[index]
 
-    def passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that the joins may need."""
-        out: Mask | None = None
+    def needed_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that the joins may need."""
+        needed: Mask | None = None
         for f in self.filters:
             bound = self.bound(f)
             if bound.data is None or f.needs is Needs.ALL:
                 continue
             for terms in bound.targets:
                 columns = [column_at(batch, t.value) for t in terms]  # type: ignore[arg-type]
-                found = _rows(f, bound.data, columns)
-                out = found if out is None or found is None else out & found
-        return batch if out is None or out.all() else batch.filter(pa.array(out))
+                rows = _needed_rows(f, bound.data, columns)
+                needed = rows if needed is None or rows is None else needed & rows
+        return batch if needed is None or needed.all() else batch.filter(pa.array(needed))
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A filter bound to the columns of a scan.
-
-    Attributes:
-        data: Its keys, as far as they fit columns; None: they are not known, or say nothing.
-        targets: The columns that keys are compared with; several, if a key is compared with
-            several columns.
-        whole: Whether all of its keys fit.
-    """
-
-    data: DynamicFilterData | None
-    targets: tuple[tuple[Node, ...], ...]
-    whole: bool
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        paths = (t.value for terms in self.targets for t in terms)
-        return tuple(dict.fromkeys(show_path(p) for p in paths if isinstance(p, tuple)))
-
-
-def _compared(data: DynamicFilterData, terms: tuple[Node, ...]) -> BoundFilter:
-    """The columns in the types that keys are compared in."""
-    pairs = zip(terms, data.state.dtypes, strict=True)
-    return BoundFilter(
-        data, tuple(t if t.dtype == dtype else cast(t, dtype, data.session) for t, dtype in pairs)
-    )
-
-
-def _judge(f: DynamicFilter, of: BoundFilter, statistics: Statistics) -> Verdicts:
-    if any(t.op is Op.UNKNOWN for t in of.terms):
-        return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
-    if f.op in ORDERED:
-        if len(of.terms) != 1:
+def _judge(f: DynamicFilter, bound: BoundFilter, statistics: Statistics) -> Verdicts:
+    """Return the verdicts of one filter: whether the join needs no, some or every row."""
+    unknown = np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
+    if any(t.op is Op.UNKNOWN for t in bound.terms):
+        return unknown
+    if f.op in INEQUALITIES:
+        if len(bound.terms) != 1:
             raise DynamicFilterError(
-                f"{f.op} compares one key, and the filter has {', '.join(of.data.fields)}"
+                f"the operator {f.op} compares one key; the filter has "
+                f"{', '.join(bound.data.fields)}: use op='='"
             )
         if f.needs is Needs.ABSENT:  # NOT IN compares by =
-            return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
-        found = evaluate_order(of, f.op, statistics)
-    elif f.needs is Needs.ABSENT and of.data.state.as_text:
-        return np.full(statistics.num_containers, Verdict.MAYBE, np.uint8)
+            return unknown
+        verdicts = evaluate_order(bound, f.op, statistics)
+    elif f.needs is Needs.ABSENT and bound.data.state.as_text:
+        return unknown
     elif f.needs is Needs.ABSENT:
-        found = evaluate_absent(of, statistics)
+        verdicts = evaluate_absent(bound, statistics)
     else:
-        found = evaluate(of, statistics)
-    if any(t.op is not Op.COLUMN for t in of.terms):
-        # The join raises an error for a key that cannot be cast, so its container is read,
+        verdicts = evaluate(bound, statistics)
+    if any(t.op is not Op.COLUMN for t in bound.terms):
+        # The join raises an error for a key that cannot be cast. So its container is read,
         # whatever the other keys are.
-        found = np.where(may_raise(of, statistics), np.uint8(Verdict.MAYBE), found)
+        verdicts = np.where(may_raise(bound, statistics), np.uint8(Verdict.MAYBE), verdicts)
     if f.needs is Needs.UNMATCHED:
-        # Every row has a match: the join needs none. No row has one: it needs all, which only an exact filter may say.
-        opposite = np.array(
-            [Verdict.ALWAYS if of.data.exact else Verdict.MAYBE, Verdict.MAYBE, Verdict.NEVER],
-            np.uint8,
-        )
-        return opposite[found]
-    return found if f.side == "left" else np.minimum(found, np.uint8(Verdict.MAYBE))
+        # If every row has a match, the join needs none. If no row has one, the join needs all,
+        # but only an exact filter proves that.
+        no_match = Verdict.ALWAYS if bound.data.exact else Verdict.MAYBE
+        return np.array([no_match, Verdict.MAYBE, Verdict.NEVER], np.uint8)[verdicts]
+    return verdicts if f.side == "left" else np.minimum(verdicts, np.uint8(Verdict.MAYBE))
 
 
-def _together(judged: list[Verdicts], needs: Needs, data: DynamicFilterData) -> Verdicts:
-    """Return verdicts of a filter whose key must equal several columns, from those of each column
-    alone.
+def _combine_targets(judged: list[Verdicts], needs: Needs, data: DynamicFilterData) -> Verdicts:
+    """Return the verdicts of a filter whose key must equal several columns.
 
-    A row has no match if one of its columns has none. If each has one, these may still be
-    different keys, unless there is
-    only one.
+    A row has no match if one of its columns has none. If every column has a match, these may be
+    different keys, unless there is only one key.
+
+    Args:
+        judged: The verdicts for each column alone.
+        needs: The rows that the join needs.
+        data: The keys.
     """
     single = data.num_rows == 1
     if needs is Needs.MATCHED:
-        found: Verdicts = np.minimum.reduce(judged)
-        return found if single else np.minimum(found, np.uint8(Verdict.MAYBE))
-    found = np.maximum.reduce(judged)
-    return found if single else np.maximum(found, np.uint8(Verdict.MAYBE))
+        least: Verdicts = np.minimum.reduce(judged)
+        return least if single else np.minimum(least, np.uint8(Verdict.MAYBE))
+    greatest: Verdicts = np.maximum.reduce(judged)
+    return greatest if single else np.maximum(greatest, np.uint8(Verdict.MAYBE))
 
 
-def _rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) -> Mask | None:
-    """Return which rows a join may need; None: any."""
-    if f.op in ORDERED:
+def _needed_rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) -> Mask | None:
+    """Return which rows a join may need; None if it may need any."""
+    if f.op in INEQUALITIES:
         return None  # the join itself compares them
     rows = pa.table(columns, names=list(data.fields))
     if f.needs is Needs.MATCHED:
@@ -350,56 +305,46 @@ def _rows(f: DynamicFilter, data: DynamicFilterData, columns: list[pa.Array]) ->
     matched = data.matched(rows)
     if matched is None:
         return None
-    found = ~matched
+    unmatched = ~matched
     if f.needs is Needs.UNMATCHED or data.empty:
-        return found
-    if data.state.blank:
-        return np.zeros(len(found), np.bool_)
-    if len(columns) == 1:  # of several keys, others may tell a row from NULL
-        found &= np.asarray(columns[0].is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    return found
+        return unmatched
+    if data.state.all_null_row:
+        return np.zeros(len(unmatched), np.bool_)
+    if len(columns) == 1:  # with several keys, the others may prove that a row with NULL differs
+        unmatched &= np.asarray(columns[0].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return unmatched
 
 
-def filters_of(given: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]:
-    """What a plan was given as filters.
+def filters_of(dynamic: Sequence[Any] | Any | None) -> tuple[DynamicFilter, ...]:
+    """Return the argument `dynamic` of a plan as filters.
 
     Raises:
-        DynamicFilterError: it is none.
+        DynamicFilterError: it holds something else.
     """
-    if given is None:
+    if dynamic is None:
         return ()
-    listed = list(given) if isinstance(given, list | tuple) else [given]
     out = []
-    for one in listed:
-        if isinstance(one, DynamicFilterData | DynamicFilteringEvent):
-            one = DynamicFilter(one)
-        if not isinstance(one, DynamicFilter):
+    for f in list(dynamic) if isinstance(dynamic, list | tuple) else [dynamic]:
+        if isinstance(f, DynamicFilterData | DynamicFilteringEvent):
+            f = DynamicFilter(f)
+        if not isinstance(f, DynamicFilter):
             raise DynamicFilterError(
-                f"dynamic has {one!r:.100}; expected DynamicFilterData or DynamicFilter. A collector gives its data by finish()"
+                f"dynamic has {f!r:.100}; expected DynamicFilterData or DynamicFilter. "
+                "A collector returns its data from finish()"
             )
-        out.append(one)
+        out.append(f)
     return tuple(out)
 
 
 def accepted(schema: pa.Schema, candidates: Sequence[str], session: Session) -> list[str]:
-    """Those of some columns that a dynamic filter can be compared with."""
+    """Return those of some columns that a dynamic filter can be compared with."""
     out, leaves = [], leaves_of(schema)
     for name in candidates:
         try:
-            bound = bind_scalar(named(name, schema, session), leaves, session)
+            bound = bind_scalar(column_node(name, schema, session), leaves, session)
             if bound.op is Op.COLUMN and bound.dtype is not None and bound.dtype.ordered:
                 compared_in(bound.dtype, bound.dtype, session)
                 out.append(name)
         except (UnknownColumn, Incomparable):
             continue
     return out
-
-
-def named(name: str, schema: pa.Schema, session: Session) -> Node:
-    """A column by the name that the schema has for it, whatever that holds, or as SQL writes it: `a.b` is a struct's field."""
-    fold = (lambda s: s) if session.case_sensitive else str.lower
-    return (
-        Node(Op.COLUMN, value=Name((name,)))
-        if fold(name) in map(fold, schema.names)
-        else col(name).node
-    )

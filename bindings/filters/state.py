@@ -1,4 +1,8 @@
-"""The keys that were collected so far: a value that depends on the set of rows alone, and joins with others in any order."""
+"""The keys collected so far.
+
+They are a value that depends only on the set of rows, and that can be merged with others in any
+order.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skipstone.bindings.filters.domain import ALL, Domain, domain_of, joined, nbytes_of
+from skipstone.bindings.filters.domain import ALL, Domain, domain_of, nbytes_of, union_domains
 from skipstone.bindings.filters.keys import in_bytes
 from skipstone.bindings.filters.limits import Limits
 from skipstone.ir.errors import DynamicFilterError
@@ -19,18 +23,19 @@ from skipstone.ir.types import DType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectedKeys:
-    """Distinct rows, or what is left of each column where they are too many.
+    """Distinct rows of keys, or a domain for each column if there are too many rows.
 
     Attributes:
-        dtypes: What the lanes of each column are of.
-        limits: How large it may grow.
-        rows: Distinct rows of lanes, in columns named by number, in any order; None: there were too many.
-        domains: Of each column, where there are no rows.
-        seen: Whether there was any row, NULL or not.
-        nulls: Whether rows were left out since a key that NULL equals nothing of is NULL.
-        blank: Whether there was a row all of whose keys are NULL.
-        dropped: Whether there were keys that equal no value of the column, and were left out for that.
-        broken: Why nothing is known of the keys; "" where it is.
+        dtypes: The types of the lanes of each column.
+        limits: The limits on the size.
+        rows: Distinct rows of lanes, in columns named by number, in any order; None if there were
+            too many.
+        domains: The domain of each column, if there are no `rows`.
+        has_rows: Whether there was any row, with NULL or without.
+        null_dropped: Whether rows were left out because a key is NULL and equals nothing.
+        all_null_row: Whether there was a row whose keys are all NULL.
+        unmatchable: Whether keys were left out because they equal no value of the column.
+        failure: Why nothing is known of the keys; "" if they are known.
         as_text: Whether NOT IN compares some key as text, and other joins do not.
     """
 
@@ -38,16 +43,16 @@ class CollectedKeys:
     limits: Limits
     rows: pa.Table | None
     domains: tuple[Domain, ...] = ()
-    seen: bool = False
-    nulls: bool = False
-    blank: bool = False
-    dropped: bool = False
-    broken: str = ""
+    has_rows: bool = False
+    null_dropped: bool = False
+    all_null_row: bool = False
+    unmatchable: bool = False
+    failure: str = ""
     as_text: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the distinct rows; of the domains, where there are none."""
+        """Bytes of the distinct rows, or of the domains if there are no rows."""
         return (
             sum(d.nbytes for d in self.domains)
             if self.rows is None
@@ -55,13 +60,13 @@ class CollectedKeys:
         )
 
     def of_column(self, i: int) -> Domain:
-        """What is known of one column alone; all of its values, where rows are."""
+        """Return the domain of one column; with distinct rows it is the set of its values."""
         if self.rows is None:
             return self.domains[i]
         return domain_of(_column(self.rows, i), self.dtypes[i], Limits(None, None, 1, True), 1)
 
     def only(self, at: list[int]) -> CollectedKeys:
-        """Return what is known of some columns alone."""
+        """Return the keys of some columns alone."""
         rows = self.rows
         if rows is not None:
             names = [str(i) for i in range(len(at))]
@@ -74,7 +79,7 @@ class CollectedKeys:
         )
 
     def ordered(self) -> pa.Table:
-        """The distinct rows, ascending by the first key, then the next; NULL last."""
+        """Return the distinct rows, ascending by the first key, then the next; NULL last."""
         assert self.rows is not None
         names = self.rows.column_names
         return (
@@ -84,15 +89,15 @@ class CollectedKeys:
         )
 
     def fingerprint(self) -> str:
-        """Equal for equal keys, in whatever order they came."""
+        """Return a hash that is equal for equal keys, in whatever order they came."""
         digest = hashlib.sha256(
             repr(
                 (
                     self.dtypes,
-                    self.seen,
-                    self.nulls,
-                    self.blank,
-                    bool(self.broken),
+                    self.has_rows,
+                    self.null_dropped,
+                    self.all_null_row,
+                    bool(self.failure),
                     self.as_text,
                     self.rows is None,
                 )
@@ -121,25 +126,21 @@ class CollectedKeys:
 
 
 def _column(rows: pa.Table, i: int) -> pa.Array:
-    found = rows.column(i).combine_chunks()
-    return (
-        found
-        if isinstance(found, pa.Array)
-        else pa.concat_arrays(found.chunks)
-        if found.num_chunks
-        else pa.array([], found.type)
-    )
+    column = rows.column(i).combine_chunks()
+    if isinstance(column, pa.Array):
+        return column
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
-def broken(state: CollectedKeys, why: str) -> CollectedKeys:
-    """Return a state of keys of which nothing is known; `state` has the columns' own types."""
+def failed_keys(state: CollectedKeys, why: str) -> CollectedKeys:
+    """Return the state of keys about which nothing is known; `state` has the columns' own types."""
     return CollectedKeys(
-        state.dtypes, state.limits, None, (ALL,) * len(state.dtypes), seen=True, broken=why
+        state.dtypes, state.limits, None, (ALL,) * len(state.dtypes), has_rows=True, failure=why
     )
 
 
 def empty(dtypes: tuple[DType, ...], limits: Limits) -> CollectedKeys:
-    """No rows."""
+    """Return the state of no rows."""
     columns = {
         str(i): pa.array([], pa.large_binary() if in_bytes(t) else pa.int64())
         for i, t in enumerate(dtypes)
@@ -148,7 +149,7 @@ def empty(dtypes: tuple[DType, ...], limits: Limits) -> CollectedKeys:
 
 
 def distinct(rows: pa.Table) -> pa.Table:
-    """Each row once."""
+    """Return each row once."""
     if not rows.num_columns:
         return rows
     if rows.num_columns == 1:
@@ -157,12 +158,15 @@ def distinct(rows: pa.Table) -> pa.Table:
 
 
 def row_bytes(rows: pa.Table, dtypes: tuple[DType, ...]) -> int:
-    """Bytes of rows as a threshold counts them: keys of a fixed width by it, others by their length."""
+    """Return the bytes of rows as a threshold counts them.
+
+    A key of a fixed-width type counts its width, others count their length.
+    """
     return sum(nbytes_of(rows.column(i), t) for i, t in enumerate(dtypes))
 
 
 def bounded(state: CollectedKeys) -> CollectedKeys:
-    """A state of distinct rows within its limits."""
+    """Return a state of distinct rows, weakened to its limits."""
     rows, limits = state.rows, state.limits
     if rows is None or limits.fits(rows.num_rows, row_bytes(rows, state.dtypes)):
         return state
@@ -179,23 +183,24 @@ def bounded(state: CollectedKeys) -> CollectedKeys:
 
 
 def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
-    """The keys of both; associative, and the same in either order.
+    """Return the keys of both states; associative and commutative.
 
     Raises:
-        DynamicFilterError: their keys are of different types.
+        DynamicFilterError: their keys have different types.
     """
     flags = _flags([a, b])
-    if a.broken or b.broken:  # one form, whichever rows were in the part that broke
-        return broken(a if a.broken else b, min(filter(None, (a.broken, b.broken))))
+    if a.failure or b.failure:  # the result does not depend on which rows were in the failed part
+        return failed_keys(a if a.failure else b, min(filter(None, (a.failure, b.failure))))
     if a.dtypes != b.dtypes:
-        # What has no rows has no say in their types; NULL alone says more of them than no key at
-        # all.
-        less, more = sorted((a, b), key=lambda s: (not _blank(s), s.seen, repr(s.dtypes)))
-        if _blank(less):
+        # The types of a state without keys do not count. If both have none, the state that has
+        # rows with NULL decides the types.
+        less, more = sorted((a, b), key=lambda s: (not _has_no_keys(s), s.has_rows, repr(s.dtypes)))
+        if _has_no_keys(less):
             return replace(more, **flags)
         shown = " and ".join(f"({', '.join(map(str, s.dtypes))})" for s in (a, b))
         raise DynamicFilterError(
-            f"keys are compared as {shown}, so they are no keys of one join; cast them to one type first"
+            f"keys are compared as {shown}; expected one type for the keys of one join: "
+            "cast them to one type first"
         )
     if a.rows is not None and b.rows is not None:
         return bounded(replace(a, rows=distinct(pa.concat_tables([a.rows, b.rows])), **flags))
@@ -211,32 +216,35 @@ def union(a: CollectedKeys, b: CollectedKeys) -> CollectedKeys:
         a,
         rows=None,
         domains=tuple(
-            joined(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)
+            union_domains(x, y, t, a.limits, n) for x, y, t in zip(*parts, a.dtypes, strict=True)
         ),
         **flags,
     )
 
 
 def _flags(states: list[CollectedKeys]) -> dict[str, Any]:
-    """Return what is true of some row of any of them."""
-    names = ("seen", "nulls", "blank", "dropped", "as_text")
+    """Return each flag, set if any of the states has it."""
+    names = ("has_rows", "null_dropped", "all_null_row", "unmatchable", "as_text")
     return {name: any(getattr(s, name) for s in states) for name in names}
 
 
-def _blank(state: CollectedKeys) -> bool:
-    """Return True if there are no keys that equal anything."""
+def _has_no_keys(state: CollectedKeys) -> bool:
+    """Return True if no key equals anything."""
     return state.rows is not None and not state.rows.num_rows
 
 
 def union_all(states: list[CollectedKeys]) -> CollectedKeys:
-    """The keys of all; distinct rows are looked for once, and what has none is joined in pairs."""
+    """Return the keys of all states.
+
+    Distinct rows are searched once for all; states without rows are merged in pairs.
+    """
     first = states[0]
     rows = [
-        s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.broken
+        s.rows for s in states if s.rows is not None and s.dtypes == first.dtypes and not s.failure
     ]
     if len(rows) == len(states):
-        kept = distinct(pa.concat_tables(rows))
-        return bounded(CollectedKeys(first.dtypes, first.limits, kept, **_flags(states)))
+        merged = distinct(pa.concat_tables(rows))
+        return bounded(CollectedKeys(first.dtypes, first.limits, merged, **_flags(states)))
     while len(states) > 1:
         states = [
             union(*states[i : i + 2]) if i + 1 < len(states) else states[i]

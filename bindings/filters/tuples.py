@@ -1,4 +1,4 @@
-"""Rows of several keys by rank: membership of rows, and whether any lies in a box."""
+"""Rows of several keys by rank: test membership, and find whether any row lies in a box."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.filters.domain import Domain
-from skipstone.bindings.filters.keys import NAN, Mask, in_bytes
+from skipstone.bindings.filters.keys import NAN_LANE, Mask, in_bytes
 from skipstone.ir.cached import cached_property
 from skipstone.ir.types import DType, Kind
 from skipstone.kernels.index.boxes import Tree, tree_of
 
 Ranks = npt.NDArray[np.int64]
-MOST: Final = 2**62  # different codes, beyond which they are numbered anew
+MAX_CODES: Final = 2**62  # with more possible codes, the codes are numbered again
 
 
-def places(ascending: pa.Array, wanted: pa.Array, side: Literal["left", "right"]) -> Ranks:
-    """Where values would stand among ascending ones, as `numpy.searchsorted` says; neither has NULL."""
+def positions_in(ascending: pa.Array, values: pa.Array, side: Literal["left", "right"]) -> Ranks:
+    """Return where values would be inserted into ascending ones, as `numpy.searchsorted` does.
+
+    Neither array may have NULL.
+    """
     if not pa.types.is_large_binary(ascending.type):
-        given = ascending.to_numpy(zero_copy_only=False), wanted.to_numpy(zero_copy_only=False)
-        return np.asarray(np.searchsorted(*given, side=side), np.int64)
+        arrays = ascending.to_numpy(zero_copy_only=False), values.to_numpy(zero_copy_only=False)
+        return np.asarray(np.searchsorted(*arrays, side=side), np.int64)
     if hasattr(pc, "search_sorted"):  # pyarrow 26
-        return np.asarray(pc.search_sorted(ascending, wanted, side=side).to_numpy(), np.int64)
+        return np.asarray(pc.search_sorted(ascending, values, side=side).to_numpy(), np.int64)
     keys, find = (
         ascending.to_pylist(),
         bisect.bisect_left if side == "left" else bisect.bisect_right,
     )
-    return np.array([find(keys, v) for v in wanted.to_pylist()], np.int64)
+    return np.array([find(keys, v) for v in values.to_pylist()], np.int64)
 
 
-def within(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
-    """Which lanes a domain has."""
+def in_domain(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
+    """Return which lanes belong to a domain."""
     n = len(lanes)
     if d.kind == "all":
         return np.ones(n, np.bool_)
@@ -44,22 +47,22 @@ def within(lanes: pa.Array, d: Domain, dtype: DType) -> Mask:
     filled = lanes.fill_null(b"" if in_bytes(dtype) else 0)
     out = np.zeros(n, np.bool_)
     if len(d.firsts):
-        at = places(d.lasts, filled, "left")
+        at = positions_in(d.lasts, filled, "left")
         inside = at < len(d.lasts)
-        begun = places(d.firsts, filled, "right")  # ranges that start at the value or before it
+        begun = positions_in(d.firsts, filled, "right")  # ranges that start at or before the value
         out = valid & inside & (begun > at)
     if dtype.kind is Kind.FLOAT:
-        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN) & d.nan
+        out |= valid & np.asarray(filled.to_numpy(zero_copy_only=False) == NAN_LANE) & d.nan
     return out | (~valid & d.null)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Rows that have a number, NaN or NULL in the same columns.
+    """Rows that have numbers, NaN and NULL in the same columns.
 
     Attributes:
-        kinds: Which each column has: 0 a number or bytes, 1 NaN, 2 NULL.
-        tree: Their ranks in the columns of kind 0; None: there are no such columns.
+        kinds: What each column has: 0 a number or bytes, 1 NaN, 2 NULL.
+        tree: The ranks in the columns of kind 0; None if there are no such columns.
     """
 
     kinds: tuple[int, ...]
@@ -68,14 +71,15 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Tuples:
-    """Distinct rows of keys.
+    """Distinct rows of keys, as ranks.
 
     Attributes:
-        values: Of each column the distinct lanes but NULL, ascending.
-        ranks: Shape (rows, columns): which of them each row has; NULL is past them.
-        folds: How the ranks of a row become one code: where not None, codes so far are numbered by it before the next column's rank joins.
-        codes: Of the rows, ascending.
-        numbers: How many of each column's values are not NaN, which is the last.
+        values: The distinct lanes of each column without NULL, ascending.
+        ranks: Shape (rows, columns): the position of each key in `values`; NULL comes after them.
+        folds: How the ranks of a row become one code. Where a column's entry is not None, the codes
+            so far are replaced by their positions in it before the column's rank is added.
+        codes: The codes of the rows, ascending.
+        numbers: For each column, how many of its values are not NaN; NaN is the last value.
     """
 
     values: tuple[pa.Array, ...]
@@ -86,7 +90,7 @@ class Tuples:
 
     @classmethod
     def of(cls, columns: list[pa.Array], dtypes: tuple[DType, ...]) -> Tuples:
-        """From columns of lanes."""
+        """Return the distinct rows of columns of lanes."""
         values, ranks = [], []
         for column in columns:
             encoded = column.dictionary_encode()
@@ -101,21 +105,21 @@ class Tuples:
         codes, size = np.zeros(len(matrix), np.int64), 1
         for i, own in enumerate(values):
             fold = None
-            if size * (len(own) + 1) >= MOST:
+            if size * (len(own) + 1) >= MAX_CODES:
                 fold, codes = np.unique(codes, return_inverse=True)
                 size = len(fold)
             folds.append(fold)
             codes = codes * (len(own) + 1) + matrix[:, i]
             size *= len(own) + 1
         numbers = [
-            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN)
+            len(v) - int(t.kind is Kind.FLOAT and len(v) > 0 and v[-1].as_py() == NAN_LANE)
             for v, t in zip(values, dtypes, strict=True)
         ]
         return cls(tuple(values), matrix, tuple(folds), np.sort(codes), tuple(numbers))
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The rows by where they have NaN and NULL, as trees; made once."""
+        """The rows grouped by where they have NaN and NULL, as trees; built once."""
         pattern = np.zeros(len(self.ranks), np.int64)
         for i, (values, numbers) in enumerate(zip(self.values, self.numbers, strict=True)):
             pattern = (
@@ -131,7 +135,7 @@ class Tuples:
         return out
 
     def member(self, lanes: list[pa.Array]) -> Mask:
-        """Which rows of lanes are among them; NULL equals NULL."""
+        """Return which rows of lanes are among the rows; NULL equals NULL."""
         n = len(lanes[0])
         present, ranks = np.ones(n, np.bool_), []
         for own, lane in zip(self.values, lanes, strict=True):
@@ -144,7 +148,7 @@ class Tuples:
         return present & self.has(np.stack(ranks, axis=1))
 
     def has(self, ranks: Ranks) -> Mask:
-        """Which rows of ranks, of shape (n, columns), are among them."""
+        """Return which rows of ranks, shape (n, columns), are among the rows."""
         codes, present = np.zeros(len(ranks), np.int64), np.ones(len(ranks), np.bool_)
         for i, (own, fold) in enumerate(zip(self.values, self.folds, strict=True)):
             if fold is not None:

@@ -1,1 +1,1 @@
-"""Join a fact table with a dimension, reading only what the keys leave."""
+"""Join a probe side with build sides, and read only what the keys leave."""

@@ -1,4 +1,7 @@
-"""Which rows of two tables join: by lanes of their keys, on which Arrow's join finds equal what Spark's does."""
+"""Find the rows of two tables that join.
+
+Arrow joins lanes of the keys, which are equal where Spark's join finds the keys equal.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from skipstone.ir.errors import UnsupportedForm
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import from_arrow, plain, whole
 
-JOINS: Final = {
+ARROW_JOIN_TYPES: Final = {
     "inner": "inner",
     "left": "left outer",
     "right": "right outer",
@@ -27,8 +30,12 @@ JOINS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
-    """Pairs of rows: positions on each side, shape (rows,), in the order of the left one, then the right; -1: there is none."""
+class RowPairs:
+    """Pairs of rows that join: positions on each side, shape (rows,), int64.
+
+    Pairs are in the order of the left side, then of the right side; -1 means that the side has no
+    row.
+    """
 
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
@@ -40,40 +47,42 @@ def match(
     how: str,
     null_safe: list[bool],
     session: Session,
-) -> Matched:
+) -> RowPairs:
     """Join rows by their keys.
 
     Args:
         left, right: The keys, column by column, of any types that Spark compares.
         how: "inner", "left", "right", "full", "semi", "anti" or "not in".
-        null_safe: Of each key, whether NULL equals NULL.
+        null_safe: For each key, whether NULL equals NULL.
         session: Spark's settings, for casts.
 
     Returns:
-        Positions; of "semi", "anti" and "not in" those of the left side alone.
+        The pairs; for "semi", "anti" and "not in" the positions of the left side only.
 
     Raises:
-        UnsupportedForm: Spark refuses to compare some keys, raises an error for one, or what it does is not known here.
+        UnsupportedForm: Spark refuses to compare some keys, or raises an error for one, or the
+            result is not known here.
     """
-    lanes = [_lanes(a, b, how, session) for a, b in zip(left, right, strict=True)]
-    sides = [_table([pair[i] for pair in lanes], null_safe) for i in (0, 1)]
+    lanes = [_comparable_lanes(a, b, how, session) for a, b in zip(left, right, strict=True)]
+    sides = [_key_table([pair[i] for pair in lanes], null_safe) for i in (0, 1)]
     if how == "not in":
-        return Matched(_not_in(*sides), np.zeros(0, np.int64))
+        return RowPairs(_not_in(*sides), np.zeros(0, np.int64))
     keys = [name for name in sides[0].column_names if name != "row"]
     right_side = sides[1].rename_columns([*keys, "other"])
-    joined = sides[0].join(right_side, keys=keys, join_type=JOINS[how])
+    joined = sides[0].join(right_side, keys=keys, join_type=ARROW_JOIN_TYPES[how])
     rows = _positions(joined.column("row"))
     if how in ("semi", "anti"):
-        return Matched(np.sort(rows), np.zeros(0, np.int64))
+        return RowPairs(np.sort(rows), np.zeros(0, np.int64))
     others = _positions(joined.column("other"))
-    last = np.iinfo(np.int64).max  # rows of the right side alone come last
+    last = np.iinfo(np.int64).max  # rows without a left side come last
     order = np.lexsort((others, np.where(rows < 0, last, rows)))
-    return Matched(rows[order], others[order])
+    return RowPairs(rows[order], others[order])
 
 
-def _lanes(
+def _comparable_lanes(
     a: pa.ChunkedArray, b: pa.ChunkedArray, how: str, session: Session
 ) -> tuple[pa.Array, pa.Array]:
+    """Return a pair of key columns as lanes of the type in which Spark compares them."""
     arrays = [plain(whole(side)) for side in (a, b)]
     types = [from_arrow(side.type) for side in arrays]
     try:
@@ -84,20 +93,23 @@ def _lanes(
             raise Incomparable("without ANSI mode Spark's NOT IN compares them as text")
         first, second = (lanes_of(cast_array(side, to, session)) for side in arrays)
     except Incomparable as e:
-        raise refused(a, b, e) from None
+        raise incomparable_keys(a, b, e) from None
     return first, second
 
 
-def refused(a: pa.ChunkedArray, b: pa.ChunkedArray, why: Incomparable) -> UnsupportedForm:
-    """Return the error for keys that Spark does not compare, or that are not compared here."""
+def incomparable_keys(a: pa.ChunkedArray, b: pa.ChunkedArray, why: Incomparable) -> UnsupportedForm:
+    """Return the error for keys that Spark does not compare, or that cannot be compared here."""
     return UnsupportedForm(
         f"keys of type {a.type} and {b.type} cannot be joined: {why}. "
         "Cast one of them, or join with another engine"
     )
 
 
-def _table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:
-    """Keys by number, and the rows' own numbers; a NULL that equals NULL is a key of its own."""
+def _key_table(lanes: list[pa.Array], null_safe: list[bool]) -> pa.Table:
+    """Return the keys in columns named by number, with the positions of their rows.
+
+    A null-safe key has a second column that says whether it is NULL.
+    """
     columns: dict[str, pa.Array] = {}
     for i, (lane, safe) in enumerate(zip(lanes, null_safe, strict=True)):
         if safe:
@@ -112,33 +124,37 @@ def _positions(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _not_in(left: pa.Table, right: pa.Table) -> npt.NDArray[np.int64]:
-    """Rows of the left side whose keys are certainly none of the right side's: NULL beside anything might be equal."""
+    """Return the rows of the left side whose keys certainly equal none of the right side's.
+
+    NULL may equal anything.
+    """
     rows = np.arange(left.num_rows)
     if not right.num_rows:
         return rows
     names = [name for name in left.column_names if name != "row"]
     keys = right.select(names).group_by(names, use_threads=False).aggregate([])
-    unsure = np.zeros(left.num_rows, np.bool_)
-    # Which keys a row is compared with depends on where either has NULL; these patterns are few.
-    for mask, some in _by_nulls(keys, names):
-        shown = [name for name, null in zip(names, mask, strict=True) if not null]
-        for own, part in _by_nulls(left, names):
+    may_match = np.zeros(left.num_rows, np.bool_)
+    # Two rows are compared by the keys that are NULL in neither. There are few NULL patterns.
+    for right_pattern, right_part in _by_null_pattern(keys, names):
+        valid = [name for name, null in zip(names, right_pattern, strict=True) if not null]
+        for left_pattern, left_part in _by_null_pattern(left, names):
             both = [
-                name for name, null in zip(names, own, strict=True) if not null and name in shown
+                name
+                for name, null in zip(names, left_pattern, strict=True)
+                if not null and name in valid
             ]
-            at = _positions(part.column("row"))
             if not both:
-                unsure[at] = True
+                may_match[_positions(left_part.column("row"))] = True
                 continue
-            found = part.join(
-                some.select(both), keys=both, join_type="left semi", use_threads=False
+            matches = left_part.join(
+                right_part.select(both), keys=both, join_type="left semi", use_threads=False
             )
-            unsure[_positions(found.column("row"))] = True
-    return rows[~unsure]
+            may_match[_positions(matches.column("row"))] = True
+    return rows[~may_match]
 
 
-def _by_nulls(table: pa.Table, names: list[str]) -> list[tuple[tuple[bool, ...], pa.Table]]:
-    """Rows by which of their keys are NULL."""
+def _by_null_pattern(table: pa.Table, names: list[str]) -> list[tuple[tuple[bool, ...], pa.Table]]:
+    """Return the rows grouped by which of their keys are NULL."""
     nulls = np.stack(
         [np.asarray(table.column(name).is_null().to_numpy(), np.bool_) for name in names], axis=1
     )
@@ -146,8 +162,8 @@ def _by_nulls(table: pa.Table, names: list[str]) -> list[tuple[tuple[bool, ...],
     return [(tuple(p.tolist()), table.filter(pa.array((nulls == p).all(axis=1)))) for p in patterns]
 
 
-def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Rows by position; NULL in all columns where that is -1."""
+def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Return rows by position; position -1 gives a row of NULLs."""
     if not len(rows):
         return table.slice(0, 0)
     if not table.num_rows:
@@ -157,10 +173,6 @@ def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
         )
     at = pa.array(rows, mask=rows < 0)
     return pa.table(
-        [_take(column, at) for column in table.columns],
+        [pc.take(column, at) for column in table.columns],
         schema=pa.schema([f.with_nullable(True) for f in table.schema]),
     )
-
-
-def _take(column: pa.ChunkedArray, at: pa.Array) -> pa.ChunkedArray:
-    return pc.take(column, at)

@@ -1,4 +1,4 @@
-"""The names of a join's keys: as they are given, and as the rows have them."""
+"""The names of a join's keys: parse them, and resolve them against the rows' columns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from skipstone.ir.errors import AmbiguousColumn, PredicateError, unknown_column
 
 
 def pairs_of(on: object) -> dict[str, str]:
-    """The keys' names, on the fact table's side and on the other.
+    """Return the keys' names: probe side's name -> build side's name.
 
     Raises:
-        PredicateError: there are none, or they are not named.
+        PredicateError: there are no keys, or they are not names.
 
     Example:
         >>> pairs_of("k"), pairs_of({"sold": "day"})
@@ -26,22 +26,25 @@ def pairs_of(on: object) -> dict[str, str]:
         or not all(isinstance(name, str) for name in given)
     ):
         raise PredicateError(
-            f"on is {on!r:.100}; expected names of keys, on both sides or as names of the fact table -> names of the dimension"
+            f"on is {on!r:.100}; expected names of keys that both sides have, "
+            "or a mapping: names of the fact table -> names of the dimension"
         )
     return dict(given) if isinstance(given, Mapping) else {name: name for name in given}
 
 
 def resolved(name: str, names: Sequence[str], *, case_sensitive: bool) -> str:
-    """The column that a key's name means.
+    """Return the column that a key's name means.
 
     Raises:
-        UnknownColumn, AmbiguousColumn: a name fits no column, or several.
+        UnknownColumn: no column has the name.
+        AmbiguousColumn: several columns have it.
     """
     same = [n for n in names if n == name or (not case_sensitive and n.lower() == name.lower())]
     if not same:
         raise unknown_column(name, names, "on", "the side")
     if len(same) > 1:
         raise AmbiguousColumn(
-            f"on names {name!r}; the rows have {', '.join(map(repr, same))}. Only a case-sensitive session tells them apart."
+            f"on names {name!r}; the rows have {', '.join(map(repr, same))}. "
+            "Only a case-sensitive session tells them apart; set case_sensitive=True"
         )
     return same[0]

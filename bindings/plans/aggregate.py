@@ -1,4 +1,4 @@
-"""MIN and MAX of the rows of a plan: from bounds that occur, and from as few containers as can hold anything beyond them."""
+"""MIN and MAX of a plan's rows, from exact bounds and from as few containers as possible."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skipstone.bindings.plans.order import (
     SortKey,
     best_first,
     first_rows,
-    in_python,
+    may_come_before,
     packed,
-    sooner,
+    python_value,
     value_of,
 )
 from skipstone.bindings.plans.table_protocol import LiveFiles
@@ -36,22 +36,36 @@ if TYPE_CHECKING:
 
 
 def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
-    """The value of a column that comes first among the matching rows of a plan; None: all are NULL, or there is none."""
+    """Return the first value of a column in an order; None if there is no value except NULL.
+
+    Args:
+        plan: The plan.
+        column: The column's name.
+        descending: Whether the greatest value comes first.
+
+    Raises:
+        UnknownColumn: the table lacks the column.
+        PredicateError: the plan has a limit, or the column has no order.
+        StaleFile: a file was replaced after it was planned.
+    """
     if plan.cut is not None:
         raise PredicateError(
-            f"min and max of {plan.cut.limit} rows, whichever they are, are not defined; plan without a limit"
+            f"the plan has a limit of {plan.cut.limit} rows, and min and max depend on which rows "
+            "these are; plan without a limit"
         )
-    key = SortKey(_path(column, plan.table.schema, plan.settings), descending, nulls_first=False)
+    key = SortKey(
+        _ordered_column(column, plan.table.schema, plan.settings), descending, nulls_first=False
+    )
     if isinstance(plan.table, LiveFiles):
         plan.table.check_unchanged(plan.kept)
-    best, left = _known(plan, key)
-    left = best_first(plan.statistics, key, left)
+    best, unread = _best_exact_bound(plan, key)
+    unread = best_first(plan.statistics, key, unread)
     size = 2 * threads()
-    while len(left):
+    while len(unread):
         if best is not None:
-            left = left[sooner(plan, (key,), best)[left]]
-        now, left = left[:size], left[size:]
-        values = plain(whole(value_of(plan.only(now, [key.path[0]]).to_arrow(), key.path)))
+            unread = unread[may_come_before(plan, (key,), best)[unread]]
+        part, unread = unread[:size], unread[size:]
+        values = plain(whole(value_of(plan.only(part, [key.path[0]]).to_arrow(), key.path)))
         if best is not None:
             values = pa.concat_arrays([values, pa.repeat(best, 1)])
         first = first_rows(
@@ -59,12 +73,17 @@ def extreme(plan: Plan, column: str, *, descending: bool) -> Any:
         ).column("")
         best = first[0] if len(first) and first[0].is_valid else None
         size *= 2
-    return None if best is None else best if (value := in_python(best)) is None else value
+    if best is None:
+        return None
+    value = python_value(best)
+    return best if value is None else value
 
 
-def _path(column: str, schema: pa.Schema, settings: Session) -> Path:
-    """The column that a name means: in its own case, or else, unless the session tells cases
-    apart, in any.
+def _ordered_column(column: str, schema: pa.Schema, settings: Session) -> Path:
+    """Return the column that a name means.
+
+    A column of exactly this name is preferred. Otherwise case is ignored, unless the session is
+    case-sensitive.
     """
     leaves = leaves_of(schema)
     for case_sensitive in (True, False):
@@ -78,12 +97,17 @@ def _path(column: str, schema: pa.Schema, settings: Session) -> Path:
             return bound.value  # type: ignore[return-value]
         break
     raise PredicateError(
-        f"{column} has no least and greatest value; expected a column whose values have an order"
+        f"{column} has no minimum and maximum; expected a column whose values have an order"
     )
 
 
-def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray[np.int64]]:
-    """The best bound that is a value of a matching row, and the containers that may still hold a better one."""
+def _best_exact_bound(
+    plan: Plan, key: SortKey
+) -> tuple[pa.Scalar[Any] | None, npt.NDArray[np.int64]]:
+    """Return the best bound that is a value of a matching row, and the containers left to read.
+
+    The containers left are those whose bounds do not say what their best value is.
+    """
     stats, chosen = plan.statistics, plan.kept
     column = packed(stats, key.path)
     bound = column.high if key.descending else column.low
@@ -94,14 +118,15 @@ def _known(plan: Plan, key: SortKey) -> tuple[pa.Scalar[Any] | None, npt.NDArray
     usable = (
         (plan.verdicts == Verdict.ALWAYS) & known & plan.table.occurring(key.path)[key.descending]
     )
-    usable &= mask_of(column.real, len(usable))  # counts override bounds
+    # A container whose counts say that all values are NULL has no value, whatever its bounds.
+    usable &= mask_of(column.real, len(usable))
     usable &= (plan.table.logical_rows() > 0) & np.asarray(pc.is_valid(given))
-    if key.descending:  # NaN would be greater
+    if key.descending:  # NaN would be the maximum, and bounds leave it out
         usable &= ~mask_of(column.nans, len(usable))
     at = chosen[usable[chosen]]
     if not len(at):
         return None, chosen
     first = int(at[np.argmax(bound[at]) if key.descending else np.argmin(bound[at])])
-    # Bounds may be of a coarser unit than the table's, as a file has them.
+    # A file's bounds may have a coarser unit than the table's column.
     value = attempt(given.slice(first, 1), type_at(plan.table.schema, key.path))[0]
     return (value, chosen[~usable[chosen]]) if value.is_valid else (None, chosen)

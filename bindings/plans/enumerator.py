@@ -1,4 +1,7 @@
-"""SplitEnumerator: hands the containers of a plan to several readers, and narrows what is left when a dynamic filter arrives."""
+"""SplitEnumerator: distribute the containers of a plan over several readers.
+
+When a dynamic filter arrives, it prunes the containers that are left.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,11 @@ class Split:
 
     Attributes:
         path: The file.
-        row_groups: Which of its row groups; empty: the file as a whole.
-        containers: Their positions among the plan's containers.
-        rows: Physical rows, before any filter; None: not known.
-        hosts: Where it is local to, as far as known.
+        row_groups: Indices of its row groups; empty for the whole file.
+        containers: Positions of the containers in the plan.
+        rows: Physical rows before any filter; None if unknown.
+        hosts: Hosts that have the file locally, if known.
+        plan: The plan that the split belongs to.
     """
 
     path: str
@@ -47,31 +51,36 @@ class Split:
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The split's matching rows, judged by the plan's condition; rows that joins do not need may be among them."""
+        """Yield the split's rows that match the plan's condition.
+
+        Some may be rows that joins do not need.
+        """
         assert self.plan is not None
         return self.plan.only(np.array(self.containers, np.int64), self.plan.columns).to_batches()
 
     def to_arrow(self) -> pa.Table:
-        """The same as one table."""
+        """Return the rows of `to_batches` as one table."""
         assert self.plan is not None
         return self.plan.only(np.array(self.containers, np.int64), self.plan.columns).to_arrow()
 
 
 class SplitEnumerator:
-    """Splits for readers that ask from several threads, while dynamic filters may still arrive.
+    """Hand out splits to readers on several threads, while dynamic filters may still arrive.
 
-    Splits that are asked for before a filter is there come from everything. When it is, what is left is planned anew: no split
-    that was handed out is repeated or withdrawn. Late, failed and cancelled filters keep everything, and so does one that cannot
-    be evaluated; `errors` has what went wrong.
+    Until a filter arrives, splits come from all containers of the plan. When it arrives, the
+    remaining containers are planned again. A split that was handed out is never repeated or
+    withdrawn. Late, failed and cancelled filters keep everything, and so does a filter that cannot
+    be evaluated; `errors` holds what went wrong.
 
-    Args:
-        plan: What is to be read. Its `dynamic` filters may be incomplete.
-        readers, min_desired_splits, hosts, wait: As for `Plan.splits`.
-
-    Of a sorted plan with a limit, splits are single containers, those with the best rows first; readers `offer` what they found, and
-    the k-th row so far leaves out what cannot come before it.
+    If the plan is sorted and has a limit, each split is a single container, and those with the best
+    rows come first. Readers `offer` the rows that they found. Containers that cannot hold a row
+    before the k-th row so far are skipped.
 
     Safe to share between threads.
+
+    Args:
+        plan: The plan to read. Its `dynamic` filters may be incomplete.
+        readers, min_desired_splits, hosts, wait: See `Plan.splits`.
 
     Source: Flink FLIP-248, `DynamicFileSplitEnumerator` and `DynamicFileEnumerator`.
 
@@ -80,7 +89,8 @@ class SplitEnumerator:
         >>> folder = tempfile.mkdtemp()
         >>> for i in range(4):
         ...     pq.write_table(pa.table({"x": [i]}), os.path.join(folder, f"{i}.parquet"))
-        >>> splits = ss.scan_parquet(folder).plan(dynamic=[ss.DynamicFilter(columns={"x": "x"})]).splits()
+        >>> plan = ss.scan_parquet(folder).plan(dynamic=[ss.DynamicFilter(columns={"x": "x"})])
+        >>> splits = plan.splits()
         >>> os.path.basename(splits.next_split().path)
         '0.parquet'
         >>> collector = ss.DynamicFilterCollector(["x"], pa.schema([("x", pa.int64())]))
@@ -104,73 +114,81 @@ class SplitEnumerator:
         self._readers = None if readers is None else set(readers)
         self._min, self._hosts = min_desired_splits, hosts
         self._lock = forks.reentrant_lock()
-        self._wait, self._deadline = wait, 0.0  # counted from the first request
-        self._handed = np.zeros(len(plan.verdicts), np.bool_)
-        self._left: deque[Split] | None = None
-        self._stopped, self._news = False, threading.Event()
+        self._wait, self._deadline = wait, 0.0  # the deadline is set by the first request
+        self._handed_out = np.zeros(len(plan.verdicts), np.bool_)
+        self._queue: deque[Split] | None = None
+        self._stopped, self._changed = False, threading.Event()
         self._top = TopK(plan, plan.cut.limit) if plan.order and plan.cut is not None else None
         self._filters = () if plan.dynamic is None else plan.dynamic.filters
         for f in self._filters:
-            f.when_complete(self._arrived)
+            f.when_complete(self._on_complete)
 
     # Readers.
 
     def register(self, reader: int) -> None:
-        """Add a reader; from then on only registered ones are served."""
+        """Add a reader. From then on only registered readers get splits."""
         with self._lock:
             self._readers = {reader} if self._readers is None else self._readers | {reader}
 
     def unregister(self, reader: int) -> None:
-        """Remove a reader, which failed or is done."""
+        """Remove a reader that failed or finished."""
         with self._lock:
             if self._readers is not None:
                 self._readers = self._readers - {reader}
 
     def next_split(self, hostname: str | None = None, *, reader: int | None = None) -> Split | None:
-        """The next split, one that is local to a host where there is any.
+        """Return the next split, preferably one that is local to a host.
 
         Args:
             hostname: The reader's host.
-            reader: Which it is; a request of one that is not registered is skipped, and takes nothing.
+            reader: The reader's number. A reader that is not registered gets None.
 
         Returns:
-            None: there are no more, for now; another reader may still return one of its own.
+            None if no split is left for now; another reader may still give one back.
         """
-        self._await()
+        self._wait_for_filters()
         with self._lock:
             if self._stopped or (
                 reader is not None and self._readers is not None and reader not in self._readers
             ):
                 return None
-            left = self._splits()
-            if not left:
+            queue = self._remaining_splits()
+            if not queue:
                 return None
             at = (
                 0
                 if hostname is None
-                else next((i for i, s in enumerate(left) if hostname in s.hosts), 0)
+                else next((i for i, s in enumerate(queue) if hostname in s.hosts), 0)
             )
-            split = left[at]
-            del left[at]
-            self._handed[list(split.containers)] = True
+            split = queue[at]
+            del queue[at]
+            self._handed_out[list(split.containers)] = True
             return split
 
     def return_split(self, split: Split) -> None:
-        """Give back a split that was not read; it is handed out again, if it is still wanted.
+        """Give back a split that was not read. It is handed out again if it is still needed.
 
         Raises:
-            DynamicFilterError: it was not handed out, or given back already.
+            DynamicFilterError: the split was not handed out, or it was given back before.
         """
         with self._lock:
-            if not split.containers or not self._handed[list(split.containers)].all():
+            if not split.containers or not self._handed_out[list(split.containers)].all():
                 raise DynamicFilterError(
-                    f"{split.path}: row groups {list(split.row_groups)} were given back, and are not handed out"
+                    f"{split.path}: row groups {list(split.row_groups)} were given back, but are "
+                    "not handed out; give a split back once"
                 )
-            self._handed[list(split.containers)] = False
-            self._left = None
+            self._handed_out[list(split.containers)] = False
+            self._queue = None
 
     def add_splits_back(self, splits: Iterable[Split], reader: int | None = None) -> None:
-        """Take back what a reader that failed had not finished, and forget the reader.
+        """Give back the unfinished splits of a reader that failed, and unregister the reader.
+
+        Args:
+            splits: The splits that it did not finish.
+            reader: The reader's number; None unregisters no reader.
+
+        Raises:
+            DynamicFilterError: a split was not handed out, or it was given back before.
 
         Source: Flink, `SplitEnumerator.addSplitsBack`.
         """
@@ -180,17 +198,19 @@ class SplitEnumerator:
             self.return_split(split)
 
     def offer(self, rows: pa.Table) -> None:
-        """Tell rows that a reader found, of a plan that is sorted and has a limit: splits that cannot hold better ones are not handed out.
+        """Add rows that a reader found, for a sorted plan with a limit.
+
+        Splits that cannot hold better rows are then skipped.
 
         Args:
-            rows: All rows of a split, or some, with the columns that the plan sorts by.
+            rows: All rows of a split, or some of them, with the columns that the plan sorts by.
         """
         if self._top is not None and self._top.offer(rows):
             with self._lock:
-                self._left = None
+                self._queue = None
 
     def __iter__(self) -> Iterator[Split]:
-        """Splits until there are no more."""
+        """Yield splits until there are no more."""
         while (split := self.next_split()) is not None:
             yield split
 
@@ -202,25 +222,30 @@ class SplitEnumerator:
         builder: object = 0,
         filter: DynamicFilter | None = None,
     ) -> None:
-        """Take a filter, or the part of one builder; what is left is planned by it.
+        """Add a filter, or one builder's part of a filter, and plan the remaining containers by it.
 
         Args:
             data: The keys.
-            builder: Which builder's they are.
-            filter: Which of the plan's filters they belong to, or one more; None: the plan's that has these keys, or if there is
-                none, one more whose keys are compared with the columns of their own names.
+            builder: The builder that collected them.
+            filter: The filter that the keys belong to: one of the plan's, or a new one. None means
+                the plan's filter that has these keys. If the plan has none, a new filter compares
+                the keys with the columns of their names.
 
         Raises:
-            DynamicFilterError: it differs from one that the same builder gave before; several filters of the plan have its columns.
+            DynamicFilterError: the keys differ from earlier keys of the same builder; or `filter`
+                is None and several filters of the plan have these keys.
         """
         data = data.data if isinstance(data, DynamicFilteringEvent) else data
-        known = [f for f in self._filters if f is filter or (filter is None and _takes(f, data))]
-        if len(known) > 1:
+        targets = [
+            f for f in self._filters if f is filter or (filter is None and _accepts(f, data))
+        ]
+        if len(targets) > 1:
             raise DynamicFilterError(
-                f"{len(known)} filters of the plan may have the keys ({', '.join(data.fields)}); say which is meant: filter="
+                f"{len(targets)} filters of the plan may have the keys ({', '.join(data.fields)}); "
+                "say which is meant: filter="
             )
-        if known:
-            known[0].report(data, builder)
+        if targets:
+            targets[0].report(data, builder)
             return
         added = DynamicFilter() if filter is None else filter
         added.report(data, builder)
@@ -229,87 +254,93 @@ class SplitEnumerator:
                 plan = self.plan.with_dynamic((*self._filters, added))
             except DynamicFilterError:
                 raise
-            except Exception as e:  # whatever another listing raises, nothing is lost without it
+            except (
+                Exception
+            ) as e:  # listing files again may fail; without the filter no row is lost
                 self.errors.append(e)
                 return
             if plan is not self.plan:
-                self.plan, self._filters, self._left = plan, (*self._filters, added), None
-                self._note()
+                self.plan, self._filters, self._queue = plan, (*self._filters, added), None
+                self._collect_errors()
 
     handle_source_event = on_filter
     set_dynamic_filtering_data = on_filter
 
-    def _arrived(self, f: DynamicFilter) -> None:
-        """Plan what is left by what is known now."""
+    def _on_complete(self, f: DynamicFilter) -> None:
+        """Plan the remaining containers with a filter that is now complete."""
         with self._lock:
-            self._news.set()
+            self._changed.set()
             if f.error is not None:
                 self.errors.append(f.error)
             if f.data is None or self._stopped:
                 return
             try:
                 self.plan = self.plan.replanned()
-            except Exception as e:  # whatever another listing raises, nothing is lost without it
+            except (
+                Exception
+            ) as e:  # listing files again may fail; without the filter no row is lost
                 self.errors.append(e)
-            self._note()
-            self._left = None
+            self._collect_errors()
+            self._queue = None
 
-    def _note(self) -> None:
-        """Collect why filters of the plan could not be evaluated."""
-        known = {repr(e) for e in self.errors}
-        found = () if self.plan.dynamic is None else self.plan.dynamic.errors
-        self.errors += [e for e in found if repr(e) not in known]
+    def _collect_errors(self) -> None:
+        """Add the plan's evaluation errors to `errors`, each once."""
+        collected = {repr(e) for e in self.errors}
+        errors = () if self.plan.dynamic is None else self.plan.dynamic.errors
+        self.errors += [e for e in errors if repr(e) not in collected]
 
-    def _await(self) -> None:
+    def _wait_for_filters(self) -> None:
         with self._lock:
             self._deadline = self._deadline or time.monotonic() + self._wait
         while (left := self._deadline - time.monotonic()) > 0:
             with self._lock:
-                self._news.clear()
+                self._changed.clear()
                 if self._stopped or not any(f.awaitable and not f.complete for f in self._filters):
                     return
-            self._news.wait(left)
+            self._changed.wait(left)
 
     # State.
 
     def stop(self) -> None:
-        """Hand out nothing more, and wait for no filter."""
+        """Hand out no more splits, and wait for no filter."""
         with self._lock:
-            self._stopped, self._left = True, deque()
-            self._news.set()
+            self._stopped, self._queue = True, deque()
+            self._changed.set()
 
     cancel = stop
 
     @property
     def remaining(self) -> int:
-        """How many splits are left, as far as is known now."""
+        """The number of splits that are left with the filters that are complete now."""
         with self._lock:
-            return 0 if self._stopped else len(self._splits())
+            return 0 if self._stopped else len(self._remaining_splits())
 
-    def _splits(self) -> deque[Split]:
-        if self._left is None:
+    def _remaining_splits(self) -> deque[Split]:
+        if self._queue is None:
             kept = self.plan.kept
-            kept = kept[~self._handed[kept]]
+            kept = kept[~self._handed_out[kept]]
             if self._top is not None:
                 best = best_first(
-                    self.plan.statistics, self.plan.order[0], kept[self._top.wanted()[kept]]
+                    self.plan.statistics, self.plan.order[0], kept[self._top.may_improve()[kept]]
                 )
-                self._left = deque(
-                    split for c in best.tolist() for split in self._cut(np.array([c], np.int64))
+                self._queue = deque(
+                    split
+                    for c in best.tolist()
+                    for split in self._split_by_file(np.array([c], np.int64))
                 )
             else:
-                self._left = deque(self._cut(kept))
-        return self._left
+                self._queue = deque(self._split_by_file(kept))
+        return self._queue
 
-    def _cut(self, containers: Positions) -> Iterator[Split]:
-        """Containers by file; and files in parts, where there are to be more splits than files."""
+    def _split_by_file(self, containers: Positions) -> Iterator[Split]:
+        """Yield splits by file; files are split further if `min_desired_splits` asks for more."""
         table = self.plan.table
         files = table.row_groups_of(containers)
         runs, at = [], 0
         for path, groups in files.items():
             runs.append((path, groups, containers[at : at + max(1, len(groups))]))
             at += max(1, len(groups))
-        if at != len(containers):  # a file that is there several times
+        if at != len(containers):  # a file is in the table several times
             runs = [
                 (path, groups, np.array([c]))
                 for c in containers.tolist()
@@ -320,23 +351,24 @@ class SplitEnumerator:
         for path, groups, own in runs:
             hosts = () if self._hosts is None else tuple(self._hosts(path))
             for part in np.array_split(np.arange(len(own)), min(parts, len(own))):
-                some = own[part]
-                count = None if (rows[some] < 0).any() else int(rows[some].sum())
+                members = own[part]
+                count = None if (rows[members] < 0).any() else int(rows[members].sum())
                 yield Split(
                     path,
                     tuple(groups[i] for i in part) if groups else (),
-                    tuple(some.tolist()),
+                    tuple(members.tolist()),
                     count,
                     hosts,
                     self.plan,
                 )
 
     def __repr__(self) -> str:
-        return f"SplitEnumerator({self.remaining} splits left, {int(self._handed.sum())} containers handed out)"
+        handed_out = int(self._handed_out.sum())
+        return f"SplitEnumerator({self.remaining} splits left, {handed_out} containers handed out)"
 
 
-def _takes(f: DynamicFilter, data: DynamicFilterData) -> bool:
-    """Whether keys are those that a filter has, or waits for."""
+def _accepts(f: DynamicFilter, data: DynamicFilterData) -> bool:
+    """Return True if a filter has, or waits for, the keys of some data."""
     if f.data is not None:
         return f.data.fields == data.fields
     return set(f.columns) <= set(data.fields)

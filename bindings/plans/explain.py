@@ -1,4 +1,4 @@
-"""Explaining a predicate: how it was understood, and what each of its conjuncts did to real statistics."""
+"""Explain predicates and plans: how a predicate was understood, and what each conjunct prunes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Conjunct:
-    """What one conjunct of a predicate did.
+    """The effect of one conjunct of a predicate.
 
     Attributes:
         text: The conjunct as SQL.
         alone: Containers that it prunes by itself.
-        after: Containers that it prunes and no conjunct before it did.
-        fully: Kept containers of which every row passes it.
+        after: Containers that it prunes and no conjunct before it prunes.
+        fully: Kept containers in which every row passes it.
         undecided: Reason -> kept containers that it could not decide.
     """
 
@@ -44,7 +44,7 @@ class Conjunct:
 
 
 def conjuncts_of(n: Node) -> tuple[Node, ...]:
-    """The parts of a predicate that must all hold."""
+    """Return the parts of a predicate that are joined by AND."""
     return n.args if n.op is Op.AND else (n,)
 
 
@@ -65,7 +65,9 @@ def judge_conjuncts(predicate: PruningPredicate, stats: Statistics) -> list[Conj
                 int((kept & (v == Verdict.ALWAYS)).sum()),
                 {
                     reason: int(where.sum())
-                    for reason, where in _reasons(part, stats, kept & (v == Verdict.MAYBE))
+                    for reason, where in _undecided_reasons(
+                        part, stats, kept & (v == Verdict.MAYBE)
+                    )
                 },
             )
         )
@@ -80,26 +82,32 @@ OVERLAP: Final = "the bounds overlap the condition"
 def kept_because(
     predicate: PruningPredicate, stats: Statistics, verdicts: npt.NDArray[np.uint8]
 ) -> dict[str, int]:
-    """Why containers are kept, and how many for each reason; where several hold, the one that could be mended: statistics first, then the form."""
+    """Return reason -> number of containers that are kept for it.
+
+    If several reasons apply to a container, the most actionable one counts: first missing
+    statistics, then forms that are not understood, then overlapping bounds.
+    """
     out = {"every row matches": int((verdicts == Verdict.ALWAYS).sum())}
     reasons: dict[str, Mask] = {}
     for part in conjuncts_of(predicate.node):
         undecided = (predicate.part(part).evaluate(stats) == Verdict.MAYBE) & (
             verdicts == Verdict.MAYBE
         )
-        for reason, where in _reasons(part, stats, undecided):
+        for reason, where in _undecided_reasons(part, stats, undecided):
             reasons[reason] = reasons.get(reason, np.zeros(len(where), np.bool_)) | where
     left = verdicts == Verdict.MAYBE
     last = (NOT_UNDERSTOOD, OVERLAP)
     for reason in (*(r for r in reasons if r not in last), *(r for r in last if r in reasons)):
         out[reason] = int((reasons[reason] & left).sum())
         left &= ~reasons[reason]
-    out["the conjuncts hold of different rows, for all that is known"] = int(left.sum())
+    out["no single conjunct rules the container out"] = int(left.sum())
     return {reason: count for reason, count in out.items() if count}
 
 
-def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[str, Mask]]:
-    """Why containers stay undecided, and which, each once."""
+def _undecided_reasons(
+    part: Node, stats: Statistics, undecided: Mask
+) -> Iterator[tuple[str, Mask]]:
+    """Yield each reason why containers are undecided, with its containers; each container once."""
     if not undecided.any():
         return
     if any(m.op is Op.UNKNOWN for m in part.walk()):
@@ -109,17 +117,17 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
     for path in columns_of(part):
         leaf = stats.leaf(path)
         raw = stats.raw(path)
-        known = np.zeros(len(rest), np.bool_)
-        given: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
-        for array, side in given:
+        has_bound = np.zeros(len(rest), np.bool_)
+        ends: tuple[tuple[Given | None, Side], ...] = ((raw.min, "min"), (raw.max, "max"))
+        for array, side in ends:
             if leaf is None or array is None:
                 continue
-            b = bounds_of(array, leaf.dtype, side)
-            if b is not None:
-                known |= True if b.known is None else b.known
-        if (missing := rest & ~known).any():
+            bounds = bounds_of(array, leaf.dtype, side)
+            if bounds is not None:
+                has_bound |= True if bounds.known is None else bounds.known
+        if (missing := rest & ~has_bound).any():
             yield f"no bounds of {show_path(path)}", missing
-            rest &= known
+            rest &= has_bound
     if rest.any():
         yield OVERLAP, rest
 
@@ -127,23 +135,24 @@ def _reasons(part: Node, stats: Statistics, undecided: Mask) -> Iterator[tuple[s
 def explain(
     predicate: PruningPredicate, stats: Statistics | PruningStatistics | None = None
 ) -> str:
-    """The report of `PruningPredicate.explain`."""
+    """Return the report of `PruningPredicate.explain`."""
     lines = [f"predicate   {predicate.expr}", f"rewritten   {predicate.rewritten}"]
     lines += [f"kept for    {r.what}: {r.why}" for r in not_understood(predicate.node)]
     for g in predicate.literal_guarantees:
         shown = sorted(map(repr, g.literals))
         more = f", ... {len(shown) - 8} more" if len(shown) > 8 else ""
-        lines.append(
-            f"guarantee   {g.column} {'IN' if g.kind == 'in' else 'NOT IN'} ({', '.join(shown[:8])}{more})"
-        )
+        operator = "IN" if g.kind == "in" else "NOT IN"
+        lines.append(f"guarantee   {g.column} {operator} ({', '.join(shown[:8])}{more})")
     lines += ["program", *(f"  {line}" for line in str(predicate.program).splitlines())]
     if stats is not None:
-        lines += _judged(predicate, stats)
+        lines += _container_lines(predicate, stats)
     lines.append(f"backends    {predicate.backends_text}")
     return "\n".join(lines)
 
 
-def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) -> list[str]:
+def _container_lines(
+    predicate: PruningPredicate, stats: Statistics | PruningStatistics
+) -> list[str]:
     if not isinstance(stats, Statistics):
         stats = Statistics.from_provider(stats, predicate.schema, predicate.columns)
     verdicts = predicate.evaluate(stats)
@@ -152,17 +161,17 @@ def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) 
     lines = (
         []
         if stats.device is None
-        else [
-            f"device      {stats.device}, which holds {stats.device_nbytes} bytes of the statistics"
-        ]
+        else [f"device      {stats.device} holds {stats.device_nbytes} bytes of the statistics"]
     )
     lines += [
-        f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, {counts[Verdict.ALWAYS]} fully matched"
+        f"containers  {n}: {counts[Verdict.NEVER]} pruned, {counts[Verdict.MAYBE]} to filter, "
+        f"{counts[Verdict.ALWAYS]} fully matched"
     ]
     for c in judge_conjuncts(predicate, stats):
         lines.append(f"  {c.text}")
         lines.append(
-            f"    prunes {c.alone} alone, {c.after} after the ones before it; every row passes in {c.fully} of the kept"
+            f"    prunes {c.alone} alone, {c.after} after the ones before it; "
+            f"every row passes in {c.fully} of the kept"
         )
         lines += [
             f"    cannot decide {count} of the kept: {reason}"
@@ -172,25 +181,26 @@ def _judged(predicate: PruningPredicate, stats: Statistics | PruningStatistics) 
 
 
 def explain_plan(plan: Plan) -> str:
-    """The report of `Plan.explain`."""
+    """Return the report of `Plan.explain`."""
     size, unit = plan.sizes, plan.table.unit
     lines = [f"skipping    {plan.skipping} ({plan.kind})"]
     lines += [
-        f"{name:<12}{_amount(s)}"
+        f"{name:<12}{_show_size(s)}"
         for name, s in (("total", size.total), ("partition", size.partition), ("scan", size.scan))
     ]
     if plan.order:
         lines.append(f"order       {', '.join(map(str, plan.order))}")
     if plan.cut is not None:
         reached = (
-            f"reached by {plan.cut.logical_rows} rows that are certain to match"
+            f"reached by {plan.cut.logical_rows} rows that certainly match"
             if plan.cut.reached
-            else "not reached by rows that are certain to match"
+            else "not reached by rows that certainly match"
         )
         lines.append(f"limit       {plan.cut.limit}: {reached}")
     if plan.deferred is not None:
         lines.append(
-            f"limit       {plan.deferred}: left to the join, as it is not certain which rows have a match"
+            f"limit       {plan.deferred}: left to the join, because it is not certain which rows "
+            "have a match"
         )
     if plan.dynamic is not None:
         lines += explain_dynamic(plan.dynamic, plan.columns, unit)
@@ -205,7 +215,7 @@ def explain_plan(plan: Plan) -> str:
 
 
 def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> Iterator[str]:
-    """The scan over the collectors that filter it, and what each did.
+    """Yield the lines about dynamic filters: the scan, then each collector with its effect.
 
     Source: Flink FLIP-248, the explained plan.
     """
@@ -216,17 +226,22 @@ def explain_dynamic(dynamic: DynamicFilters, columns: list[str], unit: str) -> I
         built = [] if e.rows is None else [f"{e.rows:,} rows"]
         built += [] if e.seconds is None else [f"{e.seconds * 1e3:.1f} ms"]
         yield f"+- DynamicFilteringDataCollector(fields=[{keys}])"
-        yield f"     compared     {', '.join(e.fields) or 'not known yet'} {f.op} key, {f.how} join, which needs {f.needs.value}"
+        columns_text = ", ".join(e.fields) or "not known yet"
+        yield (
+            f"     compared     {columns_text} {f.op} key, {f.how} join, "
+            f"which needs {f.needs.value}"
+        )
         yield f"     collected    {e.state}{' of ' + ' in '.join(built) if built else ''}"
         yield f"     pruned       {e.pruned} {unit} more"
         for reason, count in e.kept.items():
-            yield f"     kept         {count} {unit}, as the filter cannot be evaluated: {reason}"
+            yield f"     kept         {count} {unit}: filter cannot be evaluated: {reason}"
     if dynamic.pending:
-        yield f"     incomplete   {len(dynamic.pending)} of {len(dynamic.filters)} filters may still come"
+        pending, total = len(dynamic.pending), len(dynamic.filters)
+        yield f"     incomplete   {pending} of {total} filters may still come"
 
 
-def _amount(size: DataSize) -> str:
-    known = (("bytes", size.bytes), ("rows", size.rows), ("rows that live", size.logical_rows))
+def _show_size(size: DataSize) -> str:
+    counts = (("bytes", size.bytes), ("rows", size.rows), ("live rows", size.logical_rows))
     return ", ".join(
-        [f"{size.files} files", *(f"{'unknown' if n is None else n} {what}" for what, n in known)]
+        [f"{size.files} files", *(f"{'unknown' if n is None else n} {unit}" for unit, n in counts)]
     )

@@ -1,8 +1,9 @@
-"""ORDER BY ... LIMIT: which containers cannot hold one of the first rows, and the rows in their order.
+"""ORDER BY ... LIMIT: find the containers that cannot hold one of the first rows, and sort rows.
 
-Rows come in Spark's order: NaN above every number, NULL first or last. Containers of which every row matches tell,
-by their bounds, a value that enough rows come before; what lies beyond it is not read. Reading starts where the
-first rows may be, and each part that was read narrows what is left.
+Rows come in Spark's order: NaN is above every number, NULL is first or last. The bounds of fully
+matched containers give a value that enough rows come before. Containers beyond it are not read.
+Reading starts with the containers that may hold the first rows, and the rows of each part narrow
+what is left to read.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class SortKey:
 
     Attributes:
         path: The column.
-        descending: Whether the greatest comes first.
-        nulls_first: Whether NULL does.
+        descending: Whether the greatest value comes first.
+        nulls_first: Whether NULL comes first.
     """
 
     path: Path
@@ -53,22 +54,24 @@ class SortKey:
     nulls_first: bool
 
     def __str__(self) -> str:
-        return f"{sql_path(self.path)} {'DESC' if self.descending else 'ASC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        direction = "DESC" if self.descending else "ASC"
+        return f"{sql_path(self.path)} {direction} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 def sort_keys(
     order_by: str | Sequence[str], schema: pa.Schema, session: Session
 ) -> tuple[SortKey, ...]:
-    """What ORDER BY means.
+    """Parse an ORDER BY clause.
 
     Args:
-        order_by: Spark SQL, or a list of it: columns, each with ASC or DESC, NULLS FIRST or NULLS LAST as it likes.
-            Without these the least comes first, and NULL before it; under DESC, after all.
+        order_by: Spark SQL, or a list of it: columns, each with optional ASC or DESC, and NULLS
+            FIRST or NULLS LAST. The default is ascending. NULL comes first in ascending order, last
+            in descending order.
         schema: The table's columns.
         session: Spark's settings.
 
     Raises:
-        PredicateError: it is malformed, or names what is no column that has an order.
+        PredicateError: the text is malformed, or a name is not a column whose values have an order.
     """
     from skipstone.bindings.predicates.sql import parse_order
 
@@ -84,7 +87,8 @@ def sort_keys(
             bound = bind_scalar(node, leaves, session, "order_by")
             if bound.op is not Op.COLUMN or bound.dtype is None or not bound.dtype.ordered:
                 raise PredicateError(
-                    f"order_by has {text!r}; expected columns of the table whose values have an order, such as 'x DESC NULLS LAST'"
+                    f"order_by has {text!r}; expected columns of the table whose values have an "
+                    "order, such as 'x DESC NULLS LAST'"
                 )
             keys.append(SortKey(bound.value, descending, nulls_first))  # type: ignore[arg-type]
     if not keys:
@@ -93,66 +97,72 @@ def sort_keys(
 
 
 def first_rows(rows: pa.Table, keys: Sequence[SortKey], k: int | None) -> pa.Table:
-    """Rows in their order, the first k of them; None: all."""
+    """Sort rows and return the first k; None returns all."""
     by: dict[str, pa.Array] = {}
     order: list[tuple[str, str]] = []
     for i, key in enumerate(keys):
         values = plain(whole(value_of(rows, key.path)))
-        way = "descending" if key.descending else "ascending"
+        direction = "descending" if key.descending else "ascending"
         by[f"{i} null"], by[f"{i}"] = values.is_null(), values
         order.append((f"{i} null", "descending" if key.nulls_first else "ascending"))
-        if pa.types.is_floating(values.type):  # Arrow puts NaN last, whichever the way
+        if pa.types.is_floating(values.type):  # Arrow puts NaN last in both directions
             by[f"{i} nan"] = pc.is_nan(values).fill_null(False)
-            order.append((f"{i} nan", way))
-        order.append((f"{i}", way))
+            order.append((f"{i} nan", direction))
+        order.append((f"{i}", direction))
     return rows.take(pc.sort_indices(pa.table(by), sort_keys=order)[:k])
 
 
 def value_of(rows: pa.Table, path: Path) -> pa.ChunkedArray:
-    """The values of a column, or of a struct's field."""
+    """Return the values of a column, or of a struct's field."""
     values = rows.column(path[0])
     return values if len(path) == 1 else pc.struct_field(values, list(path[1:]))
 
 
 @dataclass(frozen=True, slots=True)
-class Certain:
-    """Containers that have enough rows for a limit, all of which match.
+class LimitCutoff:
+    """The containers that a limit needs, known from bounds alone.
 
     Attributes:
-        rows: How many of theirs come no later than any row that is not needed.
-        kept: What may hold one of the first rows: they, and what may come before them.
+        rows: Rows that certainly match and come before, or tie with, every row of the other
+            containers.
+        candidates: bool, shape (containers,): the containers that hold these rows, and those whose
+            rows may come before them.
     """
 
     rows: int
-    kept: Mask
+    candidates: Mask
 
 
-def certain(
+def limit_cutoff(
     table: PlannedTable,
     statistics: Statistics,
     verdicts: npt.NDArray[np.uint8],
     keys: Sequence[SortKey],
     limit: int,
-) -> Certain | None:
-    """What a limit needs by bounds alone; None: no bound is known to have enough rows before it."""
+) -> LimitCutoff | None:
+    """Return the containers that a limit needs, known from bounds alone.
+
+    Returns:
+        None if no bound is known to have enough matching rows before it.
+    """
     key, n = keys[0], len(verdicts)
     column = packed(statistics, key.path)
     bound = column.low if key.descending else column.high
     if not limit:
-        return Certain(0, np.zeros(n, np.bool_))
+        return LimitCutoff(0, np.zeros(n, np.bool_))
     known = column.known(high=not key.descending)
     if bound is None or known is None:
         return None
     nulls, nans = (mask_of(plane, n) for plane in (column.nulls, column.nans))
     counts = table.logical_rows()
-    if not key.nulls_first:  # NULL comes after the bound
+    if not key.nulls_first:  # NULL comes after every bound
         null_count = np.where(nulls, table.null_counts(key.path), 0)
         counts = np.where(null_count >= 0, counts - null_count, 0)
     usable = (verdicts == Verdict.ALWAYS) & (counts > 0) & known
     if not key.descending:
         usable &= ~nans  # NaN comes after every bound
     at = np.flatnonzero(usable)
-    if limit < len(at):  # each has one row at least
+    if limit < len(at):  # each container has at least one row
         order = np.argpartition(bound[at], len(at) - limit if key.descending else limit - 1)
         at = at[order[-limit:] if key.descending else order[:limit]]
     best = at[np.argsort(bound[at], kind="stable")]
@@ -166,12 +176,12 @@ def certain(
     if other is None:
         before = mask_of(column.real, n)
     else:
-        # Of a single key, rows with the same value are as good as those that are there.
-        tied = len(keys) > 1
+        # With a single key, the rows that were found are as good as others of the same value.
+        ties_matter = len(keys) > 1
         before = (
-            (other >= threshold if tied else other > threshold)
+            (other >= threshold if ties_matter else other > threshold)
             if key.descending
-            else (other <= threshold if tied else other < threshold)
+            else (other <= threshold if ties_matter else other < threshold)
         )
         before = before & mask_of(column.real, n)
     if key.descending:
@@ -179,18 +189,21 @@ def certain(
     if key.nulls_first:
         before = before | nulls
     before[best[: enough + 1]] = True
-    return Certain(int(rows[enough]), before)
+    return LimitCutoff(int(rows[enough]), before)
 
 
 def packed(statistics: Statistics, path: Path) -> Column:
-    """Packed statistics of a column in its own type."""
+    """Return a column's packed statistics in the column's own type."""
     leaf = statistics.leaf(path)
     assert leaf is not None
     return statistics.column(path, leaf.dtype)
 
 
 def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Positions:
-    """Containers by where their first rows may be."""
+    """Sort containers by where the first rows may be.
+
+    Containers that may hold NULL or NaN come first, if these sort before all numbers.
+    """
     column = packed(statistics, key.path)
     n = statistics.num_containers
     bound = column.high if key.descending else column.low
@@ -205,44 +218,58 @@ def best_first(statistics: Statistics, key: SortKey, chosen: Positions) -> Posit
 
 
 def read_in_order(plan: Plan) -> Iterator[pa.RecordBatch]:
-    """The first rows of a plan, in their order."""
+    """Yield the first rows of a plan, sorted."""
     from skipstone.bindings.plans.topk import TopK
 
     keys, k = plan.order, None if plan.cut is None else plan.cut.limit
     names = list(dict.fromkeys([*plan.columns, *(key.path[0] for key in keys)]))
-    left = best_first(plan.statistics, keys[0], plan.kept)
-    size = len(left) if k is None else 2 * threads()
+    unread = best_first(plan.statistics, keys[0], plan.kept)
+    size = len(unread) if k is None else 2 * threads()
     top = TopK(plan, k)
-    while len(left) and k != 0:
-        now, left = left[:size], left[size:]
-        if top.offer(plan.only(now, names).to_arrow()) and len(left):
-            left = left[top.wanted()[left]]
+    while len(unread) and k != 0:
+        part, unread = unread[:size], unread[size:]
+        if top.offer(plan.only(part, names).to_arrow()) and len(unread):
+            unread = unread[top.may_improve()[unread]]
         size *= 2
     if top.rows is not None:
         yield from top.rows.select(plan.columns).to_batches()
 
 
-def sooner(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:
-    """What may hold a row that comes before the last of enough rows, or beside it where other columns decide."""
+def may_come_before(plan: Plan, keys: Sequence[SortKey], last: pa.Scalar[Any]) -> Mask:
+    """Return which containers may hold a row that comes before the last of enough rows.
+
+    With several keys, containers that may hold a row of the same first value count, too.
+
+    Args:
+        plan: The plan.
+        keys: The columns to sort by.
+        last: The first key's value in the last row.
+    """
     key = keys[0]
     column = col(show_path(key.path))
     if not last.is_valid:
         if not key.nulls_first:
             return np.ones(len(plan.verdicts), np.bool_)
-        found: Expr = column.is_null()
-        return prune(plan, found) if len(keys) > 1 else np.zeros(len(plan.verdicts), np.bool_)
-    value = in_python(last)
+        condition: Expr = column.is_null()
+        if len(keys) > 1:
+            return may_match(plan, condition)
+        return np.zeros(len(plan.verdicts), np.bool_)
+    value = python_value(last)
     if value is None:
         return np.ones(len(plan.verdicts), np.bool_)
     if key.descending:
-        found = column >= value if len(keys) > 1 else column > value
+        condition = column >= value if len(keys) > 1 else column > value
     else:
-        found = column <= value if len(keys) > 1 else column < value
-    return prune(plan, found | column.is_null() if key.nulls_first else found)
+        condition = column <= value if len(keys) > 1 else column < value
+    return may_match(plan, condition | column.is_null() if key.nulls_first else condition)
 
 
-def in_python(value: pa.Scalar[Any]) -> Any:
-    """A value as Python has it; None: it has none for it, as for a day beyond the year 9999, or the nanosecond that pandas takes for NULL."""
+def python_value(value: pa.Scalar[Any]) -> Any:
+    """Return a scalar as a Python value; None if Python has no such value.
+
+    Python lacks days beyond the year 9999. For the nanosecond that pandas uses as NULL, Arrow
+    returns a value that is not equal to itself.
+    """
     try:
         found = value.as_py()
     except (ValueError, OverflowError):
@@ -250,8 +277,8 @@ def in_python(value: pa.Scalar[Any]) -> Any:
     return None if found != found and not isinstance(found, float) else found
 
 
-def prune(plan: Plan, condition: Expr) -> Mask:
-    """What may hold a row of a condition."""
+def may_match(plan: Plan, condition: Expr) -> Mask:
+    """Return which of a plan's containers may hold a row that matches a condition."""
     return PruningPredicate(
         condition,
         plan.table.schema,

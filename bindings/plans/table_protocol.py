@@ -1,4 +1,4 @@
-"""What a plan asks of a table, and the sizes that both speak of."""
+"""The protocol between plans and tables, and the sizes that both use."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """How much data a set of containers holds; None is unknown, as soon as one container's is.
+    """How much data a set of containers holds. A number is None (unknown) if any container's is.
 
     Attributes:
         files: Files with at least one of the containers; None where folders were not listed.
         bytes: Compressed bytes of the row groups.
         rows: Physical rows.
-        logical_rows: Rows that live: physical ones less deleted ones.
+        logical_rows: Live rows: physical rows without deleted ones.
 
     Source: Delta Lake, `DataSize`.
     """
@@ -45,7 +45,13 @@ class DataSize:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes at the three stages of planning: everything, after partition filters, after statistics."""
+    """Sizes at the three stages of planning.
+
+    Attributes:
+        total: The whole table.
+        partition: What partition filters leave.
+        scan: The containers that are read.
+    """
 
     total: DataSize
     partition: DataSize
@@ -53,11 +59,11 @@ class Sizes:
 
 
 class PlannedTable(Protocol):
-    """What a plan asks of its table."""
+    """The methods that a plan needs of its table."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The table's columns."""
         ...
 
     @property
@@ -67,75 +73,88 @@ class PlannedTable(Protocol):
 
     @property
     def unreadable(self) -> Mapping[str, SourceError]:
-        """Path -> error, of files of which nothing is known, and which are kept."""
+        """Path -> error of each file that could not be read.
+
+        Such files have no statistics and are kept.
+        """
         ...
 
     @property
     def unit(self) -> str:
-        """What its containers are, for people: "row groups", "files"."""
+        """The kind of the containers, for people: "row groups", "files"."""
         ...
 
     @property
     def work(self) -> Work:
-        """What was read so far to plan it."""
+        """What was read so far to plan the table."""
         ...
 
     def statistics_in(self, timezone: str) -> Statistics:
-        """Statistics of the containers, where partition values without a zone are read in this one."""
+        """Return the containers' statistics, with partition values read in a time zone."""
         ...
 
     def size(self, chosen: Mask) -> DataSize:
-        """How much data some containers hold."""
+        """Return how much data the chosen containers hold."""
         ...
 
     def logical_rows(self) -> Positions:
-        """Rows that live in each container; -1 is unknown."""
+        """Return the live rows of each container; -1 is unknown."""
         ...
 
     def null_counts(self, path: Path) -> Positions:
-        """NULLs among the rows that live in each container; -1 is unknown."""
+        """Return the NULLs among the live rows of each container; -1 is unknown."""
         ...
 
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
-        """Whether the least and the greatest value that are known of each container are those of a row that lives."""
+        """Return for each container whether its minimum and its maximum occur in a live row."""
         ...
 
     def row_groups_of(self, kept: Positions) -> dict[str, list[int]]:
-        """Path -> indices of row groups, of some containers; an empty list is a file as a whole."""
+        """Return path -> row group indices of some containers; an empty list means a whole file."""
         ...
 
     def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
-        """How to read the matching rows, in table order; `lenient`: and those that cannot be judged here."""
+        """Return how to read the matching rows, in table order.
+
+        Args:
+            plan: The plan.
+            lenient: Whether to return rows that cannot be filtered here, too.
+        """
         ...
 
 
 @runtime_checkable
 class LiveFiles(Protocol):
-    """Extra method of a table whose files may be replaced in place; Delta's and Iceberg's never
-    are.
+    """Extra method of a table whose files may be replaced in place.
+
+    Files of Delta and Iceberg tables never are.
     """
 
     def check_unchanged(self, containers: Positions) -> None:
-        """Raise StaleFile if a file of these containers is not the one that was planned, as far as
-        that is known cheaply.
+        """Raise StaleFile if a file of these containers is not the file that was planned.
+
+        Only cheap checks are made.
         """
         ...
 
 
 @runtime_checkable
 class PrunedTable(Protocol):
-    """What a plan asks besides of a table of which only what a predicate left was listed, and whose partitions tell more than its columns do."""
+    """Extra methods of a table that listed only part of itself.
+
+    Its partitions prune more than its columns' statistics do.
+    """
 
     def total(self) -> DataSize:
-        """How much data the whole table holds."""
+        """Return how much data the whole table holds."""
         ...
 
     def whole(self) -> PlannedTable:
-        """The whole table."""
+        """Return the whole table."""
         ...
 
     def refined(
         self, predicate: PruningPredicate, verdicts: npt.NDArray[np.uint8]
     ) -> npt.NDArray[np.uint8]:
-        """Verdicts, with what the partitions say as well."""
+        """Return the verdicts, improved by partition values."""
         ...

@@ -1,4 +1,7 @@
-"""The k-th best row so far as a dynamic filter: while sorted rows are read, what cannot come before it is not read any more."""
+"""The k-th best row so far as a dynamic filter.
+
+While sorted rows are read, containers that cannot hold a better row are skipped.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from skipstone.bindings.plans.order import first_rows, sooner, value_of
+from skipstone.bindings.plans.order import first_rows, may_come_before, value_of
 from skipstone.kernels.run import forks
 
 if TYPE_CHECKING:
@@ -16,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class TopK:
-    """The first k rows of what was read so far of a plan that is sorted and has a limit.
+    """The first k rows among the rows read so far, for a sorted plan with a limit.
 
     Safe to share between threads.
 
     Args:
         plan: The plan.
-        k: How many rows are wanted; None: all, and then nothing is left out.
+        k: The number of rows; None keeps all rows, and no container is skipped.
 
     Source: DataFusion, dynamic filters of top-k; Snowflake, SIGMOD 2025, boundary values.
     """
@@ -33,7 +36,11 @@ class TopK:
         self.rows: pa.Table | None = None
 
     def offer(self, rows: pa.Table) -> bool:
-        """Take rows that were read, with the columns that they are sorted by; whether the k-th is known and may have changed."""
+        """Add rows that were read; return True if the k-th row is known and may have changed.
+
+        Args:
+            rows: Rows with the columns that the plan sorts by.
+        """
         with self._lock:
             self.rows = first_rows(
                 rows if self.rows is None else pa.concat_tables([self.rows, rows]),
@@ -42,13 +49,17 @@ class TopK:
             )
             return self._k is not None and self.rows.num_rows == self._k
 
-    def wanted(self) -> Mask:
-        """Which of the plan's containers may hold a row that comes before the k-th so far, shape (n,)."""
+    def may_improve(self) -> Mask:
+        """Return which of the plan's containers may hold a row that comes before the k-th so far.
+
+        Returns:
+            bool array, shape (containers,).
+        """
         rows = self.rows
         if self._k == 0:
             return np.zeros(len(self._plan.verdicts), np.bool_)
         if rows is None or self._k is None or rows.num_rows < self._k:
             return np.ones(len(self._plan.verdicts), np.bool_)
-        return sooner(
+        return may_come_before(
             self._plan, self._plan.order, value_of(rows, self._plan.order[0].path)[self._k - 1]
         )

@@ -13,15 +13,17 @@ from skipstone.kernels.run import forks
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What was read so far. A value: later work does not change it, and two of them can be subtracted.
+    """The work done so far: an immutable value; two of them can be subtracted.
 
     Attributes:
-        counts: How many of each thing were read or found: "folders", "footers", "manifests", ...
-        bytes: Bytes asked of storage.
+        counts: Number of things of each kind that were read or found: "folders", "footers",
+            "manifests", ...
+        bytes: Bytes requested from storage.
         seconds: Wall-clock time of each phase: "listing", "footers", "planning", ...
 
     Example:
-        >>> before, after = Work({"footers": 2}, 100), Work({"footers": 5, "folders": 1}, 400, {"listing": 0.25})
+        >>> before = Work({"footers": 2}, 100)
+        >>> after = Work({"footers": 5, "folders": 1}, 400, {"listing": 0.25})
         >>> after - before
         Work(3 footers, 1 folders, 300 bytes; listing 250.0 ms)
         >>> after["footers"], after["manifests"]
@@ -51,7 +53,7 @@ class Work:
 
 
 class Meter:
-    """Counts work while it is done, from any thread. A copy that was pickled starts at nothing."""
+    """Count work from any thread. A pickled copy starts at zero."""
 
     def __init__(self) -> None:
         self._lock = forks.lock()
@@ -60,7 +62,7 @@ class Meter:
         self._bytes = 0
 
     def count(self, name: str, n: int = 1, nbytes: int = 0) -> None:
-        """Add things of one name, and the bytes that were read for them."""
+        """Add n things of one kind, and the bytes that were read for them."""
         with self._lock:
             self._bytes += nbytes
             if n:
@@ -68,7 +70,7 @@ class Meter:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time that a block takes to a phase."""
+        """Add the duration of a `with` block to a phase."""
         start = time.perf_counter()
         try:
             yield
@@ -78,7 +80,7 @@ class Meter:
 
     @property
     def work(self) -> Work:
-        """What was counted so far."""
+        """The work counted so far."""
         with self._lock:
             return Work(dict(self._counts), self._bytes, dict(self._seconds))
 

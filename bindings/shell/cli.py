@@ -1,4 +1,4 @@
-"""The commands `skipstone plan | explain | stats | demo`, in typer and rich."""
+"""The commands `skipstone plan | explain | stats | demo`, built with typer and rich."""
 
 import json
 import sys
@@ -22,53 +22,55 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Which files and row groups can hold a matching row, from their statistics alone.",
+    help="Find the files and row groups that can hold a matching row, from statistics alone.",
 )
 Path = Annotated[
     str,
     typer.Argument(
-        help="A Parquet file, a folder, a glob, or a URI; a Delta table's folder; an Iceberg table's metadata file.",
+        help="A Parquet file, a folder, a glob or a URI; a Delta table's folder; "
+        "an Iceberg table's metadata file.",
         metavar="PATH",
     ),
 ]
 Where = Annotated[
     str, typer.Option("--where", "-w", help="A condition in Spark SQL.", metavar="SQL")
 ]
-Zone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
-Keep = Annotated[
+TimeZone = Annotated[str, typer.Option(help="The Spark session's time zone.")]
+KeepUnreadable = Annotated[
     bool,
     typer.Option(
         "--keep-unreadable",
-        help="Plan to read files whose footers cannot be read, instead of failing.",
+        help="Keep files whose footers cannot be read, instead of failing.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Limit = Annotated[int | None, typer.Option(help="How many matching rows are enough.", min=0)]
+Limit = Annotated[int | None, typer.Option(help="The number of matching rows to plan for.", min=0)]
 Order = Annotated[
-    str | None, typer.Option(help="What rows are sorted by, as after ORDER BY.", metavar="SQL")
+    str | None, typer.Option(help="Columns to sort by, as after ORDER BY.", metavar="SQL")
 ]
 Files = Annotated[bool, typer.Option("--files", help="List the files and row groups to read.")]
 
 
 @app.command()
 def plan(
-    path: Path, where: Where = "true", limit: Limit = None, order_by: Order = None, timezone: Zone = "UTC",
-    keep_unreadable: Keep = False, as_json: AsJson = False, files: Files = False,
+    path: Path, where: Where = "true", limit: Limit = None, order_by: Order = None,
+    timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False, as_json: AsJson = False,
+    files: Files = False,
 ) -> None:  # fmt: skip
-    """Show what a condition leaves to read."""
+    """Show which files and row groups a condition leaves to read."""
     table, scanned = _scan(path, keep_unreadable, quiet=as_json)
     start = time.perf_counter()
-    found = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
+    result = table.plan(where=where, limit=limit, order_by=order_by, timezone=timezone)
     planned = time.perf_counter() - start
     if as_json:
-        print(_plan_json(found, scanned, planned))
+        print(_plan_json(result, scanned, planned))
     else:
-        _show_plan(found, scanned, planned, files)
+        _show_plan(result, scanned, planned, files)
 
 
 @app.command()
 def explain(
-    path: Path, where: Where, timezone: Zone = "UTC", keep_unreadable: Keep = False
+    path: Path, where: Where, timezone: TimeZone = "UTC", keep_unreadable: KeepUnreadable = False
 ) -> None:
     """Explain how a condition is understood, and what each conjunct prunes."""
     table, _ = _scan(path, keep_unreadable)
@@ -76,27 +78,30 @@ def explain(
 
 
 @app.command()
-def stats(path: Path, keep_unreadable: Keep = False, as_json: AsJson = False) -> None:
-    """Show which statistics exist, per column."""
+def stats(path: Path, keep_unreadable: KeepUnreadable = False, as_json: AsJson = False) -> None:
+    """Show which statistics exist for each column."""
     table, _ = _scan(path, keep_unreadable, quiet=as_json)
     _show_stats(table, as_json)
 
 
 @app.command()
 def demo(
-    folder: Annotated[str, typer.Option(help="Where the data is made.")] = "demo-data",
+    folder: Annotated[str, typer.Option(help="The folder for the data.")] = "demo-data",
     scale: Annotated[float, typer.Option(help="TPC-H scale factor.")] = 0.1,
 ) -> None:
-    """Make real data (flights of 2013, TPC-H), plan over it, and compare with reading everything."""
+    """Make real data (flights of 2013, TPC-H), plan over it, and compare with full reads."""
     from skipstone.bindings.shell.demo import run
 
     run(folder, scale)
 
 
 def _scan(
-    path: str, keep: bool, quiet: bool = False
+    path: str, keep_unreadable: bool, quiet: bool = False
 ) -> tuple[ParquetTable | DeltaTable | IcebergTable, float]:
-    """Read footers, with a progress bar on standard error, a Delta log or a manifest list; gives the table and the seconds it took."""
+    """Scan a table and return it with the seconds that it took.
+
+    It reads footers, with a progress bar on standard error, or a Delta log, or a manifest list.
+    """
     start = time.perf_counter()
     match format_of(path):
         case "delta":
@@ -109,7 +114,7 @@ def _scan(
         task = bar.add_task("reading footers", total=None)
         table = scan_parquet(
             path,
-            on_error="keep" if keep else "raise",
+            on_error="keep" if keep_unreadable else "raise",
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     return table, time.perf_counter() - start
@@ -165,12 +170,13 @@ def _show_plan(plan: Plan, scanned: float, planned: float, files: bool) -> None:
         grid.add_row(name, _number(total), _number(kept), share)
     console.print(grid)
     work = plan.table.work
-    read = "".join(f", {n:,} {name}" for name, n in work.counts.items())
+    counts = "".join(f", {n:,} {name}" for name, n in work.counts.items())
     console.print(
-        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{read}, {work.bytes:,} bytes read"
+        f"scanned in {scanned * 1e3:.0f} ms, planned in {planned * 1e3:.1f} ms{counts}, "
+        f"{work.bytes:,} bytes read"
     )
     for error in plan.table.unreadable.values():
-        console.print(f"kept unread: {error}", style="yellow", markup=False)
+        console.print(f"kept, but unreadable: {error}", style="yellow", markup=False)
     if files:
         for path, groups in plan.row_groups.items():
             console.print(
@@ -189,7 +195,7 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
     rows: list[dict[str, Any]] = []
     for path in table.statistics.leaf_paths():
         raw, leaf = table.statistics.raw(path), table.statistics.leaf(path)
-        known = {
+        counts = {
             k: 0 if (a := getattr(raw, k)) is None else len(a) - a.null_count
             for k in ("min", "max", "null_count")
         }
@@ -197,7 +203,7 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
             {
                 "column": show_path(path),
                 "type": str(leaf.dtype) if leaf else "",
-                **known,
+                **counts,
                 "partition": path[0] in table.partition_columns,
             }
         )
@@ -208,7 +214,7 @@ def _show_stats(table: ParquetTable | DeltaTable | IcebergTable, as_json: bool) 
         return
     groups_too = f", {total} row groups" if table.unit == "row groups" else ""
     grid = Table(
-        title=f"{table.num_files} files{groups_too}: how many have each statistic",
+        title=f"{table.num_files} files{groups_too}: the number that has each statistic",
         title_justify="left",
     )
     for heading in ("column", "type", "min", "max", "null_count"):

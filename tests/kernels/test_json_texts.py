@@ -38,7 +38,7 @@ def expected(text):
         found = json.loads(text, parse_float=decimal.Decimal, parse_constant=lambda _: 1 / 0)
     except (ValueError, ZeroDivisionError):
         return None
-    return decode._fitting(found, KIND) if isinstance(found, dict) else None
+    return decode._convert(found, KIND) if isinstance(found, dict) else None
 
 
 def value(r, kind):
@@ -122,8 +122,8 @@ def test_forms_share_a_part(monkeypatch):
     monkeypatch.setattr(decode, "SMALL", 1)
     r = np.random.default_rng(5)
     texts = pa.array([None if r.random() < 0.02 else json.dumps(row(r)) for _ in range(3000)])
-    assert pa.chunked_array(list(decode._read(texts, KIND, True))).equals(
-        pa.chunked_array(list(decode._parse(texts, KIND, True)))
+    assert pa.chunked_array(list(decode._parse_compiled(texts, KIND, True))).equals(
+        pa.chunked_array(list(decode._parse_with_arrow(texts, KIND, True)))
     )
 
 
@@ -168,7 +168,7 @@ def test_decimals_that_arrow_wraps_are_left(number):
 @pytest.mark.parametrize("number", ["1E1000000000", "-1E300000", "1E-1000000000", "1e400"])
 def test_numbers_that_no_type_holds_cost_no_time(number, kind):
     leaf = LeafField(("x",), ("x",), kind)
-    (found,) = decode.parsed(
+    (found,) = decode.parse_statistics(
         pa.array([f'{{"numRecords":2,"minValues":{{"x":{number}}}}}']), [leaf]
     ).to_pylist()
     assert (found["numRecords"], found["minValues"]["x"] in (None, 0)) == (2, True)

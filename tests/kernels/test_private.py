@@ -92,7 +92,7 @@ def test_tables_are_not_kept_below_a_folder_of_others(tmp_path, monkeypatch):
     planted.write_bytes(b"planted")
     (tmp_path / "a").chmod(0o777)
     tables.forget()
-    monkeypatch.setattr(disk, "_opened", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(disk, "_open", lambda *_: pytest.fail("it was read"))
     with pytest.warns(RuntimeWarning, match=r"keeps nothing in skipstone\.cache_dir"):
         assert ss.scan_delta(folder).num_files == 2
     tables.forget()

@@ -1,4 +1,4 @@
-"""ORDER BY with a limit, MIN and MAX: what reading everything and sorting it as Spark does gives, from fewer files."""
+"""ORDER BY with a limit, MIN and MAX: the result of sorting everything, from fewer files."""
 
 import datetime as dt
 import decimal
@@ -10,11 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import skipstone as ss
+from skipstone.bindings.plans.plan import Cut
 from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.effort import LONG
 from tests.support.iceberg_tables import make
 
-COLUMNS = "i BIGINT, f DOUBLE, s STRING, d DATE, t TIMESTAMP, m DECIMAL(20,2), b BOOLEAN, n STRUCT<v: INT>"
+COLUMNS = (
+    "i BIGINT, f DOUBLE, s STRING, d DATE, t TIMESTAMP, m DECIMAL(20,2), b BOOLEAN, "
+    "n STRUCT<v: INT>"
+)
 NAMES = ("i", "f", "s", "d", "t", "m", "b", "n.v")
 
 
@@ -53,7 +57,7 @@ def row(r, base, gaps):
 
 
 def rank(v, *, descending, nulls_first):
-    """Spark's order, as a key of Python's sort."""
+    """Return a key for Python's sort that gives Spark's order."""
     if v is None:
         return (0 if nulls_first else 2,)
     nan = isinstance(v, float) and math.isnan(v)
@@ -151,10 +155,10 @@ def test_only_the_files_of_the_first_rows_are_kept(tmp_path):
         ("x DESC", None, 5, [19]),
         ("x", None, 5, [0]),
         ("X DESC NULLS LAST", None, 11, [18, 19]),
-        ("x DESC", "x < 55", 5, [4, 5]),  # of the sixth file half may match
+        ("x DESC", "x < 55", 5, [4, 5]),  # half of the sixth file may match
         ("x DESC", "x < 50", 5, [4]),
         ("x DESC", "s LIKE 't%'", 10, [19]),
-        ("x DESC", "s LIKE '%9'", 10, list(range(20))),  # nothing is certain to match
+        ("x DESC", "s LIKE '%9'", 10, list(range(20))),  # no row certainly matches
         ("s DESC", None, 3, None),
         ("x DESC", None, 200, list(range(20))),
         ("x DESC", None, 0, []),
@@ -168,9 +172,7 @@ def test_only_the_files_of_the_first_rows_are_kept(tmp_path):
     assert table.plan(order_by=["x DESC"]).to_arrow().column("x").to_pylist() == list(
         range(199, -1, -1)
     )
-    assert table.plan("x < 20", limit=3, order_by="x DESC").cut == ss.bindings.plan.Cut(
-        3, 10, reached=True
-    )
+    assert table.plan("x < 20", limit=3, order_by="x DESC").cut == Cut(3, 10, reached=True)
 
 
 def test_equal_values_of_one_column_need_no_more_files(tmp_path):
@@ -235,7 +237,7 @@ def test_a_count_overrides_bounds(tmp_path):
     assert (plan.min("x"), plan.max("x")) == (3, 4)
 
 
-def test_dates_that_python_has_no_value_for(tmp_path):
+def test_dates_that_python_lacks(tmp_path):
     pq.write_table(
         pa.table({"d": pa.array([5_000_000, 3], pa.int32()).cast(pa.date32())}),
         tmp_path / "a.parquet",
@@ -245,7 +247,7 @@ def test_dates_that_python_has_no_value_for(tmp_path):
     assert plan.max("d") == pa.scalar(5_000_000, pa.int32()).cast(pa.date32())
 
 
-def test_names_mean_the_column_of_their_case_first(tmp_path):
+def test_an_exact_name_is_preferred(tmp_path):
     log = Log(tmp_path / "t", delta_schema("a INT, A INT, `b.c` INT, `desc` INT"))
     log.add(Written([{"a": 1, "A": 2, "b.c": 3, "desc": 4}]))
     plan = ss.scan_delta(log.folder).plan("a > 0", case_sensitive=True)
@@ -253,7 +255,7 @@ def test_names_mean_the_column_of_their_case_first(tmp_path):
     for wrong in ("a, A", "a DESC", "nope", "", "`B.C`", "DESC"):
         with pytest.raises(ss.PredicateError):
             plan.min(wrong)
-    plan = ss.scan_delta(log.folder).plan("`desc` > 0")  # a session that does not tell cases apart
+    plan = ss.scan_delta(log.folder).plan("`desc` > 0")  # a case-insensitive session
     assert [plan.min(name) for name in ("a", "A", "`b.c`", "`B.C`", "DESC")] == [1, 2, 3, 3, 4]
 
 
@@ -297,13 +299,13 @@ def test_counts_that_no_file_has(tmp_path):
     assert ss.scan_delta(log.folder).plan().count() == 3
 
 
-def test_what_has_no_order_is_refused(tmp_path):
+def test_columns_without_an_order_are_refused(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, a ARRAY<INT>, n STRUCT<v: INT>"))
     log.add(Written([{"x": 1}]))
     table = ss.scan_delta(log.folder)
     for order, message in [
-        ("a", "have an order"), ("n", "have an order"), ("x + 1", "have an order"), ("y", "y"), ("", "order_by"), ("x LIMIT 3", "order_by"),
-        ([], "names no column"),
+        ("a", "have an order"), ("n", "have an order"), ("x + 1", "have an order"), ("y", "y"),
+        ("", "order_by"), ("x LIMIT 3", "order_by"), ([], "names no column"),
     ]:  # fmt: skip
         with pytest.raises(ss.PredicateError, match=message):
             table.plan(order_by=order)
@@ -317,7 +319,7 @@ def ticks(path, unit, t, bounds, **columns):
 
 
 def test_the_nanosecond_that_pandas_takes_for_null(tmp_path):
-    """It is a value like others; what comes after it is read."""
+    """It is a value like others, and the values after it are read."""
     for i in range(40):
         ticks(
             tmp_path / f"{i:02}.parquet",
@@ -336,7 +338,7 @@ def test_the_nanosecond_that_pandas_takes_for_null(tmp_path):
 def test_extremes_of_files_with_other_units(tmp_path):
     ticks(tmp_path / "0.parquet", "ms", [1, 5_000], bounds=["x", "t"], x=[2, 2])
     ticks(tmp_path / "1.parquet", "us", [1, 5_000], bounds=["x"], x=[2, 1])
-    plan = ss.scan_parquet(tmp_path).plan("x = 2")  # bounds tell of the first file, in its own unit
+    plan = ss.scan_parquet(tmp_path).plan("x = 2")  # only the first file has bounds, in its unit
     assert plan.min("t") == dt.datetime(1970, 1, 1, 0, 0, 0, 1) and plan.max("t") == dt.datetime(
         1970, 1, 1, 0, 0, 5
     )

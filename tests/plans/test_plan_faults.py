@@ -1,4 +1,4 @@
-"""Answers of plans and splits that planted faults changed without a test that noticed (tests/mutation.py)."""
+"""Answers of plans and splits that planted faults changed unnoticed (tests/mutation.py)."""
 
 import time
 
@@ -29,7 +29,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def buckets(tmp_path_factory):
-    """An Iceberg table of which a plan lists some manifests: four of one file each, k = 10 i .. 10 i + 9."""
+    """An Iceberg table that is listed in part: four manifests of one file, k = 10 i .. 10 i + 9."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import TruncateTransform
@@ -61,7 +61,7 @@ def test_a_limit_takes_as_many_files_as_it_needs(table, limit, files, rows):
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "5"])
-def test_limits_that_are_none(table, limit):
+def test_malformed_limits(table, limit):
     with pytest.raises(ss.PredicateError, match="limit is"):
         table.plan(limit=limit)
 
@@ -84,8 +84,8 @@ def test_planning_again_by_the_same_filters_lists_nothing_again(buckets):
     assert len(plan.files) == 1 and plan.replanned().table is plan.table
 
 
-def test_a_filter_that_goes_takes_its_verdicts_along(buckets):
-    """What else was asked of the plan stays: its condition, columns and limit."""
+def test_removing_a_filter_removes_its_verdicts(buckets):
+    """The condition, columns and limit of the plan stay."""
     plan = buckets.plan("k % 2 = 0", columns=["v"], dynamic=[keys(12)])
     assert plan.to_arrow().to_pydict() == {"v": [1]}
     whole = plan.with_dynamic([])
@@ -93,13 +93,13 @@ def test_a_filter_that_goes_takes_its_verdicts_along(buckets):
     assert buckets.plan(limit=7, dynamic=[keys(12)]).with_dynamic([]).count() == 7
 
 
-def test_a_plan_that_was_told_to_take_filters_keeps_taking_them(buckets, monkeypatch):
+def test_forced_filtering_stays_on(buckets, monkeypatch):
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "0")
     plan = buckets.plan(dynamic=[keys(12)], dynamic_filtering=True)
     assert plan.with_dynamic([ss.DynamicFilter(keys(11, 31))]).to_arrow().num_rows == 2
 
 
-def test_what_partitions_leave_of_a_table_that_is_listed_in_part(buckets):
+def test_partition_sizes_of_a_partly_listed_table(buckets):
     sizes = buckets.plan("k = 12").sizes
     assert [s.files for s in (sizes.total, sizes.partition, sizes.scan)] == [4, 1, 1]
     sizes = buckets.plan("k = 12 OR v = 3").sizes
@@ -116,7 +116,7 @@ def test_a_request_that_names_no_reader_is_served(table):
 
 
 def test_a_builder_that_is_not_named_is_the_first(table):
-    """An event without a builder and a report without one are of the same builder."""
+    """An event without a builder and a report without one come from the same builder."""
     f = ss.DynamicFilter(columns={"k": "k"})
     splits = table.plan(dynamic=[f]).splits()
     splits.on_filter(keys(12))
@@ -127,8 +127,8 @@ def test_a_builder_that_is_not_named_is_the_first(table):
 
 
 @pytest.mark.parametrize("least", [1, 4, 5, 7, 8, 9, 40])
-def test_files_are_cut_into_as_many_splits_as_are_wanted(tmp_path, least):
-    """Four files of five row groups: each is cut alike, and no finer than its row groups."""
+def test_files_are_divided_into_the_desired_splits(tmp_path, least):
+    """Four files of five row groups: each is divided equally, and no finer than its row groups."""
     for i in range(4):
         rows = pa.table({"k": range(10)})
         pq.write_table(rows, tmp_path / f"{i}.parquet", row_group_size=2)
@@ -138,14 +138,14 @@ def test_files_are_cut_into_as_many_splits_as_are_wanted(tmp_path, least):
     assert [g for s in splits[:each] for g in s.row_groups] == [0, 1, 2, 3, 4]
 
 
-def test_a_filter_that_nobody_awaits_delays_no_split(table):
+def test_a_filter_that_is_not_awaitable_delays_no_split(table):
     f = ss.DynamicFilter(columns={"k": "k"}, awaitable=False)
     start = time.monotonic()
     assert table.plan(dynamic=[f]).splits(wait=20).next_split() is not None
     assert time.monotonic() - start < 15
 
 
-def test_a_plan_that_is_made_again_still_asks_statistics(buckets):
+def test_a_plan_made_again_still_uses_statistics(buckets):
     assert len(buckets.plan("v = 2", dynamic=[keys(12, 22)]).with_dynamic([]).files) == 1
 
 

@@ -1,4 +1,4 @@
-"""Planning again asks the same question, under the settings of the first plan."""
+"""Planning again keeps the plan's condition and settings."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +18,7 @@ def filter_of(name, value):
 
 @pytest.fixture(params=TABLES)
 def table(tmp_path, request):
-    """Four folders of two names that differ in case alone, and texts that are no numbers."""
+    """Four folders with two columns that differ only by case, and texts that are not numbers."""
     for p in range(4):
         rows = pa.table({"k": [p, p + 10], "K": [p + 20, p + 30], "s": [str(p), "x"]})
         (tmp_path / f"p={p}").mkdir()
@@ -28,15 +28,15 @@ def table(tmp_path, request):
     if request.param == "parquet":
         return ss.scan_parquet(str(tmp_path), partition_schema={"p": pa.int64()})
     deltalake = pytest.importorskip("deltalake")
-    # Delta itself tells no columns apart by their case.
+    # Delta's column names are case-insensitive.
     parts = [{"k": [p, p + 10], "s": [str(p), "x"], "p": [p, p]} for p in range(4)]
     rows = pa.concat_tables(map(pa.table, parts))
     deltalake.write_deltalake(str(tmp_path / "delta"), rows, partition_by=["p"])
     return ss.scan_delta(str(tmp_path / "delta"))
 
 
-def ways(plan, more):
-    """Each public way that gives a plan of the same question."""
+def variants(plan, more):
+    """Yield each public way to make another plan of the same query."""
     yield "replanned", plan.replanned()
     yield "unpruned", plan.unpruned()
     yield "one more", plan.with_dynamic((*plan.dynamic.filters, more))
@@ -50,7 +50,7 @@ def ways(plan, more):
 
 
 def test_settings_are_kept(table):
-    """Names are those that only a case-sensitive session tells apart."""
+    """The columns are those that only a case-sensitive session distinguishes."""
     more = filter_of("k", 3)
     plan = table.plan(
         "p >= 0",
@@ -60,7 +60,7 @@ def test_settings_are_kept(table):
         **SETTINGS,
     )
     assert plan.to_arrow().column("k").to_pylist() == [12, 2]
-    for name, again in ways(plan, more):
+    for name, again in variants(plan, more):
         assert again.settings == plan.settings, name
         assert (
             again.timezone == SETTINGS["timezone"] and again.order == plan.order
@@ -73,12 +73,12 @@ def test_settings_are_kept(table):
 
 
 def test_forced_filtering_is_kept(table, monkeypatch):
-    """What a plan was told counts, whatever the table or the environment say later."""
-    asked = {"dynamic": [filter_of("p", 2)], "case_sensitive": True}
-    plan = table.plan(**asked, dynamic_filtering=True)
-    off = table.plan(**asked, dynamic_filtering=False)
+    """The plan's own setting counts, whatever the table or the environment say later."""
+    options = {"dynamic": [filter_of("p", 2)], "case_sensitive": True}
+    plan = table.plan(**options, dynamic_filtering=True)
+    off = table.plan(**options, dynamic_filtering=False)
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "off")
-    for name, again in ways(plan, filter_of("k", 3)):
+    for name, again in variants(plan, filter_of("k", 3)):
         wanted = {"one more": 0, "splits": 0, "another": 1, "none": 8}.get(name, 2)
         assert again.count() == wanted, name
     monkeypatch.setenv("SKIPSTONE_DYNAMIC_FILTERING", "on")
@@ -95,7 +95,7 @@ def test_names_of_min_and_max_follow_the_case(table):
 
 
 def test_zones_are_kept(tmp_path):
-    """A zone-less partition value is another instant in another zone."""
+    """A partition value without a zone is another instant in another zone."""
     for hour in ("00", "09"):
         (tmp_path / f"t=2024-01-01 {hour}%3A00%3A00").mkdir()
         pq.write_table(

@@ -1,6 +1,4 @@
-"""Files that are replaced after they were planned: an answer is of the planned files, or an
-error.
-"""
+"""Files replaced after planning: the answer is about the planned files, or it is an error."""
 
 import os
 
@@ -11,7 +9,7 @@ import pytest
 
 import skipstone as ss
 
-WAYS = {
+QUERIES = {
     "count": lambda plan: plan.count(),
     "min": lambda plan: plan.min("x"),
     "max": lambda plan: plan.max("x"),
@@ -25,8 +23,8 @@ def write(path, values):
     pq.write_table(pa.table({"x": values}), path, use_dictionary=False, compression="none")
 
 
-def replaced(path):
-    """Other values, in as many bytes."""
+def replace_values(path):
+    """Write other values in the same number of bytes."""
     size, time = os.path.getsize(path), os.stat(path).st_mtime_ns
     write(path, [98, 99])
     assert os.path.getsize(path) == size
@@ -34,7 +32,7 @@ def replaced(path):
 
 
 CHANGES = {
-    "replaced": replaced,
+    "replaced": replace_values,
     "longer": lambda path: write(path, list(range(100))),
     "removed": os.remove,
 }
@@ -42,7 +40,7 @@ CHANGES = {
 
 @pytest.fixture(params=["parquet", "hive"])
 def place(tmp_path, request):
-    """Three files, the scan of the table, and their paths."""
+    """Return the paths of three files, and a function that scans the table."""
     paths = []
     for i in range(3):
         folder = tmp_path / f"p={i}" if request.param == "hive" else tmp_path
@@ -57,31 +55,31 @@ def place(tmp_path, request):
 def test_a_changed_file_is_an_error(place, change, where):
     paths, scan = place
     plan = scan().plan(where)
-    assert {name: way(plan) for name, way in WAYS.items()} == ANSWERS
+    assert {name: query(plan) for name, query in QUERIES.items()} == ANSWERS
     CHANGES[change](paths[1])
-    for name, way in WAYS.items():
+    for name, query in QUERIES.items():
         with pytest.raises(ss.StaleFile, match=r"1\.parquet: was .* scan the table again"):
-            way(plan)
+            query(plan)
         assert issubclass(ss.StaleFile, ss.SourceError), name
 
 
-def test_a_pruned_file_is_not_looked_at(place):
+def test_a_pruned_file_is_not_checked(place):
     paths, scan = place
     plan = scan().plan("x >= 10")
     os.remove(paths[0])
-    assert {name: way(plan) for name, way in WAYS.items()} == ANSWERS
+    assert {name: query(plan) for name, query in QUERIES.items()} == ANSWERS
     assert scan().plan("x >= 10").count() == 4
 
 
 def test_a_scan_after_the_change_is_right(place):
     paths, scan = place
-    replaced(paths[1])
+    replace_values(paths[1])
     plan = scan().plan("x >= 10")
     assert plan.count() == plan.to_arrow().num_rows == 4 and plan.max("x") == 99
 
 
-def test_elsewhere_statistics_answer_for_the_planned_files(tmp_path):
-    """No file of another file system is asked again for what its statistics answer."""
+def test_other_file_systems_are_not_checked_again(tmp_path):
+    """Files of other file systems are not checked if their statistics answer the query."""
     write(tmp_path / "a.parquet", [1, 2])
     fs = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())
     plan = ss.scan_parquet("a.parquet", filesystem=fs).plan("x > 0")

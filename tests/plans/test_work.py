@@ -1,4 +1,4 @@
-"""Counted work: values that stay, differences, and counting from many threads."""
+"""Counted work: immutable values, differences, and counting from many threads."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def test_what_a_scan_counts(tmp_path):
     assert scanned.counts == {"folders": 10, "files": 6, "footers": 6}
     assert scanned.bytes == sum(
         p.stat().st_size for p in tmp_path.rglob("*.parquet")
-    )  # small files come whole
+    )  # small files are read as a whole
     assert set(scanned.seconds) == {"listing", "footers"}
     table.plan("x = 5")
     assert set((table.work - scanned).seconds) == {"planning"}

@@ -33,22 +33,22 @@ def run(*args):
 
 
 def test_plan(data):
-    done = run("plan", data, "--where", "x >= 95 AND k = 1", "--files")
-    assert done.returncode == 0, done.stderr
-    assert "row groups" in done.stdout
-    assert "row groups [9]" in done.stdout
+    result = run("plan", data, "--where", "x >= 95 AND k = 1", "--files")
+    assert result.returncode == 0, result.stderr
+    assert "row groups" in result.stdout
+    assert "row groups [9]" in result.stdout
 
 
 def test_plan_json(data):
-    done = run("plan", data, "-w", "x >= 95", "--json")
-    found = json.loads(done.stdout)
-    assert (found["row_groups_kept"], found["row_groups_total"], found["skipping"]) == (
+    result = run("plan", data, "-w", "x >= 95", "--json")
+    output = json.loads(result.stdout)
+    assert (output["row_groups_kept"], output["row_groups_total"], output["skipping"]) == (
         1,
         10,
         "data",
     )
-    assert found["sizes"]["scan"]["rows"] == 10
-    assert list(found["row_groups"].values()) == [[9]]
+    assert output["sizes"]["scan"]["rows"] == 10
+    assert list(output["row_groups"].values()) == [[9]]
 
 
 def test_explain(data):
@@ -64,8 +64,8 @@ def test_explain(data):
 
 
 def test_stats(data):
-    found = json.loads(run("stats", data, "--json").stdout)
-    by_name = {c["column"]: c for c in found["columns"]}
+    output = json.loads(run("stats", data, "--json").stdout)
+    by_name = {c["column"]: c for c in output["columns"]}
     assert by_name["x"] == {
         "column": "x",
         "type": "BIGINT",
@@ -87,15 +87,15 @@ def test_stats(data):
     ],
 )
 def test_errors_are_one_message(data, where, message):
-    done = run("plan", data, "--where", where)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    result = run("plan", data, "--where", where)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_missing_path():
-    done = run("plan", "/no/such/place", "--where", "x = 1")
-    assert (done.returncode, "is not there" in done.stderr) == (2, True)
+    result = run("plan", "/no/such/place", "--where", "x = 1")
+    assert (result.returncode, "is not there" in result.stderr) == (2, True)
 
 
 def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
@@ -103,10 +103,14 @@ def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
     for i in range(3):
         table.append(pa.table({"x": range(i * 10, i * 10 + 10)}))
     metadata = table.metadata_location.removeprefix("file://")
-    done = run("plan", metadata, "-w", "x >= 5", "--order-by", "x desc", "--limit", "3", "--json")
-    found = json.loads(done.stdout)
-    assert done.returncode == 0, done.stderr
-    assert (len(found["files"]), found["sizes"]["total"]["rows"], found["work"]["manifests"]) == (
+    result = run("plan", metadata, "-w", "x >= 5", "--order-by", "x desc", "--limit", "3", "--json")
+    output = json.loads(result.stdout)
+    assert result.returncode == 0, result.stderr
+    assert (
+        len(output["files"]),
+        output["sizes"]["total"]["rows"],
+        output["work"]["manifests"],
+    ) == (
         1,
         30,
         3,
@@ -118,7 +122,7 @@ def test_an_iceberg_table_is_planned_from_its_metadata(tmp_path):
 
 
 def test_a_delta_table_is_planned_from_its_log(tmp_path):
-    """And not as the Parquet files in its folder, some of which are no longer its own."""
+    """It is not planned as the Parquet files in its folder, some of which have been removed."""
     deltalake = pytest.importorskip("deltalake")
     folder = str(tmp_path / "t")
     for i in range(3):
@@ -126,10 +130,10 @@ def test_a_delta_table_is_planned_from_its_log(tmp_path):
             folder, pa.table({"x": range(i * 10, i * 10 + 10)}), mode="append"
         )
     deltalake.DeltaTable(folder).delete("x >= 20")
-    done = run("plan", folder, "-w", "x >= 5", "--json")
-    found = json.loads(done.stdout)
-    assert done.returncode == 0, done.stderr
-    assert (len(found["files"]), found["sizes"]["total"]["rows"], "row_groups" in found) == (
+    result = run("plan", folder, "-w", "x >= 5", "--json")
+    output = json.loads(result.stdout)
+    assert result.returncode == 0, result.stderr
+    assert (len(output["files"]), output["sizes"]["total"]["rows"], "row_groups" in output) == (
         2,
         20,
         False,

@@ -1,4 +1,4 @@
-"""The demonstration on its real data, and its answers against DuckDB, which reads the same files."""
+"""The demonstration on its real data, compared with DuckDB on the same files."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def folder(tmp_path_factory):
     return {"flights": demo.make_flights(root), "lineitem": demo.make_lineitem(root, 0.01)}
 
 
-#     table       predicate                                                       at most this share of the row groups
+#     table, predicate, maximum share of the row groups that are kept
 CASES = [
     ("flights", "dest = 'BOS' AND dep_delay > 60", 0.1),
     ("flights", "month = 2 AND carrier IN ('HA', 'AS')", 0.1),
@@ -30,7 +30,8 @@ CASES = [
     ("flights", "arr_delay > 1000 OR dep_delay <= -40", 0.2),
     (
         "lineitem",
-        "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' AND l_discount BETWEEN 0.05 AND 0.07",
+        "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-02-01' "
+        "AND l_discount BETWEEN 0.05 AND 0.07",
         0.3,
     ),
     ("lineitem", "l_shipdate > '1998-11-25' AND l_quantity < 24", 0.2),
@@ -47,8 +48,9 @@ CASES = [
 def test_answers(folder, table, where, share):
     scanned = ss.scan_parquet(folder[table])
     plan = scanned.plan(where=where)
+    files = f"{folder[table]}/**/*.parquet"
     rows = duckdb.sql(
-        f"SELECT count(*) FROM read_parquet('{folder[table]}/**/*.parquet', hive_partitioning=true) WHERE {where}"
+        f"SELECT count(*) FROM read_parquet('{files}', hive_partitioning=true) WHERE {where}"
     ).fetchall()[0][0]
     assert plan.to_arrow().num_rows == rows
     assert len(plan.kept) <= share * len(plan.verdicts)
@@ -63,7 +65,7 @@ def test_run_compares_with_other_engines(folder, capsys):
     assert "all answers are equal" in out and "DIFFERENT" not in out
 
 
-def test_other_rows_are_noticed(folder, monkeypatch):
+def test_different_rows_are_reported(folder, monkeypatch):
     where, own = next(iter(demo.FLIGHTS.items()))
     monkeypatch.setattr(demo, "FLIGHTS", {where: own & (demo.C("distance") > 200)})
     monkeypatch.setattr(demo, "LINEITEM", {})

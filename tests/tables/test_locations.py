@@ -331,9 +331,9 @@ WORDS = [
     ("hive", "ice", "use scan_iceberg"),
     ("parquet", "mixed", r'notes\.csv: not a whole Parquet file.*a glob such as.*on_error="keep"'),
     ("parquet", "cut.parquet", 'on_error="keep"'),
-    ("delta", "plain", "no Delta table is there"),
-    ("iceberg", "plain", "no Iceberg table is there"),
-    ("iceberg", "ice", "its catalog knows.*name that file, such as 00000-a.metadata.json"),
+    ("delta", "plain", "there is no Delta table"),
+    ("iceberg", "plain", "there is no Iceberg table"),
+    ("iceberg", "ice", "only the catalog.*knows.*name the file, such as 00000-a.metadata.json"),
     ("iceberg", "ice/metadata/00000-a.metadata.json", "the metadata cannot be read"),
 ]
 

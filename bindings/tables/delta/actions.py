@@ -1,8 +1,8 @@
-"""The file actions of a Delta log as Arrow tables, from commits' JSON; of checkpoints, see checkpoints.py.
+"""Read the file actions of a Delta log's commits as Arrow tables; checkpoints.py reads checkpoints.
 
-Both are read in columns: a Python object per file would take longer than all the rest of planning.
-Statistics stay as they came, text or struct, until it is known which files live: those of removed
-files may be of other types (kernel-rs#712).
+Both modules read whole columns: one Python object per file would take longer than all other
+planning. Statistics stay text or structs until the live files are known, because the statistics of
+removed files may have other types (kernel-rs#712).
 """
 
 from __future__ import annotations
@@ -33,32 +33,50 @@ VECTOR: Final = pa.struct(
     ]
 )
 COLUMNS: Final = ("path", "size", "modificationTime", "stats", "deletionVector", "partition")
-BLOCK: Final = 1 << 24  # bytes of JSON that one thread parses
-AHEAD: Final = 16  # commits that are fetched at once
+MAX_PARSED_BYTES: Final = (
+    1 << 24
+)  # bytes of JSON in one call of the parser, unless a commit is larger
+MAX_CONCURRENT_READS: Final = 16  # commits fetched at once
 
 
 def fetch(fs: pafs.FileSystem, log: str, commits: Sequence[Commits], meter: Meter) -> list[bytes]:
-    """The texts of commits, which are counted.
+    """Fetch the texts of commits in parallel.
+
+    Args:
+        fs: The file system of the log.
+        log: The log's folder.
+        commits: The commits to fetch.
+        meter: Counts the commits and their bytes.
+
+    Returns:
+        One text per commit, in the same order, as `read_bytes` returns it.
 
     Raises:
-        SourceError: one cannot be read; it is named.
+        SourceError: a commit cannot be read; the message names it.
     """
-    with ThreadPoolExecutor(AHEAD, "skipstone-log") as readers:
+    with ThreadPoolExecutor(MAX_CONCURRENT_READS, "skipstone-log") as readers:
         texts = list(readers.map(lambda c: read_bytes(fs, f"{log}/{c.name}"), commits))
     meter.count("commits", len(texts), sum(map(len, texts)))
     return texts
 
 
 def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The newest `metaData` and `protocol` of some commits, oldest first; those that none of them has are absent.
+    """Return the newest `metaData` and `protocol` actions of some commits.
+
+    Args:
+        texts: The commits, oldest first.
+        names: Their names, for errors.
+
+    Returns:
+        Action name -> action. A name is absent if no commit holds that action.
 
     Raises:
-        SourceError: one is no JSON; its commit is named.
+        SourceError: an action is not JSON; the message names its commit.
     """
     found: dict[str, dict[str, Any]] = {}
     for text, name in zip(texts, names, strict=True):
         stop = 0
-        for m in _SETTING.finditer(text):
+        for m in _SETTING_KEY.finditer(text):
             if m.start() < stop:
                 continue
             start, stop = text.rfind(b"\n", 0, m.start()) + 1, text.find(b"\n", m.start())
@@ -66,7 +84,8 @@ def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str
                 line = json.loads(text[start:stop])
             except (ValueError, RecursionError) as e:
                 raise SourceError(
-                    f"{name}: the commit is no JSON of the Delta protocol ({e}); it may be cut short"
+                    f"{name}: the commit is not JSON of the Delta protocol ({e}); "
+                    "it may be cut short"
                 ) from e
             found |= {
                 key: line[key] for key in ("metaData", "protocol") if line.get(key) is not None
@@ -74,32 +93,35 @@ def settings(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, dict[str
     return found
 
 
-_SETTING: Final = re.compile(rb'"(?:metaData|protocol)"\s*:')
+_SETTING_KEY: Final = re.compile(rb'"(?:metaData|protocol)"\s*:')
 
 
 def read_commits(
     texts: Sequence[bytes], names: Sequence[str], partitions: Sequence[str]
 ) -> tuple[pa.Table, pa.Table]:
-    """The adds and removes of commits, with the place of each in `order`: what comes later has a greater one.
+    """Return the adds and the removes of commits as two tables.
+
+    The column `order` numbers the actions of both tables: a later action has a greater number.
 
     Args:
         texts: The commits, oldest first.
-        names: What to call them in errors.
+        names: Their names, for errors.
         partitions: Physical names of the partition columns.
 
     Raises:
-        SourceError: a commit is no JSON; it is named.
+        SourceError: a commit is not JSON, or an action lacks a required field; the message names
+            the commit.
     """
     schema = _schema(partitions)
     tables: list[pa.Table] = []
-    # Small commits are parsed together, since each call costs more than a line.
+    # Small commits are parsed together, because a call costs more than a line.
     start = 0
     while start < len(texts):
         stop, size = start, 0
-        while stop < len(texts) and (stop == start or size + len(texts[stop]) <= BLOCK):
+        while stop < len(texts) and (stop == start or size + len(texts[stop]) <= MAX_PARSED_BYTES):
             size += len(texts[stop])
             stop += 1
-        tables += _parsed(texts[start:stop], names[start:stop], schema)
+        tables += _parse_commits(texts[start:stop], names[start:stop], schema)
         start = stop
     whole = (
         pa.concat_tables(tables)
@@ -107,11 +129,11 @@ def read_commits(
         else schema.empty_table().append_column("spark", pa.array([], pa.bool_()))
     )
     whole = whole.append_column("order", pa.array(np.arange(whole.num_rows)))
-    return _side(whole, "add", names), _side(whole, "remove", names)
+    return _actions(whole, "add", names), _actions(whole, "remove", names)
 
 
-def _whole(rows: pa.StructArray, names: Sequence[str]) -> None:
-    """Refuse actions that lack what makes them one file's."""
+def _check_actions(rows: pa.StructArray, names: Sequence[str]) -> None:
+    """Raise SourceError if an action lacks its path, its vector's location or partition values."""
     where = (
         f"the commits {names[0]} to {names[-1]}"
         if len(names) > 1
@@ -123,14 +145,15 @@ def _whole(rows: pa.StructArray, names: Sequence[str]) -> None:
     try:
         paths.validate(full=True)
     except pa.ArrowInvalid as e:
-        raise SourceError(f"{where} has a path that is no text ({first_line(e)})") from e
+        raise SourceError(f"{where} has a path that is not text ({first_line(e)})") from e
     stored = pc.and_(
         pc.is_valid(pc.struct_field(vectors, "storageType")),
         pc.is_valid(pc.struct_field(vectors, "pathOrInlineDv")),
     )
     if paths.null_count or pc.any(pc.and_(pc.is_valid(vectors), pc.invert(stored))).as_py():
         raise SourceError(
-            f"{where} has an action without a path, or with a deletion vector without storageType or pathOrInlineDv"
+            f"{where} has an action without a path, or with a deletion vector without storageType "
+            "or pathOrInlineDv"
         )
     if (
         "partitionValues" in {f.name for f in rows.type}
@@ -140,10 +163,11 @@ def _whole(rows: pa.StructArray, names: Sequence[str]) -> None:
         raise SourceError(f"{where} has a file without partitionValues, in a partitioned table")
 
 
-def _side(whole: pa.Table, side: str, names: Sequence[str]) -> pa.Table:
-    column = whole.column(side)
-    there = pc.is_valid(column)
-    rows = column.filter(there).combine_chunks()
+def _actions(whole: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
+    """Return the actions of one kind, "add" or "remove", with a column for each of their fields."""
+    column = whole.column(kind)
+    present = pc.is_valid(column)
+    rows = column.filter(present).combine_chunks()
     rows = (
         rows
         if isinstance(rows, pa.StructArray)
@@ -151,34 +175,34 @@ def _side(whole: pa.Table, side: str, names: Sequence[str]) -> pa.Table:
         if rows.num_chunks
         else pa.array([], column.type)
     )
-    _whole(rows, names)
+    _check_actions(rows, names)
     arrays = {
         "partition" if f.name == "partitionValues" else f.name: rows.field(f.name)
         for f in column.type
     }
     return pa.table(
-        {**arrays, **{name: whole.column(name).filter(there) for name in ("spark", "order")}}
+        {**arrays, **{name: whole.column(name).filter(present) for name in ("spark", "order")}}
     )
 
 
 def read_bytes(fs: pafs.FileSystem, path: str) -> bytes:
-    """Read the lines of a commit, or of a checkpoint in JSON.
+    """Read the lines of a commit or of a JSON checkpoint: one object in each, and no blank lines.
 
     Raises:
-        SourceError: it cannot be read, or is no JSON.
+        SourceError: the file cannot be read, or a line is not a JSON object.
     """
     try:
         with fs.open_input_stream(path) as f:
             data: bytes = f.read()
     except OSError as e:
         raise SourceError(f"{path}: the commit cannot be read ({first_line(e)})") from e
-    return _clean(data, path)
+    return _one_object_per_line(data, path)
 
 
-def _clean(data: bytes, name: str) -> bytes:
-    """The lines of a commit, an object each.
+def _one_object_per_line(data: bytes, name: str) -> bytes:
+    """Return a commit's text with one object in each line and no blank lines.
 
-    Arrow's parser passes over blank lines, and dies of a block that begins with `null` (pyarrow 26), so neither gets there.
+    Arrow's parser skips blank lines, and crashes on a block that begins with `null` (pyarrow 26).
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     data = data if data.endswith(b"\n") else data + b"\n"
@@ -189,7 +213,7 @@ def _clean(data: bytes, name: str) -> bytes:
     if bad is not None or not lines:
         what = "it is empty" if bad is None else f"a line begins with {bad[:20]!r}"
         raise SourceError(
-            f"{name}: the commit is no JSON of the Delta protocol ({what}); it may be cut short"
+            f"{name}: the commit is not JSON of the Delta protocol ({what}); it may be cut short"
         )
     return b"\n".join(lines) + b"\n"
 
@@ -213,13 +237,15 @@ def _schema(partitions: Sequence[str]) -> pa.Schema:
     )
 
 
-def _parsed(texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> list[pa.Table]:
+def _parse_commits(
+    texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema
+) -> list[pa.Table]:
     data = b"".join(texts)
     if not data.strip():
         return []
     try:
         table = parse_lines(data, schema)
-        spark = by_spark(
+        spark = computed_by_spark(
             table.column("commitInfo"),
             [t.count(b"\n") for t in texts],
             [not n.endswith(".compacted.json") for n in names],
@@ -228,50 +254,61 @@ def _parsed(texts: Sequence[bytes], names: Sequence[str], schema: pa.Schema) -> 
             return [table.append_column("spark", spark)]
         if len(texts) == 1:
             raise SourceError(
-                f"{names[0]}: the commit has {table.num_rows} actions in {texts[0].count(bytes([10]))} lines; expected one in each"
+                f"{names[0]}: the commit has {table.num_rows} actions in "
+                f"{texts[0].count(bytes([10]))} lines; expected one in each"
             )
     except pa.ArrowInvalid as e:
         if len(texts) == 1:
             raise SourceError(
-                f"{names[0]}: the commit is no JSON of the Delta protocol ({first_line(e)}); it may be cut short"
+                f"{names[0]}: the commit is not JSON of the Delta protocol ({first_line(e)}); "
+                "it may be cut short"
             ) from e
     return [
-        t for text, name in zip(texts, names, strict=True) for t in _parsed([text], [name], schema)
+        t
+        for text, name in zip(texts, names, strict=True)
+        for t in _parse_commits([text], [name], schema)
     ]
 
 
-def by_spark(
+def computed_by_spark(
     infos: pa.ChunkedArray, lines: Sequence[int], single: Sequence[bool]
 ) -> pa.Array | None:
-    """Whether each action's commit has statistics that Delta's Spark writer computed; None: there are not as many as lines.
+    """Return which actions stand in a commit whose statistics Delta's Spark writer computed.
 
-    Its maximum of floats counts NaN as the greatest; others leave NaN out. Cloned and converted files have the statistics of others.
+    Spark's maximum of floats is NaN if the column holds one; other writers leave NaN out. Clones
+    and conversions copy the statistics of other writers.
 
     Args:
-        infos: The `commitInfo` of each action that is one.
-        lines: How many actions each commit has.
-        single: Whether it is one commit, and not a compaction of several.
+        infos: The `commitInfo` column: one value per action, valid where the action is a
+            commitInfo.
+        lines: The number of lines of each commit.
+        single: Whether each file is a single commit, not a compaction of several.
+
+    Returns:
+        One boolean per action, or None if there are not as many actions as lines.
     """
     if len(infos) != sum(lines):
         return None
     rows = np.flatnonzero(np.asarray(pc.is_valid(infos)))
     commits = np.repeat(np.arange(len(lines)), lines)
-    known = np.zeros(len(lines), np.bool_)
+    computed = np.zeros(len(lines), np.bool_)
     try:
-        told = infos.take(pa.array(rows)).to_pylist()
-    except UnicodeDecodeError:  # so nobody knows who wrote them
+        commit_infos = infos.take(pa.array(rows)).to_pylist()
+    except UnicodeDecodeError:  # the writer's name is not text, so the writer is unknown
         return pa.array(np.zeros(len(commits), np.bool_))
-    for row, info in zip(rows, told, strict=True):
+    for row, info in zip(rows, commit_infos, strict=True):
         engine, operation = info["engineInfo"] or "", (info["operation"] or "").upper()
-        known[commits[row]] = (
-            re.match(r"Apache-Spark/.* Delta-Lake/", engine) is not None and operation in COMPUTED
+        computed[commits[row]] = (
+            re.match(r"Apache-Spark/.* Delta-Lake/", engine) is not None
+            and operation in COMPUTING_OPERATIONS
         )
-    known &= np.asarray(single, np.bool_) & (np.bincount(commits[rows], minlength=len(lines)) == 1)
-    return pa.array(known[commits])
+    one_info = np.bincount(commits[rows], minlength=len(lines)) == 1
+    computed &= np.asarray(single, np.bool_) & one_info
+    return pa.array(computed[commits])
 
 
-# Operations that compute the statistics of what they add.
-COMPUTED: Final = frozenset(
+# Operations that compute the statistics of the files that they add.
+COMPUTING_OPERATIONS: Final = frozenset(
     {
         "WRITE",
         "STREAMING UPDATE",
@@ -287,13 +324,13 @@ COMPUTED: Final = frozenset(
 
 
 def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
-    """JSON objects, a line each, as a table of these columns; fields that the schema lacks are passed over.
+    """Parse JSON objects, one in each line, into a table; fields that the schema lacks are ignored.
 
     Raises:
-        ArrowInvalid: a line is no JSON object, or a value is of another type.
+        ArrowInvalid: a line is not a JSON object, or a value has another type.
     """
     parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    for size in (1 << 22, len(data) + 1):  # a line longer than a block is refused
+    for size in (1 << 22, len(data) + 1):  # Arrow refuses a line that is longer than a block
         try:
             return pj.read_json(
                 pa.BufferReader(data), pj.ReadOptions(use_threads=True, block_size=size), parsing
@@ -305,5 +342,5 @@ def parse_lines(data: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def first_line(e: BaseException) -> str:
-    """Return what an error says, on one line."""
+    """Return the first line of an error's message, or the error's class name if it has none."""
     return str(e).splitlines()[0] if str(e) else type(e).__name__

@@ -1,10 +1,12 @@
-"""Tables whose log was read in this process: the same version is not read again, and a newer one only from there on.
+"""Cache the Delta tables whose log this process has read.
 
-A version of a Delta table never changes, but another table may be made in its place; so its commit
-is compared, by size and time, and by inode and time of change on a local file system. A remote
-commit that was rewritten with its size within the storage's step of time is not noticed, nor are
-older commits and checkpoints that were rewritten below a commit that was not. Tables are kept as long as the program holds them, and the
-last few besides, up to a gigabyte.
+The same version is not read again; for a newer version, only newer commits are read. The cache
+keeps a table while the program holds it, and also the most recent tables, up to a gigabyte.
+
+A version of a Delta table never changes, but another table may take its place. So the cache
+compares the commit's size and time, and on a local file system its inode and time of change too.
+It does not notice a remote commit that was rewritten with the same size within the storage's step
+of time, nor older commits and checkpoints that were rewritten below an unchanged commit.
 """
 
 from __future__ import annotations
@@ -20,50 +22,62 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.log import SnapshotRequest
     from skipstone.bindings.tables.delta.table import DeltaTable
 
-MOST: Final = 1 << 30  # bytes of tables that nobody holds
+MAX_CACHED_BYTES: Final = 1 << 30  # bytes of recent tables; the program may hold more itself
 
 _lock = forks.lock()
-_held: weakref.WeakValueDictionary[SnapshotRequest, DeltaTable] = weakref.WeakValueDictionary()
-_last: OrderedDict[SnapshotRequest, DeltaTable] = OrderedDict()
+_live_tables: weakref.WeakValueDictionary[SnapshotRequest, DeltaTable] = (
+    weakref.WeakValueDictionary()
+)
+_recent_tables: OrderedDict[SnapshotRequest, DeltaTable] = OrderedDict()
 
 
-def table_of(asked: SnapshotRequest, read: Callable[[DeltaTable | None], DeltaTable]) -> DeltaTable:
-    """The table of a version.
+def cached_table(
+    request: SnapshotRequest, read: Callable[[DeltaTable | None], DeltaTable]
+) -> DeltaTable:
+    """Return the table of a version, from the cache if it is there.
 
     Args:
-        asked: Which table and version.
-        read: Reads its log; given an older version of the same place, if there is one, only what is newer than that.
+        request: The table and its version.
+        read: Reads the table's log. Its argument is an older version of the same table, or None;
+            with one, it reads only the newer part.
     """
     with _lock:
-        found = _held.get(asked)
+        table = _live_tables.get(request)
         older = [
             k
-            for k in _held
-            if k.uri == asked.uri and k.options == asked.options and k.version < asked.version
+            for k in _live_tables
+            if k.uri == request.uri and k.options == request.options and k.version < request.version
         ]
-        base = _held.get(max(older, key=lambda k: k.version)) if older and found is None else None
-    if found is None:
-        found = read(base)
+        base = (
+            _live_tables.get(max(older, key=lambda k: k.version))
+            if older and table is None
+            else None
+        )
+    if table is None:
+        table = read(base)
     with _lock:
-        _held[asked] = found
-        _last[asked] = found
-        _last.move_to_end(asked)
-        while len(_last) > 1 and sum(t.nbytes for t in _last.values()) > MOST:
-            _last.popitem(last=False)
-        if found.nbytes > MOST:
-            _last.pop(asked, None)
-    return found
+        _live_tables[request] = table
+        _recent_tables[request] = table
+        _recent_tables.move_to_end(request)
+        while (
+            len(_recent_tables) > 1
+            and sum(t.nbytes for t in _recent_tables.values()) > MAX_CACHED_BYTES
+        ):
+            _recent_tables.popitem(last=False)
+        if table.nbytes > MAX_CACHED_BYTES:
+            _recent_tables.pop(request, None)
+    return table
 
 
-def discard(asked: SnapshotRequest) -> None:
-    """Hold a version no more: the next scan reads it again."""
+def discard(request: SnapshotRequest) -> None:
+    """Drop a version from the cache: the next scan reads it again."""
     with _lock:
-        _last.pop(asked, None)
-        _held.pop(asked, None)
+        _recent_tables.pop(request, None)
+        _live_tables.pop(request, None)
 
 
 def forget() -> None:
-    """Hold no table any more."""
+    """Empty the cache."""
     with _lock:
-        _last.clear()
-        _held.clear()
+        _recent_tables.clear()
+        _live_tables.clear()

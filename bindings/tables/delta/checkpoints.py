@@ -1,4 +1,4 @@
-"""The file actions of a Delta checkpoint as Arrow tables: from Parquet, JSON and sidecars.
+"""Read the file actions of a Delta checkpoint as Arrow tables: from Parquet, JSON and sidecars.
 
 Source: Delta's PROTOCOL.md, "Checkpoints", "Sidecar Files".
 """
@@ -36,20 +36,20 @@ from skipstone.kernels.run.pool import threads
 def read_checkpoint(
     fs: pafs.FileSystem, log: str, parts: Sequence[str], partitions: Sequence[str], meter: Meter
 ) -> Iterator[pa.Table]:
-    """The adds of a checkpoint, a table for each of its files and sidecars.
+    """Yield the adds of a checkpoint, one table for each of its files and sidecars.
 
     Args:
-        fs: Where the log is.
-        log: Its folder.
+        fs: The file system of the log.
+        log: The log's folder.
         parts: The checkpoint's files.
         partitions: Physical names of the partition columns.
-        meter: Counts the files, and the bytes of them that are asked for.
+        meter: Counts the files and the bytes that are requested from them.
 
     Returns:
-        Tables with COLUMNS, and `stats_parsed` if the file has it.
+        Tables with the columns COLUMNS, and `stats_parsed` if the file has it.
 
     Raises:
-        SourceError: a file cannot be read, or is no checkpoint; it is named.
+        SourceError: a file cannot be read or is not a checkpoint; the message names it.
     """
     for part in parts:
         path = f"{log}/{part}"
@@ -68,23 +68,23 @@ def read_checkpoint(
             yield _read_part(fs, sidecar, partitions, meter)[0]
 
 
-def sidecar_path(told: str | None, log: str, path: str) -> str:
-    """Return where a sidecar lies: always in the table's own `_delta_log/_sidecars`.
+def sidecar_path(reference: str | None, log: str, path: str) -> str:
+    """Return the path of a sidecar, which must lie in the table's own `_delta_log/_sidecars`.
 
     Args:
-        told: What the checkpoint says: a file's name, or a URI, with percent signs.
+        reference: The sidecar as the checkpoint names it: a file name or a URI, percent-encoded.
         log: The log's folder.
         path: The checkpoint, for errors.
 
     Raises:
-        SourceError: it names another place.
+        SourceError: the checkpoint names another folder, or no Parquet file.
     """
-    folder, _, name = unquote(told or "").rpartition("/")
+    folder, _, name = unquote(reference or "").rpartition("/")
     own = not folder or f"/{folder}".endswith("/_delta_log/_sidecars")
-    if not own or not SIDECAR.fullmatch(name):
+    if not own or not SIDECAR_NAME.fullmatch(name):
         raise SourceError(
-            f"{path}: the checkpoint names the sidecar {clip(str(told))!r}; expected the name of a "
-            "Parquet file in _delta_log/_sidecars"
+            f"{path}: the checkpoint names the sidecar {clip(str(reference))!r}; "
+            "expected the name of a Parquet file in _delta_log/_sidecars"
         )
     return f"{log}/_sidecars/{name}"
 
@@ -92,10 +92,10 @@ def sidecar_path(told: str | None, log: str, path: str) -> str:
 def checkpoint_settings(
     fs: pafs.FileSystem, log: str, parts: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """The `metaData` and `protocol` of a checkpoint.
+    """Return the `metaData` and `protocol` actions of a checkpoint, by name.
 
     Raises:
-        SourceError: a file cannot be read; it is named.
+        SourceError: a file cannot be read; the message names it.
     """
     found: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -120,11 +120,11 @@ def _json_sidecars(data: bytes, path: str) -> list[str]:
         actions: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
         found = [a["sidecar"]["path"] for a in actions if a.get("sidecar") is not None]
         if not all(isinstance(name, str) for name in found):
-            raise ValueError("the path of a sidecar is no text")
+            raise ValueError("the path of a sidecar is not text")
         return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise SourceError(
-            f"{path}: the checkpoint is no JSON of the Delta protocol ({type(e).__name__}: {e})"
+            f"{path}: the checkpoint is not JSON of the Delta protocol ({type(e).__name__}: {e})"
         ) from e
 
 
@@ -153,10 +153,10 @@ def _read_part(
                 columns.append("add.stats")
             sidecar = ["sidecar.path"] if "sidecar" in top else []
             whole = file.read(columns=[*columns, *sidecar], use_threads=threads() > 1)
-            meter.count("checkpoint files", 1, _asked(tail, (*columns, *sidecar)))
+            meter.count("checkpoint files", 1, _requested_bytes(tail, (*columns, *sidecar)))
             adds = _adds(whole, partitions, path) if columns else _empty(partitions)
             if {"stats", "stats_parsed"} <= add and adds.column("stats_parsed").null_count:
-                # Texts stand in where the checkpoint's writer had none parsed.
+                # Where the checkpoint has no parsed statistics of a file, use their JSON text.
                 texts = _adds(file.read(columns=["add.path", "add.stats"]), (), path).column(
                     "stats"
                 )
@@ -176,27 +176,27 @@ def _read_part(
 
 
 def _columns(schema: pa.Schema, path: str) -> dict[str, pa.DataType]:
-    """The types of a checkpoint's columns.
+    """Return the types of a checkpoint's columns.
 
     Raises:
-        SourceError: it has none of a checkpoint's, or they are of other types.
+        SourceError: the file has none of a checkpoint's columns, or they have other types.
     """
     top = {f.name: f.type for f in schema}
     if "add" not in top and "sidecar" not in top:
         raise SourceError(
             f"{path}: the file has neither `add` nor `sidecar`; expected a Delta checkpoint"
         )
-    for name, shapes in SHAPES.items():
+    for name, checks in FIELD_CHECKS.items():
         if name not in top:
             continue
         own = list(top[name]) if pa.types.is_struct(top[name]) else []
         kinds = {f.name: f.type for f in own}
-        wrong = [n for n, fits in shapes.items() if n in kinds and not fits(kinds[n])]
+        wrong = [n for n, fits in checks.items() if n in kinds and not fits(kinds[n])]
         twice = len(kinds) < len(own) or schema.names.count(name) > 1
         if "path" not in kinds or wrong or twice:
             what = "a column twice" if twice else ", ".join(wrong) or "no path"
             raise SourceError(
-                f"{path}: `{name}` has {what}, or it as another type; expected a Delta checkpoint"
+                f"{path}: `{name}` has {what}, or with another type; expected a Delta checkpoint"
             )
     return top
 
@@ -205,12 +205,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_texts(kind: pa.DataType) -> bool:
+def _is_text_map(kind: pa.DataType) -> bool:
     return pa.types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type)
 
 
-SIDECAR: Final = re.compile(r"[^/\\\0]+\.parquet")
-SHAPES: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] = MappingProxyType(
+SIDECAR_NAME: Final = re.compile(r"[^/\\\0]+\.parquet")
+FIELD_CHECKS: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] = MappingProxyType(
     {
         "add": {
             "path": _is_text,
@@ -219,15 +219,18 @@ SHAPES: Final[Mapping[str, Mapping[str, Callable[[pa.DataType], bool]]]] = Mappi
             "stats": _is_text,
             "stats_parsed": pa.types.is_struct,
             "deletionVector": pa.types.is_struct,
-            "partitionValues": _is_texts,
+            "partitionValues": _is_text_map,
         },
         "sidecar": {"path": _is_text},
     }
 )
 
 
-def _asked(tail: Tail, columns: Sequence[str]) -> int:
-    """Bytes of some columns in a file, and of its footer. Damaged chunks end the process in pyarrow."""
+def _requested_bytes(tail: Tail, columns: Sequence[str]) -> int:
+    """Return the bytes of some columns in a file and of its footer.
+
+    The sizes come from our own parser, because pyarrow crashes on the metadata of damaged chunks.
+    """
     wanted, schema = tuple(f"{name}." for name in columns), tail.head.metadata.schema
     at = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(wanted)]
     sizes = (tail.chunk(g, i).get(BYTES, 0) for g in range(len(tail.chunks)) for i in at)
@@ -247,18 +250,21 @@ def _empty(partitions: Sequence[str]) -> pa.Table:
 
 
 def _adds(whole: pa.Table, partitions: Sequence[str], path: str) -> pa.Table:
-    """The adds among a checkpoint's rows, column by column."""
+    """Return the adds among a checkpoint's rows, column by column."""
     parts = [
         _add_columns(rows, partitions)
         for chunk in whole.column("add").chunks
-        for rows in _there(chunk, path)
+        for rows in _add_rows(chunk, path)
     ]
     return pa.concat_tables(parts) if parts else _empty(partitions)
 
 
-def _there(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
-    """The rows of a chunk that are adds. Most checkpoints have them all in one piece, which is not copied."""
-    # The path of a row without `add` may be a text nevertheless: one that stands below a null.
+def _add_rows(chunk: pa.StructArray, path: str) -> Iterator[pa.StructArray]:
+    """Yield the rows of a chunk that are adds.
+
+    Most checkpoints have all of them in one contiguous piece, which is not copied.
+    """
+    # Below a NULL `add`, `path` may still hold a text; `struct_field` makes it NULL.
     named = pc.is_valid(pc.struct_field(chunk, "path"))
     live = np.flatnonzero(np.asarray(named))
     sized = chunk.type.get_field_index("size") >= 0
@@ -291,7 +297,8 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     if partitions:
         if "partitionValues" not in have or rows.field("partitionValues").null_count:
             raise SourceError(
-                "a checkpoint has files without partitionValues, in a partitioned table; an older version may be read by version="
+                "a checkpoint has files without partitionValues, in a partitioned table; "
+                "pass version= to read an older version"
             )
         values = rows.field("partitionValues").cast(pa.map_(pa.string(), pa.string()))
         texts = [pc.map_lookup(values, pa.scalar(p), "first") for p in partitions]
@@ -305,13 +312,13 @@ def _add_columns(rows: pa.StructArray, partitions: Sequence[str]) -> pa.Table:
     return pa.table(out)
 
 
-def _vector(found: pa.StructArray) -> pa.StructArray:
-    """A deletion vector's struct with the protocol's fields in their order."""
-    have = {f.name for f in found.type}
+def _vector(vectors: pa.StructArray) -> pa.StructArray:
+    """Return deletion vectors as structs of the protocol's fields, in the protocol's order."""
+    have = {f.name for f in vectors.type}
     arrays = [
-        pc.struct_field(found, f.name).cast(f.type)
+        pc.struct_field(vectors, f.name).cast(f.type)
         if f.name in have
-        else pa.nulls(len(found), f.type)
+        else pa.nulls(len(vectors), f.type)
         for f in VECTOR
     ]
-    return pa.StructArray.from_arrays(arrays, fields=list(VECTOR), mask=pc.is_null(found))
+    return pa.StructArray.from_arrays(arrays, fields=list(VECTOR), mask=pc.is_null(vectors))

@@ -1,8 +1,10 @@
-"""What partition values that were made from a time tell of it: the stretch of a clock that it lies in.
+"""Bound a date or timestamp by the partition values that were generated from it.
 
-Years, months, days and hours are read off a wall clock. That of a TIMESTAMP is the clock of the session that
-wrote the row, whose zone no log names, so that an instant may lie as far from what the clock shows as any
-zone does (delta#2343: planned by the reader's zone, rows are lost). Dates and TIMESTAMP_NTZ are walls themselves.
+Such a value names an interval of a clock: a year, a month, a day, an hour. Years, months, days and
+hours are read off a wall clock. For a TIMESTAMP that is the clock of the session that wrote the
+row. No log names its zone, so the instant may differ from the clock by as much as any zone's
+offset. (Delta plans by the reader's zone and loses rows: delta#2343.) Dates and TIMESTAMP_NTZ are
+wall-clock values themselves.
 """
 
 from __future__ import annotations
@@ -27,35 +29,41 @@ from skipstone.kernels.pack.columns import Raw
 Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-FAR: Final = FARTHEST.days * DAY + FARTHEST.seconds * 10**6
-YEARS: Final = 287_000  # both ways from 0: nearly all that microseconds can count
-DAYS: Final = YEARS * 365
+MAX_OFFSET: Final = FARTHEST.days * DAY + FARTHEST.seconds * 10**6  # of any zone, in microseconds
+MAX_YEAR: Final = 287_000  # of either sign: nearly all that int64 microseconds can count
+MAX_DAYS: Final = MAX_YEAR * 365  # days before or after 1970
 MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
-LONGEST: Final = {
+MAX_LENGTH: Final = {
     **STEPS,
     "week": 7 * DAY,
     "month": 31 * DAY,
     "quarter": 92 * DAY,
     "year": 366 * DAY,
 }
-TURNS: Final = ("month", "day", "hour")
-# Days that some zone's clocks never showed, as islands moved over the date line; Spark takes such a date for the next.
-# Source: the tz database, all versions (Enderbury's and Kiritimati's day was moved in 2021).
-SKIPPED: Final = np.array(
+TURN_UNITS: Final = ("month", "day", "hour")
+# Days that the clocks of some zone skipped, because islands moved across the date line. Spark takes
+# such a date for the next one. Source: the tz database, all versions (2021 moved the day of
+# Enderbury and Kiritimati).
+SKIPPED_DAYS: Final = np.array(
     ["1844-12-31", "1993-08-21", "1994-12-31", "1995-01-01", "2011-12-30"], "datetime64[D]"
 ).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
-    """A stretch of a clock for each file: [start, stop), in microseconds since 1970, where it is known."""
+class ClockInterval:
+    """An interval of a clock for each file: [start, stop) in microseconds since 1970.
+
+    Attributes:
+        start, stop: int64, shape (n,).
+        known: Where the interval is known; elsewhere it is unbounded.
+    """
 
     start: Ticks
     stop: Ticks
     known: Mask
 
-    def __and__(self, other: Stretch) -> Stretch:
-        """What lies in both."""
+    def __and__(self, other: ClockInterval) -> ClockInterval:
+        """Return the intersection; where only one side is known, that side."""
         a, b = self, other
         start = np.where(
             a.known & b.known, np.maximum(a.start, b.start), np.where(a.known, a.start, b.start)
@@ -63,51 +71,55 @@ class Stretch:
         stop = np.where(
             a.known & b.known, np.minimum(a.stop, b.stop), np.where(a.known, a.stop, b.stop)
         )
-        return Stretch(start, stop, a.known | b.known)
+        return ClockInterval(start, stop, a.known | b.known)
 
 
-def told_of_time(kind: pa.DataType, made: Sequence[tuple[Cell | Turn, Given, pa.DataType]]) -> Raw:
-    """Bounds of a date or timestamp from partition values made of it, and whether it is NULL: each form is NULL there alone.
+def bounds_from_times(
+    kind: pa.DataType, generated: Sequence[tuple[Cell | Turn, Given, pa.DataType]]
+) -> Raw:
+    """Bound a date or timestamp column by the partition values that were generated from it.
+
+    The result also says whether the column is NULL: each form is NULL exactly where its source is.
 
     Args:
         kind: The column's type.
-        made: How partition columns are made from it, their texts, and their types.
+        generated: For each partition column its form, its texts, and its type.
     """
-    n = len(made[0][1])
-    wall = axis = Stretch(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_))
-    null, real = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    n = len(generated[0][1])
+    wall = axis = ClockInterval(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_))
+    null, present = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     turns: dict[str, tuple[Ticks, Mask]] = {}
-    for form, texts, own in made:
+    for form, texts, own in generated:
         values, empty = partition_values(texts, own, "UTC")
         null |= np.asarray(empty)
-        real |= np.asarray(pc.is_valid(values))
+        present |= np.asarray(pc.is_valid(values))
         if isinstance(form, Turn):
             turns[form.unit] = _numbers(values)
             continue
-        start, known = _starts(values, form)
+        start, known = _interval_starts(values, form)
         if pa.types.is_timestamp(own) and (zoned := np.asarray(is_zoned(texts))).any():
             if pa.types.is_timestamp(kind):
-                axis &= _since(start, known & zoned, form.unit)
+                axis &= _instants_truncated_to(start, known & zoned, form.unit)
             else:
-                wall &= _unskipped(_around(start, known & zoned, form.unit))
+                wall &= _with_skipped_day(_days_beginning_at(start, known & zoned, form.unit))
             known = known & ~zoned
-        cell = _after(start, known, form.unit)
-        wall &= _unskipped(cell) if form.zoned and pa.types.is_date32(kind) else cell
-    for unit in TURNS:
+        cell = _unit_from(start, known, form.unit)
+        wall &= _with_skipped_day(cell) if form.zoned and pa.types.is_date32(kind) else cell
+    for unit in TURN_UNITS:
         if unit in turns:
-            wall &= _turn(wall, unit, *turns[unit])
-    found = axis & _on_axis(wall, kind)
+            wall &= _narrow_by_turn(wall, unit, *turns[unit])
+    found = axis & _column_interval(wall, kind)
     known = found.known & (found.start < found.stop) & ~null
     return Raw(
         _array(found.start, known, kind),
         _array(found.stop - 1, known, kind),
-        _nulls(null, real),
+        _nulls(null, present),
         pa.array(np.ones(n, np.int64)),
     )
 
 
-def _nulls(null: Mask, real: Mask) -> pa.Array:
-    return pa.array(null.astype(np.int64), mask=null == real)
+def _nulls(null: Mask, present: Mask) -> pa.Array:
+    return pa.array(null.astype(np.int64), mask=null == present)
 
 
 def _array(values: Ticks, known: Mask, kind: pa.DataType) -> pa.Array:
@@ -123,31 +135,36 @@ def _numbers(values: pa.ChunkedArray) -> tuple[Ticks, Mask]:
     )
 
 
-def _within(values: Ticks, known: Mask, most: int) -> tuple[Ticks, Mask]:
-    """Values up to a size, of either sign; greater ones are not known."""
-    known = known & (values >= -most) & (values <= most)
+def _within(values: Ticks, known: Mask, limit: int) -> tuple[Ticks, Mask]:
+    """Mark values whose absolute value exceeds `limit` as unknown."""
+    known = known & (values >= -limit) & (values <= limit)
     return np.where(known, values, 0), known
 
 
-def _starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
-    """Where the stretches begin that dates, numbers of years, texts and timestamps name."""
+def _interval_starts(values: pa.ChunkedArray, form: Cell) -> tuple[Ticks, Mask]:
+    """Return the starts of the intervals that dates, years, texts or timestamps name."""
     if form.pattern:
         coded = values.combine_chunks().dictionary_encode()
-        read = [_parsed(text, form.pattern) for text in coded.dictionary.to_pylist()]
+        read = [_start_of_text(text, form.pattern) for text in coded.dictionary.to_pylist()]
         return _numbers(pa.chunked_array([pc.take(pa.array(read, pa.int64()), coded.indices)]))
     if pa.types.is_date32(values.type):
-        days, known = _within(*_numbers(values), DAYS)
+        days, known = _within(*_numbers(values), MAX_DAYS)
         return days * DAY, known
     if pa.types.is_timestamp(values.type):
         return _numbers(values)
-    years, known = _within(*_numbers(values), YEARS)
+    years, known = _within(*_numbers(values), MAX_YEAR)
     return month_start((years - 1970) * 12) * DAY, known
 
 
-def _parsed(text: str, pattern: str) -> int | None:
-    """The time that a text of date_format begins with: years before 1 have a sign, and so have those of five digits.
+def _start_of_text(text: str, pattern: str) -> int | None:
+    """Return the start, in microseconds since 1970, of the interval that a text names.
 
-    Source: Spark 3 and later, `DateTimeFormatterHelper`, where `y` is the year, not that of the era.
+    The text was made by `date_format` with this pattern.
+
+    Years before 1 and years of more than four digits have a sign.
+
+    Source: Spark 3 and later, `DateTimeFormatterHelper`, where `y` is the proleptic year, not the
+    year of the era.
     """
     regex = (
         pattern.replace("yyyy", r"([+-]?\d{4,6})")
@@ -160,77 +177,87 @@ def _parsed(text: str, pattern: str) -> int | None:
         return None
     parts = [int(g) for g in found.groups()]
     year, month, day, hour = (*parts, *(1, 1, 0)[len(parts) - 1 :])
-    if abs(year) > YEARS or not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 23:
+    if abs(year) > MAX_YEAR or not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 23:
         return None
     first = int(month_start(np.array([(year - 1970) * 12 + month - 1]))[0])
     return (first + day - 1) * DAY + hour * HOUR
 
 
-def _after(start: Ticks, known: Mask, unit: str) -> Stretch:
-    """One unit of a wall clock from its start on."""
-    start, known = _within(start, known, DAYS * DAY)
+def _unit_from(start: Ticks, known: Mask, unit: str) -> ClockInterval:
+    """Return the intervals of a wall clock that start here and are one unit long."""
+    start, known = _within(start, known, MAX_DAYS * DAY)
     if unit in MONTHS:
-        return Stretch(start, month_start(months(start // DAY) + MONTHS[unit]) * DAY, known)
-    return Stretch(start, start + LONGEST[unit], known)
+        return ClockInterval(start, month_start(months(start // DAY) + MONTHS[unit]) * DAY, known)
+    return ClockInterval(start, start + MAX_LENGTH[unit], known)
 
 
-def _turn(wall: Stretch, unit: str, numbers: Ticks, valid: Mask) -> Stretch:
-    """Where a stretch lies in one year, the month of a number in it; in one month the day, in one day the hour."""
+def _narrow_by_turn(wall: ClockInterval, unit: str, numbers: Ticks, valid: Mask) -> ClockInterval:
+    """Narrow an interval by the number of a month, a day or an hour.
+
+    A month is known where the interval lies in one year, a day where it lies in one month, and an
+    hour where it lies in one day.
+    """
     known = wall.known & valid & (wall.start < wall.stop) & (numbers >= 0) & (numbers <= 31)
     first, last, number = (np.where(known, a, 0) for a in (wall.start, wall.stop - 1, numbers))
     if unit == "hour":
-        return Stretch(
+        return ClockInterval(
             begin := first // DAY * DAY + number * HOUR,
             begin + HOUR,
             known & (first // DAY == last // DAY),
         )
     a, b = months(first // DAY), months(last // DAY)
     if unit == "day":
-        return Stretch(begin := (month_start(a) + number - 1) * DAY, begin + DAY, known & (a == b))
+        return ClockInterval(
+            begin := (month_start(a) + number - 1) * DAY, begin + DAY, known & (a == b)
+        )
     month = a // 12 * 12 + number
-    return Stretch(
+    return ClockInterval(
         month_start(month - 1) * DAY, month_start(month) * DAY, known & (a // 12 == b // 12)
     )
 
 
-def _on_axis(wall: Stretch, kind: pa.DataType) -> Stretch:
-    """The values of a column that a stretch of its wall clock holds; of what contradicts itself nothing is known."""
+def _column_interval(wall: ClockInterval, kind: pa.DataType) -> ClockInterval:
+    """Return the column's values in an interval of its wall clock; an empty interval is unknown."""
     known = wall.known & (wall.start < wall.stop)
     if pa.types.is_timestamp(kind):
-        far = 0 if kind.tz is None else FAR
-        return Stretch(wall.start - far, wall.stop + far, known)
-    return Stretch(wall.start // DAY * DAY, -(-wall.stop // DAY) * DAY, known)
+        far = 0 if kind.tz is None else MAX_OFFSET
+        return ClockInterval(wall.start - far, wall.stop + far, known)
+    return ClockInterval(wall.start // DAY * DAY, -(-wall.stop // DAY) * DAY, known)
 
 
-def _unskipped(days: Stretch) -> Stretch:
-    """And a day before them that clocks skipped, which Spark takes for the first of them."""
-    return Stretch(
-        days.start - np.where(np.isin(days.start // DAY - 1, SKIPPED), DAY, 0),
+def _with_skipped_day(days: ClockInterval) -> ClockInterval:
+    """Extend days to a skipped day just before them, which Spark takes for their first day."""
+    return ClockInterval(
+        days.start - np.where(np.isin(days.start // DAY - 1, SKIPPED_DAYS), DAY, 0),
         days.stop,
         days.known,
     )
 
 
-def _since(instant: Ticks, known: Mask, unit: str) -> Stretch:
-    """The instants that were cut to one: none is earlier, and the clock goes on for a unit, and for what it is put back.
+def _instants_truncated_to(instant: Ticks, known: Mask, unit: str) -> ClockInterval:
+    """Return the instants that `date_trunc` may have cut to an instant.
 
-    That is a day and a daylight saving at most, where an island moves over the date line; within an hour it is less than
-    one since 1900, and within a minute nothing is changed.
+    None is earlier. The last one lies a unit later on the clock, plus what the clock was put back
+    meanwhile: at most a day and a daylight saving change, where an island crosses the date line.
+    Within an hour that is less than an hour since 1900, and within a minute clocks do not change.
     """
-    start, known = _within(instant, known, DAYS * DAY)
-    stop = start + LONGEST[unit]
+    start, known = _within(instant, known, MAX_DAYS * DAY)
+    stop = start + MAX_LENGTH[unit]
     if unit not in ("second", "millisecond", "microsecond"):
         stop = np.where(
-            (start < FIRST) | (LONGEST[unit] > HOUR), stop + DAY + 2 * HOUR, stop + HOUR
+            (start < FIRST) | (MAX_LENGTH[unit] > HOUR), stop + DAY + 2 * HOUR, stop + HOUR
         )
-    return Stretch(start, stop, known)
+    return ClockInterval(start, stop, known)
 
 
-def _around(instant: Ticks, known: Mask, unit: str) -> Stretch:
-    """The days that began at an instant, in whatever zone: at a midnight, or two hours later where that was skipped."""
-    instant, known = _within(instant, known, DAYS * DAY)
-    earliest, latest = instant - FAR - 2 * HOUR, instant + FAR
+def _days_beginning_at(instant: Ticks, known: Mask, unit: str) -> ClockInterval:
+    """Return the days that began at an instant in any zone.
+
+    A day begins at midnight, or two hours later where clocks skipped midnight.
+    """
+    instant, known = _within(instant, known, MAX_DAYS * DAY)
+    earliest, latest = instant - MAX_OFFSET - 2 * HOUR, instant + MAX_OFFSET
     if unit in SHORT or unit == "day":
-        return Stretch(-(-earliest // DAY) * DAY, latest // DAY * DAY + DAY, known)
+        return ClockInterval(-(-earliest // DAY) * DAY, latest // DAY * DAY + DAY, known)
     begin = truncate_days(latest // DAY, unit) * DAY
-    return _after(begin, known & (begin >= earliest), unit)
+    return _unit_from(begin, known & (begin >= earliest), unit)

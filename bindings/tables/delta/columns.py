@@ -1,6 +1,6 @@
-"""The statistics of a Delta table's columns as kernels want them: bounds that hold, whoever wrote them.
+"""Decode the statistics of a Delta table's columns into bounds that hold for every known writer.
 
-Source: Delta's PROTOCOL.md, "Per-file Statistics"; what writers do besides is told where it matters.
+Source: Delta's PROTOCOL.md, "Per-file Statistics". Comments say where writers deviate from it.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ from skipstone.kernels.pack.bounds import Given
 from skipstone.kernels.pack.columns import Raw
 
 if TYPE_CHECKING:
-    from skipstone.bindings.tables.delta.log import Snapshot
+    from skipstone.bindings.tables.delta.snapshot import Snapshot
 
 MILLISECOND, MINUTE = 1_000, 60_000_000  # in microseconds
-# Delta 3.2 and 3.3 cut the seconds of zones' offsets, which had some once (delta#5249).
+# Zones' offsets once had seconds, and Delta 3.2 and 3.3 cut them off (delta#5249).
 WHOLE_MINUTES: Final = (
     63_676_800_000_000  # 1972-01-08, when the last zone, Monrovia's, gave up its seconds
 )
-EXACT: Final = 15  # digits that a float64 keeps of any decimal
-REPLACEMENT: Final = "\ufffd"  # ended texts that were cut once, though greater characters may have followed (delta#3430)
-ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # what Spark's casts trim; other blanks belong to the text
+EXACT: Final = 15  # digits of any decimal that a float64 preserves
+# Delta once ended cut texts with this character, though greater ones may follow (delta#3430).
+REPLACEMENT: Final = "\ufffd"
+ASCII_BLANKS: Final = " \t\n\r\x0b\x0c"  # Spark's casts trim these blanks and no others
 
 
 class LogColumns(Mapping[Path, Raw]):
-    """The statistics of all columns of some files, decoded at first use.
+    """The statistics of all columns of a snapshot's files, decoded at first use.
 
     Args:
-        read: The table's columns and what its log tells of the files.
-        timezone: What timestamps without a zone are read in.
+        snapshot: The table's columns, files and statistics.
+        timezone: The zone of partition timestamps that name none.
     """
 
-    def __init__(self, read: Snapshot, timezone: str) -> None:
-        self._leaves = {leaf.path: leaf for leaf in read.fields.leaves}
-        self._partitions = read.fields.partitions
-        self._read, self._timezone = read, timezone
-        self._made: dict[Path, Raw] = {}
+    def __init__(self, snapshot: Snapshot, timezone: str) -> None:
+        self._leaves = {leaf.path: leaf for leaf in snapshot.fields.leaves}
+        self._partitions = snapshot.fields.partitions
+        self._snapshot, self._timezone = snapshot, timezone
+        self._decoded: dict[Path, Raw] = {}
 
     def __getitem__(self, path: Path) -> Raw:
-        if path not in self._made:
-            self._made[path] = self._raw(self._leaves[path])
-        return self._made[path]
+        if path not in self._decoded:
+            self._decoded[path] = self._raw(self._leaves[path])
+        return self._decoded[path]
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._leaves)
@@ -61,20 +62,25 @@ class LogColumns(Mapping[Path, Raw]):
         return len(self._leaves)
 
     def rows(self) -> pa.ChunkedArray:
-        """Physical rows of each file, int64; null is unknown, and so are more than a file can have, and none beside bounds or NULLs."""
+        """Return the physical rows of each file, int64; null is unknown.
+
+        A count is unknown too if a file cannot have so many rows, or if it is 0 but the file has
+        bounds or NULLs.
+        """
         return pa.chunked_array(
-            [c for s in self._read.stats for c in chunks_of(self._rows_of(s))], pa.int64()
+            [c for s in self._snapshot.stats for c in chunks_of(self._plausible_rows(s))],
+            pa.int64(),
         )
 
-    def _rows_of(self, stats: Given) -> Given:
+    def _plausible_rows(self, stats: Given) -> Given:
         rows = _int64(child(stats, ("numRecords",)), len(stats))
         wrong = np.asarray(pc.greater(rows, MOST_ROWS).fill_null(False), np.bool_).copy()
         empty = np.flatnonzero(np.asarray(pc.equal(rows, 0).fill_null(False), np.bool_))
         few = stats.take(pa.array(empty))
         for leaf in self._leaves.values() if len(empty) else ():
             bounds = (child(few, (side, *leaf.physical)) for side in ("minValues", "maxValues"))
-            for told in bounds:
-                wrong[empty] |= False if told is None else np.asarray(told.is_valid(), np.bool_)
+            for bound in bounds:
+                wrong[empty] |= False if bound is None else np.asarray(bound.is_valid(), np.bool_)
             nulls = child(few, ("nullCount", *leaf.physical))
             wrong[empty] |= (
                 False
@@ -84,55 +90,63 @@ class LogColumns(Mapping[Path, Raw]):
         return pc.if_else(pa.array(wrong), None, rows) if wrong.any() else rows
 
     def tight(self) -> pa.ChunkedArray:
-        """Whether bounds occur in the file; they do unless it says otherwise."""
-        found = ((len(s), child(s, ("tightBounds",))) for s in self._read.stats)
-        told = (
+        """Return whether each file's bounds occur in its rows; they do unless the log denies it."""
+        fields = ((len(s), child(s, ("tightBounds",))) for s in self._snapshot.stats)
+        flags = (
             pa.repeat(True, n) if f is None else f.cast(pa.bool_()).fill_null(True)
-            for n, f in found
+            for n, f in fields
         )
-        return pa.chunked_array([c for t in told for c in chunks_of(t)], pa.bool_())
+        return pa.chunked_array([c for t in flags for c in chunks_of(t)], pa.bool_())
 
     def texts(self, name: str) -> Given:
-        """The values of a partition column as the log has them."""
-        texts = child(self._read.files.column("partition"), (self._partitions[name],))
+        """Return the values of a partition column as the log stores them."""
+        texts = child(self._snapshot.files.column("partition"), (self._partitions[name],))
         assert texts is not None
         return texts
 
     def _raw(self, leaf: LeafField) -> Raw:
         if leaf.path[0] in self._partitions and len(leaf.path) == 1:
             return partition_raw(self.texts(leaf.path[0]), leaf.type, self._timezone)
-        low = self._joined(
+        low = self._concatenated(
             leaf.type, lambda s: _bounds(child(s, ("minValues", *leaf.physical)), leaf, high=False)
         )
-        high = self._joined(
+        high = self._concatenated(
             leaf.type, lambda s: _bounds(child(s, ("maxValues", *leaf.physical)), leaf, high=True)
         )
-        nulls = self._joined(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
+        nulls = self._concatenated(pa.int64(), lambda s: child(s, ("nullCount", *leaf.physical)))
         return Raw(low, high, nulls, self.rows(), self._nans(leaf, high))
 
     def _nans(self, leaf: LeafField, high: Given | None) -> Given | None:
-        """How many NaNs: none, where an upper bound is a number and would be NaN if there were one."""
+        """Return the NaN count of each file: 0 or unknown.
+
+        It is 0 where Spark wrote tight bounds and the maximum is a number: Spark would have written
+        NaN if there were one.
+        """
         if high is None or not pa.types.is_floating(leaf.type):
             return None
-        none = pc.and_(pc.and_(self._read.files.column("spark"), self.tight()), pc.is_valid(high))
-        return pc.if_else(none, pa.scalar(0, pa.int64()), None)
+        by_spark = self._snapshot.files.column("spark")
+        without_nan = pc.and_(pc.and_(by_spark, self.tight()), pc.is_valid(high))
+        return pc.if_else(without_nan, pa.scalar(0, pa.int64()), None)
 
-    def _joined(
+    def _concatenated(
         self, kind: pa.DataType, look: Callable[[Given], Given | None]
     ) -> pa.ChunkedArray | None:
-        """One statistic of all files; None where no part has it."""
-        parts = [look(s) for s in self._read.stats]
+        """Concatenate one statistic over all parts of the log; None if no part has it."""
+        parts = [look(s) for s in self._snapshot.stats]
         if all(p is None for p in parts):
             return None
         whole = [
             pa.nulls(len(s), kind) if p is None else attempt(p, kind)
-            for p, s in zip(parts, self._read.stats, strict=True)
+            for p, s in zip(parts, self._snapshot.stats, strict=True)
         ]
         return pa.chunked_array([c for p in whole for c in chunks_of(p)], kind)
 
 
 def child(structs: Given, path: Sequence[str]) -> Given | None:
-    """A struct's field, NULL where a struct around it is; None: it has no such field."""
+    """Return a nested field of structs; None if there is no such field.
+
+    It is NULL where a struct around it is NULL.
+    """
     for name in path:
         kind = structs.type
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
@@ -146,26 +160,31 @@ def _int64(values: Given | None, n: int) -> Given:
 
 
 def _bounds(values: Given | None, leaf: LeafField, *, high: bool) -> Given | None:
-    """Bounds of the leaf's type that no value lies beyond."""
+    """Return bounds of the leaf's type, widened so that no value lies outside."""
     kind = leaf.type
-    if values is None or not _fits(values.type, kind):
+    if values is None or not _may_be_bounds(values.type, kind):
         return None
     if pa.types.is_floating(kind):
-        return _floats(attempt(values, kind), leaf, high=high)
+        return _float_bounds(attempt(values, kind), leaf, high=high)
     if pa.types.is_timestamp(kind):
-        return pa.chunked_array([_ticks(part, kind, high) for part in _times(values, kind)], kind)
+        return pa.chunked_array(
+            [_timestamp_bounds(part, kind, high) for part in _microseconds(values, kind)], kind
+        )
     if pa.types.is_string(kind):
         values = attempt(values, kind)
         return pc.if_else(pc.ends_with(values, REPLACEMENT), None, values) if high else values
     if pa.types.is_decimal(kind) and kind.precision > EXACT:
         return pa.chunked_array(
-            [_decimals(part, kind, high=high) for part in attempt(values, kind).chunks], kind
+            [_decimal_bounds(part, kind, high=high) for part in attempt(values, kind).chunks], kind
         )
     return values
 
 
-def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a column of this type may have had bounds of that one, in a checkpoint or as JSON: a narrower one, or dates as text."""
+def _may_be_bounds(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a column of type `kind` may have bounds of type `given`.
+
+    Checkpoints may hold a narrower type, and JSON holds dates and times as text.
+    """
     t = pa.types
     text = t.is_string(given) or t.is_large_string(given) or t.is_string_view(given)
     if t.is_string(kind):
@@ -182,16 +201,20 @@ def _fits(given: pa.DataType, kind: pa.DataType) -> bool:
     )
 
 
-def _times(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
-    """Timestamps as microseconds, whatever stood for them."""
+def _microseconds(values: Given, kind: pa.TimestampType) -> list[pa.Array]:
+    """Return timestamps, dates or texts as int64 microseconds since 1970."""
     if pa.types.is_timestamp(values.type):
-        # Those of checkpoints may lack the zone of the other kind, or have nanoseconds.
+        # Checkpoints may lack the column's zone, or hold nanoseconds.
         kind = pa.timestamp("us", values.type.tz)
     return chunks_of(attempt(attempt(values, kind), pa.int64()))
 
 
-def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
-    """Bounds that were cut to milliseconds: an upper one may be exceeded by less than one more; an early one by a minute."""
+def _timestamp_bounds(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
+    """Widen bounds by what writers cut off.
+
+    Maxima are cut to milliseconds, so a value may exceed one by less than a millisecond. Bounds
+    before WHOLE_MINUTES may be wrong by up to a minute either way.
+    """
     values = ticks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     early = np.where(values < WHOLE_MINUTES, MINUTE, 0)
     if high:
@@ -206,10 +229,10 @@ def _ticks(ticks: pa.Array, kind: pa.TimestampType, high: bool) -> pa.Array:
     return pa.array(values, pa.int64(), mask=np.asarray(ticks.is_null())).cast(kind)
 
 
-def _decimals(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Array:
-    """Bounds that may have been a float64 or an int64 on their way, as delta-rs makes them (delta-rs#4757).
+def _decimal_bounds(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Array:
+    """Widen decimal bounds that a writer may have passed through float64 or int64 (delta-rs#4757).
 
-    They are widened by a few steps of the one; at the ends of the other nothing is known.
+    They grow by a few steps of float64. A bound at either end of int64 is unknown.
     """
     if kind.scale == 0 and kind.precision > 18:
         ends = pa.array([decimal.Decimal(2**63 - 1), decimal.Decimal(-(2**63))], kind)
@@ -217,13 +240,16 @@ def _decimals(values: pa.Array, kind: pa.Decimal128Type, *, high: bool) -> pa.Ar
     near = values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
     steps = 4 * np.spacing(np.abs(near))
     wide = pa.array(near + steps if high else near - steps, mask=np.asarray(values.is_null()))
-    moved = attempt(wide, kind).combinechunks_of()
-    beyond = pc.greater(moved, values) if high else pc.less(moved, values)
-    return pc.if_else(pc.is_null(moved), None, pc.if_else(beyond, moved, values))
+    widened = attempt(wide, kind).combine_chunks()
+    wider = pc.greater(widened, values) if high else pc.less(widened, values)
+    return pc.if_else(pc.is_null(widened), None, pc.if_else(wider, widened, values))
 
 
-def _floats(values: Given, leaf: LeafField, *, high: bool) -> Given:
-    """Bounds of a column that was FLOAT once: their texts are short, and mean the nearest FLOAT, not the nearest DOUBLE."""
+def _float_bounds(values: Given, leaf: LeafField, *, high: bool) -> Given:
+    """Widen bounds of a DOUBLE column that was FLOAT once.
+
+    Their texts are short and mean the nearest FLOAT, not the nearest DOUBLE.
+    """
     if "float" not in leaf.widened or not pa.types.is_float64(values.type):
         return values
     near = values.cast(pa.float32(), safe=False).cast(pa.float64())
@@ -231,7 +257,10 @@ def _floats(values: Given, leaf: LeafField, *, high: bool) -> Given:
 
 
 def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
-    """The statistics of a partition column: all rows of a file have one value, or NULL; what is no value of the type is unknown."""
+    """Return the statistics of a partition column: all rows of a file have one value, or NULL.
+
+    A text that is no value of the type is unknown.
+    """
     values, empty = partition_values(texts, kind, timezone)
     unread = pc.and_(pc.is_null(values), pc.invert(empty))
     nulls = pc.if_else(unread, None, empty.cast(pa.int64()))
@@ -247,70 +276,72 @@ def partition_raw(texts: Given, kind: pa.DataType, timezone: str) -> Raw:
 def partition_values(
     texts: Given, kind: pa.DataType, timezone: str
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Values of a partition column, and where they are NULL: an absent text, or an empty one.
+    """Cast the texts of a partition column to its type, as Spark's casts do.
 
     Args:
-        texts: As the log has them.
+        texts: The values as the log stores them.
         kind: The column's type.
         timezone: The zone of timestamps that name none.
+
+    Returns:
+        The values, null where they are NULL or unknown; and a boolean array, True where they are
+        NULL: where the text is absent or empty.
     """
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
     empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
     if pa.types.is_string(kind):
         return pc.if_else(empty, pa.scalar(None, kind), texts), empty
-    if pa.types.is_binary(
-        kind
-    ):  # Spark's bytes are those of the text; what beyond ASCII stood for is not known
-        return attempt(
-            pc.if_else(pc.and_(pc.string_is_ascii(texts), pc.invert(empty)), texts, None), kind
-        ), empty
-    # Few texts are distinct, so each is read once.
+    if pa.types.is_binary(kind):
+        # Spark reads the bytes of the text. A text beyond ASCII may stand for other bytes.
+        readable = pc.and_(pc.string_is_ascii(texts), pc.invert(empty))
+        return attempt(pc.if_else(readable, texts, None), kind), empty
+    # Few texts are distinct, so each is cast once.
     coded = texts.dictionary_encode().unify_dictionaries()
     out = []
     for chunk in coded.chunks:
         words = pc.utf8_trim(
             pc.if_else(pc.equal(chunk.dictionary, ""), None, chunk.dictionary), ASCII_BLANKS
         )
-        if pa.types.is_integer(kind):  # and no hexadecimal ones, which Arrow reads too
+        if pa.types.is_integer(kind):  # Arrow reads hexadecimal numbers too, Spark does not
             words = pc.if_else(
                 pc.match_substring_regex(words, r"^[+-]?[0-9]+$"),
                 pc.replace_substring_regex(words, r"^\+", ""),
                 None,
             )
-        elif pa.types.is_floating(kind):  # and NaN with a sign or a payload
+        elif pa.types.is_floating(kind):  # Arrow reads NaN with a sign or a payload, Spark does not
             words = pc.if_else(pc.match_substring_regex(words, r"(?i)[+-]nan|nan\("), None, words)
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            words = _padded(words)
+            words = _pad_dates(words)
         if pa.types.is_timestamp(kind):
-            read = _instants(words, kind, timezone)
-        elif pa.types.is_decimal(kind):  # with an exponent Arrow's overflow unnoticed
+            read = _parse_timestamps(words, kind, timezone)
+        elif pa.types.is_decimal(kind):  # Arrow does not notice that an exponent overflows
             read = pa.concat_arrays(
                 [pa.nulls(0, kind), *(as_spark(word or "", kind) for word in words.to_pylist())]
             )
         else:
-            read = attempt(words, kind).combinechunks_of()
+            read = attempt(words, kind).combine_chunks()
         out.append(pc.take(read, chunk.indices))
     return pa.chunked_array([c for o in out for c in chunks_of(o)], kind), empty
 
 
 def is_zoned(texts: Given) -> Given:
-    """Which texts of times name a zone: a letter or a sign stands behind the clock's first colon."""
+    """Return which texts of times name a zone: a letter or sign follows the clock's first colon."""
     return pc.match_substring_regex(texts, r":.*[A-Za-z+-]").fill_null(False)
 
 
-def _padded(words: pa.Array) -> pa.Array:
-    """Dates with two digits for month and day, as Arrow reads them; Spark's casts take one too."""
+def _pad_dates(words: pa.Array) -> pa.Array:
+    """Pad months and days to two digits, as Arrow needs; Spark's casts take one digit too."""
     words = pc.replace_substring_regex(words, r"^(\d{4})-(\d)-", r"\1-0\2-")
     return pc.replace_substring_regex(words, r"^(\d{4})-(\d\d)-(\d)($|[ T])", r"\1-\2-0\3\4")
 
 
-def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
-    """Timestamps of texts with a zone or without."""
+def _parse_timestamps(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Array:
+    """Parse timestamps; those without a zone are local to `timezone`."""
     zoned = is_zoned(words)
     if kind.tz is None:
-        return attempt(pc.if_else(zoned, None, words), kind).combinechunks_of()
-    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combinechunks_of()
-    absolute = attempt(pc.if_else(zoned, words, None), kind).combinechunks_of()
+        return attempt(pc.if_else(zoned, None, words), kind).combine_chunks()
+    bare = attempt(pc.if_else(zoned, None, words), pa.timestamp("us")).combine_chunks()
+    absolute = attempt(pc.if_else(zoned, words, None), kind).combine_chunks()
     zone = zone_of(timezone)
     local = [
         None if v is None else _instant(v, zone)
@@ -321,7 +352,11 @@ def _instants(words: pa.Array, kind: pa.TimestampType, timezone: str) -> pa.Arra
 
 
 def _instant(local: int, zone: dt.tzinfo) -> int | None:
-    """The instant that Spark takes a clock's time for: when the clock shows it twice the first, when never that much later."""
+    """Return the instant that Spark takes a clock's time for; None if it is not certain.
+
+    If the clock shows the time twice, that is the first instant. If it skips the time, that is as
+    much later as the gap is long.
+    """
     certain = to_instant(local, zone)
     if certain is not None or local < WHOLE_MINUTES:
         return certain

@@ -1,7 +1,7 @@
-"""Statistics of a Delta log as Arrow: texts of JSON become structs, a file's statistics at a time where one is malformed.
+"""Parse the statistics of a Delta log: JSON texts become Arrow structs.
 
-A text that is no JSON, or a value of another type, costs that file's statistics and no others: the
-package `deltalake` loses those of a whole batch to one of them.
+A text that is not JSON, or a value of another type, makes the statistics of its own file unknown
+and no others. (The package `deltalake` loses those of a whole batch to one such text.)
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from skipstone.bindings.tables.delta.fields import LeafField
 from skipstone.kernels.decode.json_texts import at_hand, read_texts
 from skipstone.kernels.run.pool import threads
 
-CHUNK: Final = 1 << 16  # files whose texts are parsed at a time
-SMALL: Final = 1 << 12  # texts for which nothing is compiled
-MANY: Final = 1 << 18  # texts that take longer than compiling does, some 2 s
-EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
-LARGE: Final = 400  # powers of ten that no type has
-APART: Final = 16  # parts that a chunk with a malformed text is cut into
+CHUNK: Final = 1 << 16  # texts in one parsing task
+MIN_COMPILED: Final = 1 << 12  # with fewer texts, the compiled loop is not used
+MIN_COMPILING: Final = 1 << 18  # with as many, parsing takes longer than compiling: about 2 s
+LONG_EXPONENT: Final = re.compile(rb"[eE][+-]?[0-9]{3}")
+MAX_EXPONENT: Final = 400  # powers of ten beyond which no type has a value
+BISECT_PARTS: Final = 16  # parts into which a chunk with a malformed text is cut
 BOUNDS: Final = ("minValues", "maxValues")
 
 
-def struct_of(leaves: Sequence[LeafField]) -> pa.StructType:
-    """The type of a file's statistics, by physical names, as they are read from JSON."""
+def statistics_type(leaves: Sequence[LeafField]) -> pa.StructType:
+    """Return the type that a file's statistics are parsed into; its fields have physical names."""
     bounded = [
         (leaf.physical, kind) for leaf in leaves if (kind := json_type(leaf.type)) is not None
     ]
@@ -44,7 +44,7 @@ def struct_of(leaves: Sequence[LeafField]) -> pa.StructType:
 
 
 def nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructType:
-    """A struct of structs from paths.
+    """Build a struct of structs from paths and their types.
 
     Example:
         >>> nested([(("a", "b"), pa.int64()), (("c",), pa.string())])
@@ -62,7 +62,10 @@ def nested(columns: Sequence[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructT
 
 
 def json_type(kind: pa.DataType) -> pa.DataType | None:
-    """How a column's bounds are read from JSON; None: they have no order, or none that JSON keeps."""
+    """Return the type that a column's bounds are parsed as.
+
+    None means that the type has no order, or that JSON does not preserve it.
+    """
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -72,30 +75,37 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def parsed(texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]) -> pa.ChunkedArray:
-    """Statistics from their JSON, one struct for each text; null where there is none that can be read."""
-    kind = struct_of(leaves)
+def parse_statistics(
+    texts: pa.ChunkedArray | pa.Array, leaves: Sequence[LeafField]
+) -> pa.ChunkedArray:
+    """Parse statistics, one struct for each text; null where it is absent or malformed."""
+    kind = statistics_type(leaves)
     floating = any(pa.types.is_floating(leaf.type) for leaf in leaves)
     chunks = texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
     parts = [chunk.slice(start, CHUNK) for chunk in chunks for start in range(0, len(chunk), CHUNK)]
-    read = _read if len(texts) >= SMALL and (len(texts) >= MANY or at_hand()) else _parse
+    read = (
+        _parse_compiled
+        if len(texts) >= MIN_COMPILED and (len(texts) >= MIN_COMPILING or at_hand())
+        else _parse_with_arrow
+    )
     with ThreadPoolExecutor(threads(), "skipstone-log") as pool:
         found = list(pool.map(lambda part: list(read(part, kind, floating)), parts))
     return pa.chunked_array([rows for part in found for rows in part], kind)
 
 
 def _lines(texts: pa.Array, floating: bool) -> bytes:
-    """A line for each text."""
+    """Return the texts as lines: one JSON object each, "{}" where a text is not an object."""
     texts = pc.fill_null(texts, "{}") if texts.null_count else texts
     data = _joined(texts)
-    # One object in each line: Arrow reads two from a line, none from a blank one, and dies of a block that begins with `null`.
+    # Each line must hold one object: Arrow reads two from a line that has two, none from a blank
+    # one, and crashes on a block that begins with `null`.
     objects = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     plain = data.count(b"\n") == len(texts) - 1 and b"\r" not in data and pc.all(objects).as_py()
     if plain and not (floating and (b'NaN"' in data or b'Infinity"' in data)):
         return data
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"[\r\n]", " "))
     texts = pc.if_else(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}")), texts, "{}")
-    if floating:  # NaN and infinities, which stand as strings, become null: a bound that is unknown
+    if floating:  # NaN and infinities are strings; they become null, an unknown bound
         texts = pc.replace_substring_regex(texts, r':(\s*)"(?:NaN|[+-]?Infinity)"', r":\1null")
     return _joined(texts)
 
@@ -107,32 +117,36 @@ def _joined(texts: pa.Array) -> bytes:
     return b"" if buffer is None else buffer.to_pybytes()
 
 
-def _read(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
-    """Texts of few forms by a loop for those; others, and what it leaves, by a parser of JSON."""
+def _parse_compiled(
+    texts: pa.Array, kind: pa.StructType, floating: bool
+) -> Iterator[pa.StructArray]:
+    """Parse texts by a compiled loop, and those whose form it does not know by Arrow's parser."""
     texts = pc.fill_null(texts, "{}") if texts.null_count else texts
     try:
         found, left = read_texts(texts, kind)
     except pa.ArrowInvalid:
-        yield from _parse(texts, kind, floating)
+        yield from _parse_with_arrow(texts, kind, floating)
         return
     if not left.any():
         yield found
         return
     others = pa.chunked_array(
-        list(_parse(texts.filter(pa.array(left)), kind, floating)), kind
+        list(_parse_with_arrow(texts.filter(pa.array(left)), kind, floating)), kind
     ).combine_chunks()
     at = np.arange(len(texts))
     at[left] = len(texts) + np.arange(len(others))
     yield pa.concat_arrays([found, others]).take(pa.array(at))
 
 
-def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.StructArray]:
+def _parse_with_arrow(
+    texts: pa.Array, kind: pa.StructType, floating: bool
+) -> Iterator[pa.StructArray]:
     n = len(texts)
     try:
         lines = _lines(texts, floating)
-        if EXPONENT.search(lines) and _has_decimals(kind):
+        if LONG_EXPONENT.search(lines) and _has_decimals(kind):
             raise pa.ArrowInvalid(
-                "Arrow ends the process on some numbers, such as 1E-1000000000, that are to be decimals (26.0)"
+                "Arrow 26.0 crashes on some numbers, such as 1E-1000000000, when it parses decimals"
             )
         table = parse_lines(lines, pa.schema(list(kind)))
         if table.num_rows == n:
@@ -145,11 +159,11 @@ def _parse(texts: pa.Array, kind: pa.StructType, floating: bool) -> Iterator[pa.
             text = texts[0].as_py() or "{}"
         except UnicodeDecodeError:
             text = "{}"
-        yield pa.array([_by_hand(text, kind)], kind)
+        yield pa.array([_parse_in_python(text, kind)], kind)
         return
-    step = -(-n // APART)
+    step = -(-n // BISECT_PARTS)
     for start in range(0, n, step):
-        yield from _parse(texts.slice(start, step), kind, floating)
+        yield from _parse_with_arrow(texts.slice(start, step), kind, floating)
 
 
 def _has_decimals(kind: pa.DataType) -> bool:
@@ -160,34 +174,31 @@ def _has_decimals(kind: pa.DataType) -> bool:
     )
 
 
-def _by_hand(text: str, kind: pa.StructType) -> dict[str, Any] | None:
-    """What can be used of one text; None: it is no JSON object."""
+def _parse_in_python(text: str, kind: pa.StructType) -> dict[str, Any] | None:
+    """Return the usable values of one text; None if it is not a JSON object."""
     try:
         found = json.loads(text, parse_float=decimal.Decimal)
     except (ValueError, RecursionError):
         return None
-    return _fitting(found, kind) if isinstance(found, Mapping) else None
+    return _convert(found, kind) if isinstance(found, Mapping) else None
 
 
-def _fitting(found: Any, kind: pa.DataType) -> Any:
+def _convert(found: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         return (
-            {f.name: _fitting(found.get(f.name), f.type) for f in kind}
+            {f.name: _convert(found.get(f.name), f.type) for f in kind}
             if isinstance(found, Mapping)
             else None
         )
     if isinstance(found, bool) is not pa.types.is_boolean(kind):
         return None
-    if (
-        isinstance(found, decimal.Decimal) and abs(found.adjusted()) > LARGE
-    ):  # it would be written out
-        return None
+    if isinstance(found, decimal.Decimal) and abs(found.adjusted()) > MAX_EXPONENT:
+        return None  # a conversion would write out all its digits
     if pa.types.is_floating(kind) and isinstance(found, int | decimal.Decimal):
         found = float(found)
     try:
         value = pa.scalar(found, kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    return (
-        None if isinstance(value, float) and math.isinf(value) else value
-    )  # more than the type holds
+    # An infinity means that the number exceeds the type.
+    return None if isinstance(value, float) and math.isinf(value) else value

@@ -1,9 +1,10 @@
-"""Tables whose log was read, kept on disk for other processes, in the folder that `skipstone.cache_dir` names.
+"""Save Delta tables on disk for other processes, in the folder that `skipstone.cache_dir` names.
 
-A version is one file, which is renamed into its place when it is whole: what stands in the log of each file,
-as Arrow tables, and its statistics as kernels read them. It is opened in place, so that neither a log nor
-memory is needed for what a plan does not look at. A newer version of the table is read from there on, and
-saved in its turn when it is a hundred commits ahead.
+A version is one file, which is renamed into its place when it is complete. It holds the log's
+entries for each file as Arrow tables, and the statistics as kernels read them. It is memory-mapped,
+so parts that a plan does not use need neither the log nor memory. For a newer version of the table,
+only the commits after the saved version are read. It is saved itself when it is a hundred commits
+ahead.
 """
 
 from __future__ import annotations
@@ -26,59 +27,64 @@ from skipstone.bindings.statistics.store.read import PackedFile
 from skipstone.bindings.statistics.store.settled import settled
 from skipstone.bindings.statistics.store.write import save_packed
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.log import (
-    METADATA,
-    LogLocation,
-    Snapshot,
-    SnapshotRequest,
-    Stamp,
-)
+from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest, Stamp
+from skipstone.bindings.tables.delta.snapshot import METADATA, Snapshot
 from skipstone.ir.errors import StatisticsError, told
 
 if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
-# Raised by who changes what is saved here, or what is made of statistics before they are packed (columns.py, generated.py
-# and what these call).
+# Raise this after a change to what is saved here, or to how statistics are computed before they are
+# packed (columns.py, generated.py and what these call).
 FORMAT: Final = 2
-COMMITS: Final = 100  # after which a version is saved again
-VERSIONS: Final = 2  # of one table that are kept
-FORGOTTEN: Final = 3600  # seconds after which a file that nobody finished is removed
+COMMITS: Final = 100  # a version is saved if it is this many commits ahead of the saved one
+MAX_VERSIONS: Final = 2  # saved versions of one table
+MAX_TEMPORARY_AGE: Final = 3600  # seconds after which an unfinished file is removed
 _NAME: Final = re.compile(r"(\d+)-(\d+)-(\d+)-([0-9a-f.]*)\.stats")
 
 
-def newest(asked: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
-    """The newest version that is saved of a table, up to the one that is asked for; None: there is none, or it cannot be used."""
-    folder = _folder(asked)
-    for version, stamp, name in _saved(folder) if folder is not None else ():
-        # Another table may have been made in the same place; then its commit is not the one that was read.
-        if version <= asked.version and stamp == place.stamp(version):
+def newest(request: SnapshotRequest, place: LogLocation) -> DeltaTable | None:
+    """Open the newest saved version of a table that is no newer than the requested one.
+
+    Returns:
+        The table; None if no version is saved, or none is usable.
+    """
+    folder = _folder(request)
+    for version, stamp, name in _saved_versions(folder) if folder is not None else ():
+        # If another table has taken this one's place, its commit has another stamp.
+        if version <= request.version and stamp == place.stamp(version):
             with contextlib.suppress(StatisticsError, OSError):
-                return _opened(
+                return _open(
                     os.path.join(str(folder), name),
-                    SnapshotRequest(asked.uri, version, stamp, asked.options),
+                    SnapshotRequest(request.uri, version, stamp, request.options),
                     place,
                 )
     return None
 
 
-def outgrown(saved: DeltaTable, asked: SnapshotRequest) -> bool:
-    """Whether a version is so much newer than the saved one that it should be saved as well."""
-    return asked.version - saved.version >= COMMITS
+def worth_saving(saved: DeltaTable, request: SnapshotRequest) -> bool:
+    """Return True if a version is COMMITS or more ahead of the saved one, and so worth saving."""
+    return request.version - saved.version >= COMMITS
 
 
-def saved(table: DeltaTable, place: LogLocation) -> DeltaTable:
-    """Save a version, and give it as it is there; as it was if nothing is to be kept, a newer version is, or its commit is of this moment."""
-    asked = table.asked
-    folder = _folder(asked)
-    if folder is None or not settled(np.array([asked.stamp[0]]), place.time)[0]:
-        return table  # or the commit of another table in its place, made at once, could have the same time
+def save(table: DeltaTable, place: LogLocation) -> DeltaTable:
+    """Save a version and return it as opened from its file.
+
+    Returns:
+        The table as opened; or `table` itself if there is no folder to save in, a newer version is
+        saved already, its commit is too recent to tell apart from another, or saving fails (with a
+        warning).
+    """
+    request = table.asked
+    folder = _folder(request)
+    if folder is None or not settled(np.array([request.stamp[0]]), place.time)[0]:
+        return table  # a table that took its place right now could have a commit of the same time
     if any(
-        version > asked.version and stamp == place.stamp(version)
-        for version, stamp, _ in _saved(folder)
+        version > request.version and stamp == place.stamp(version)
+        for version, stamp, _ in _saved_versions(folder)
     ):
         return table
-    path = os.path.join(folder, f"{asked.version}-{'-'.join(map(str, asked.stamp))}.stats")
+    path = os.path.join(folder, f"{request.version}-{'-'.join(map(str, request.stamp))}.stats")
     read = table.snapshot
     parts = {f"stats {i}": pa.table({"stats": part}) for i, part in enumerate(read.stats)}
     note = {
@@ -95,32 +101,32 @@ def saved(table: DeltaTable, place: LogLocation) -> DeltaTable:
         with place.meter.phase("saving"):
             save_packed(table.statistics, path, {"files": read.files, **parts}, note)
         _sweep(folder, place)
-        return _opened(path, asked, place)
-    except (
-        StatisticsError,
-        OSError,
-    ) as e:  # a full disk, or another process that cleans up: the table itself was read
+        return _open(path, request, place)
+    except (StatisticsError, OSError) as e:  # a full disk, or another process cleans up
         warnings.warn(
-            f"skipstone does not keep {table.redacted_path} in {folder}: {e}",
+            f"skipstone cannot save {table.redacted_path} in {folder}: {e}; the table was read "
+            "from its log, and will be again",
             RuntimeWarning,
             stacklevel=2,
         )
         return table
 
 
-def _opened(path: str, asked: SnapshotRequest, place: LogLocation) -> DeltaTable:
+def _open(path: str, request: SnapshotRequest, place: LogLocation) -> DeltaTable:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
     file = PackedFile(path)
     note = file.note
     if not isinstance(note, dict) or note.get("format") != FORMAT:
-        raise StatisticsError(f"{path}: was saved by another version of Skipstone; remove it")
+        raise StatisticsError(f"{path}: it was saved by another version of Skipstone; remove it")
     try:
         fields = fields_of({"fields": note["fields"]}, note["partitions"], note["mapped"])
         metadata, parts = {name: note["metadata"][name] for name in METADATA}, range(note["parts"])
         metadata["configuration"] = dict(metadata["configuration"])
     except MALFORMED as e:
-        raise StatisticsError(f"{path}: its note is not one of this version ({told(e)})") from e
+        raise StatisticsError(
+            f"{path}: its note is not of this version ({told(e)}); remove it"
+        ) from e
 
     def stats() -> tuple[pa.ChunkedArray, ...]:
         return tuple(file.table(f"stats {i}").column(0) for i in parts)
@@ -129,24 +135,24 @@ def _opened(path: str, asked: SnapshotRequest, place: LogLocation) -> DeltaTable
         place.uri,
         place.root,
         place.fs,
-        asked.version,
+        request.version,
         fields,
         metadata,
         file.containers,
         lambda: file.table("files"),
         stats,
     )
-    return DeltaTable(asked, read, place.meter, file.adopt)
+    return DeltaTable(request, read, place.meter, file.adopt)
 
 
-def _folder(asked: SnapshotRequest) -> str | None:
-    """Where the versions of a table are kept; None: nowhere."""
-    key = repr((asked.uri, sorted(asked.options)))
+def _folder(request: SnapshotRequest) -> str | None:
+    """Return the folder for the versions of a table; None if `cache_dir` is not set."""
+    key = repr((request.uri, sorted(request.options)))
     return kept_in("delta", hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _saved(folder: str) -> Iterator[tuple[int, Stamp, str]]:
-    """(version, stamp, name) of the files of a folder, newest first."""
+def _saved_versions(folder: str) -> Iterator[tuple[int, Stamp, str]]:
+    """Yield (version, stamp, file name) of the saved versions in a folder, newest first."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -157,19 +163,24 @@ def _saved(folder: str) -> Iterator[tuple[int, Stamp, str]]:
     yield from sorted(found, reverse=True)
 
 
-def discard(asked: SnapshotRequest) -> None:
-    """Remove what is kept of a version."""
-    folder = _folder(asked)
-    for version, stamp, name in _saved(folder) if folder is not None else ():
-        if (version, stamp) == (asked.version, asked.stamp):
+def discard(request: SnapshotRequest) -> None:
+    """Remove the saved file of a version."""
+    folder = _folder(request)
+    for version, stamp, name in _saved_versions(folder) if folder is not None else ():
+        if (version, stamp) == (request.version, request.stamp):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(str(folder), name))
 
 
 def _sweep(folder: str, place: LogLocation) -> None:
-    """Remove older versions, those of another table, and what processes that died left of a file. Who has one open keeps it."""
-    found = list(_saved(folder))
-    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][:VERSIONS]
+    """Remove older versions, versions of another table, and unfinished files of dead processes.
+
+    A process that has a removed file open can still use it.
+    """
+    found = list(_saved_versions(folder))
+    of_this = [name for version, stamp, name in found if stamp == place.stamp(version)][
+        :MAX_VERSIONS
+    ]
     old = [name for _, _, name in found if name not in of_this]
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -178,6 +189,9 @@ def _sweep(folder: str, place: LogLocation) -> None:
             if (
                 name in old
                 or unknown
-                or (name.endswith(".tmp") and time.time() - os.stat(path).st_mtime > FORGOTTEN)
+                or (
+                    name.endswith(".tmp")
+                    and time.time() - os.stat(path).st_mtime > MAX_TEMPORARY_AGE
+                )
             ):
                 os.unlink(path)

@@ -1,4 +1,6 @@
-"""The schema of a Delta table: Arrow types, and the physical names that files, statistics and partition values go by.
+"""Read the schema of a Delta table: its Arrow types and its columns' physical names.
+
+Files, statistics and partition values use physical names.
 
 Source: Delta's PROTOCOL.md, "Schema Serialization Format", "Column Mapping", "Type Widening".
 """
@@ -35,13 +37,16 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class LeafField:
-    """A column that may have statistics: a field, or a struct's field, that is no struct, array or map.
+    """A column that may have statistics: a field, or a struct's field, of a type without fields.
+
+    Structs, arrays and maps are not leaves.
 
     Attributes:
-        path: Its names.
-        physical: The names that files and statistics know it by, of the same length.
-        type: Arrow's.
-        widened: Types that files may still have it in, as the schema's record of changes says; Delta's names.
+        path: Its logical names, outermost first.
+        physical: Its names in files and statistics, of the same length.
+        type: Its Arrow type.
+        widened: Earlier types that files may still hold, from the schema's record of type changes;
+            Delta's names.
     """
 
     path: Path
@@ -52,11 +57,11 @@ class LeafField:
 
 @dataclass(frozen=True, slots=True)
 class TableFields:
-    """What the log says of a table's columns.
+    """The columns of a table, as the log describes them.
 
     Attributes:
-        schema: Logical, as Spark would show it.
-        leaves: In the schema's order.
+        schema: The logical schema, as Spark shows it.
+        leaves: The columns that may have statistics, in the schema's order.
         partitions: Logical name -> physical name of the partition columns, in their order.
         generated: Logical name -> the expression that generates the column, SQL text.
         physical: Logical name -> physical name of the top-level columns.
@@ -74,19 +79,19 @@ class TableFields:
 
 
 def fields_of(schema: Mapping[str, Any], partition_columns: list[str], mapped: bool) -> TableFields:
-    """Read a schema.
+    """Read a table's schema.
 
     Args:
         schema: The parsed `schemaString`.
-        partition_columns: Logical names, in their order.
+        partition_columns: Logical names of the partition columns, in their order.
         mapped: Whether column mapping is on, by name or by id.
 
     Raises:
-        SourceError: a type that no version of the protocol has.
+        SourceError: two columns have one name, or a type is in no version of the protocol.
     """
     fields = schema["fields"]
     if len({f["name"] for f in fields}) < len(fields):
-        raise SourceError("the Delta schema has two columns of one name")
+        raise SourceError("the Delta schema has two columns of one name; expected distinct names")
     physical = {f["name"]: _physical(f, mapped) for f in fields}
     leaves = tuple(_leaves(fields, (), (), mapped))
     arrow = pa.schema([_field(f) for f in fields])
@@ -134,7 +139,8 @@ def _leaves(
 
 
 def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
-    # Collated text is not ordered by its bytes, and CHAR is padded by who reads it: `ir.types.from_arrow` reads the note.
+    # Collated text is not ordered by its bytes, and readers pad CHAR. This note on the Arrow field
+    # tells `ir.types.from_arrow` so.
     notes = f.get("metadata") or {}
     padded = (
         padded
@@ -144,19 +150,26 @@ def _field(f: Mapping[str, Any], padded: bool = False) -> pa.Field:
         is not None
     )
     kind = str(f["type"])
-    noted = notes.get(COLLATIONS) or (
+    note = notes.get(COLLATIONS) or (
         kind if kind.startswith("string collate") or (padded and kind == "string") else None
     )
     return pa.field(
         f["name"],
         arrow_type(f["type"], padded),
         f.get("nullable", True),
-        None if noted is None else {COLLATIONS: str(noted)},
+        None if note is None else {COLLATIONS: str(note)},
     )
 
 
 def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
-    """Arrow's type for one of Delta's; `padded`: text in it is CHAR.
+    """Return the Arrow type of a Delta type.
+
+    Args:
+        kind: The type as the schema describes it: a name, or a mapping of a nested type.
+        padded: Whether text in it is CHAR.
+
+    Raises:
+        SourceError: no version of the protocol has the type.
 
     Example:
         >>> arrow_type({"type": "array", "elementType": "decimal(5,2)", "containsNull": True})
@@ -186,5 +199,6 @@ def arrow_type(kind: Any, padded: bool = False) -> pa.DataType:
     elif kind == "variant":
         return pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
     raise SourceError(
-        f"the Delta schema has the type {kind!r}; expected one of {', '.join(_PRIMITIVES)}, decimal, struct, array, map or variant"
+        f"the Delta schema has the type {kind!r}; expected one of {', '.join(_PRIMITIVES)}, "
+        "decimal, struct, array, map or variant"
     )

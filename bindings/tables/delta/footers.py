@@ -1,4 +1,4 @@
-"""Files that the log says too little of: their footers may rule them out, if they are few."""
+"""Prune Delta files by their footers, where the log lacks bounds and the files are few."""
 
 from __future__ import annotations
 
@@ -20,62 +20,68 @@ if TYPE_CHECKING:
     from skipstone.bindings.tables.delta.table import DeltaTable
 
 Verdicts = npt.NDArray[np.uint8]
-MOST: Final = (
-    64  # files whose footers a plan reads; whoever reads the files needs these footers too
-)
+MAX_FOOTERS: Final = 64  # reading these files needs their footers too
 
 
-def by_footers(
+def prune_by_footers(
     table: DeltaTable,
     predicate: PruningPredicate,
     statistics: Statistics,
     verdicts: Verdicts,
-    held: dict[str, Footer],
-    most: int,
+    footer_cache: dict[str, Footer],
+    limit: int,
 ) -> Verdicts:
-    """Verdicts, where files that may match, and of which the log lacks a bound, are ruled out if none of their row groups can match.
+    """Rule out files by their footers, where the log lacks a bound.
+
+    Only files whose verdict is MAYBE are looked at. A file is ruled out if none of its row groups
+    can match. Tables with column mapping are left alone: their footers have other names.
 
     Args:
-        table: Whose files they are; by column mapping footers have other names, and are not read.
+        table: The table.
         predicate: The condition.
-        statistics: What the log says.
-        verdicts: By that.
-        held: Footers that were read before, by path.
-        most: How many files may lack bounds, for any footer to be read.
+        statistics: The statistics from the log.
+        verdicts: The verdicts by these statistics, uint8, one per file.
+        footer_cache: Footers that were read before, by path; new ones are added.
+        limit: No footer is read if more files than this lack bounds.
+
+    Returns:
+        The verdicts, with NEVER for files that were ruled out.
     """
     paths = [
         path
         for path in columns_of(predicate.node)
-        if path[0] not in table.partition_columns and _bounded(statistics, path)
+        if path[0] not in table.partition_columns and _is_ordered(statistics, path)
     ]
-    if not paths or most < 1 or table.snapshot.fields.mapped:
+    if not paths or limit < 1 or table.snapshot.fields.mapped:
         return verdicts
     lacking = np.zeros(len(verdicts), np.bool_)
     for path in paths:
         lacking |= _lacks(statistics, path)
     at = np.flatnonzero(lacking & (verdicts == Verdict.MAYBE))
-    names = table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= most else []
-    own = [
+    names = (
+        table.files.column("path").take(pa.array(at)).to_pylist() if 0 < len(at) <= limit else []
+    )
+    inside = [
         i
         for i, name in enumerate(names)
         if "://" not in name and not name.startswith("file:/") and ".." not in name.split("/")
     ]
-    at, names = at[own], [names[i] for i in own]
+    at, names = at[inside], [names[i] for i in inside]
     if not names:
         return verdicts
     root = table.snapshot.root
     places = {
         name: name if name.startswith("/") or not root else f"{root}/{name}" for name in names
     }
-    new = [name for name in names if name not in held]
-    held.update(
+    new = [name for name in names if name not in footer_cache]
+    footer_cache.update(
         zip(
             new,
             read_footers([places[name] for name in new], table.snapshot.fs, table.meter, keep=True),
             strict=True,
         )
     )
-    part = FooterPart([held[name] for name in names], np.arange(len(names)))
+    part = FooterPart([footer_cache[name] for name in names], np.arange(len(names)))
     kinds = {leaf.path: leaf.type for leaf in table.snapshot.fields.leaves}
     rows = pa.array(part.rows, mask=part.rows < 0)
     groups = Statistics(
@@ -85,20 +91,20 @@ def by_footers(
         row_count=rows,
         counts_parents=True,
     )
-    some = np.bincount(part.owner, predicate.prune(groups), len(names)) > 0
+    may_match = np.bincount(part.owner, predicate.prune(groups), len(names)) > 0
     out = verdicts.copy()
-    out[at[~some]] = Verdict.NEVER
+    out[at[~may_match]] = Verdict.NEVER
     return out
 
 
-def _bounded(statistics: Statistics, path: Path) -> bool:
+def _is_ordered(statistics: Statistics, path: Path) -> bool:
     leaf = statistics.leaf(path)
     return leaf is not None and leaf.dtype.ordered
 
 
 def _lacks(statistics: Statistics, path: Path) -> npt.NDArray[np.bool_]:
-    """Where a bound of a column is not known, and the column may hold a value."""
+    """Return the files where a bound of a column is unknown and the column may hold a value."""
     column = packed(statistics, path)
-    real = mask_of(column.real, statistics.num_containers)
+    may_hold_value = mask_of(column.real, statistics.num_containers)
     low, high = column.known(high=False), column.known(high=True)
-    return real if low is None or high is None else real & ~(low & high)
+    return may_hold_value if low is None or high is None else may_hold_value & ~(low & high)

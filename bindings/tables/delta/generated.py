@@ -1,8 +1,9 @@
-"""Statistics of a Delta table whose partition columns are generated: what their values tell of other columns.
+"""Narrow the statistics of columns that generate partition columns by the partition values.
 
-Delta derives a filter on the partition column from each filter on its source. Here the value of the partition
-bounds the source instead, as file statistics do, and narrows these: every form of a condition gains by it, under
-OR and NOT too, and nothing is rewritten. That rows obey the expression is what Delta's writers must enforce.
+Delta derives a filter on the partition column from each filter on its source column. Here the
+partition value bounds the source column instead, as file statistics do, and narrows these. So every
+form of a condition gains, also under OR and NOT, and no condition is rewritten. Delta's writers
+must enforce that rows obey the expression.
 
 Source: PROTOCOL.md, "Generated Columns".
 """
@@ -18,16 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.statistics import Statistics
-from skipstone.bindings.tables.delta.clock import told_of_time
+from skipstone.bindings.tables.delta.clock import bounds_from_times
 from skipstone.bindings.tables.delta.columns import LogColumns, partition_raw
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.generation import (
     Cell,
-    Generated,
+    GeneratedColumn,
     Same,
     Substring,
     Turn,
-    generated,
+    generated_columns,
 )
 from skipstone.ir import types as ty
 from skipstone.ir.cached import cached_property
@@ -46,52 +47,63 @@ Rows: TypeAlias = Given | Callable[[], pa.Array] | None
 def statistics_of(
     fields: TableFields, files: int, columns: LogColumns, row_count: Rows
 ) -> Statistics:
-    """The statistics of a table's files; of one with generated partition columns, narrowed by what they tell."""
+    """Return the statistics of a table's files.
+
+    If partition columns are generated, their values narrow the statistics of their sources.
+
+    Args:
+        fields: The table's columns.
+        files: The number of files.
+        columns: The statistics in the log.
+        row_count: Live rows of each file, or a function that returns them.
+    """
     if not any(name in fields.generated for name in fields.partitions):
         return Statistics(fields.schema, files, columns, row_count=row_count, counts_parents=True)
-    return Narrowed(fields.schema, files, columns, GeneratedBounds(fields, columns), row_count)
+    return NarrowedStatistics(
+        fields.schema, files, columns, GeneratedBounds(fields, columns), row_count
+    )
 
 
-class Narrowed(Statistics):
-    """Statistics as they came, to people; to kernels what partition values tell besides."""
+class NarrowedStatistics(Statistics):
+    """Statistics that kernels see narrowed by partition values, and people as in the log."""
 
     def __init__(
         self,
         schema: pa.Schema,
         files: int,
         columns: Mapping[Path, Raw],
-        told: GeneratedBounds,
+        bounds: GeneratedBounds,
         row_count: Rows,
     ) -> None:
-        self._told = told
+        self._generated_bounds = bounds
         super().__init__(
-            schema, files, columns, row_count=row_count, members=told, counts_parents=True
+            schema, files, columns, row_count=row_count, members=bounds, counts_parents=True
         )
 
     def of_partitions(self, names: Iterable[str]) -> Statistics:
-        """What partition columns alone tell, of their own values and of what they were made from."""
-        return Narrowed(
+        """Return statistics from partition values alone: of partition columns and their sources."""
+        return NarrowedStatistics(
             self.schema,
             self.num_containers,
             {(name,): self.raw((name,)) for name in names},
-            self._told,
+            self._generated_bounds,
             None,
         )
 
     def pack(self, path: Path, dtype: DType) -> Column:
-        """Packed statistics of a column, within what partition values tell."""
+        """Pack the statistics of a column, narrowed by the partition values."""
         leaf = self.leaf(path)
-        if leaf is None or path not in self._told:
+        if leaf is None or path not in self._generated_bounds:
             return super().pack(path, dtype)
-        raw, rows = narrowed(self.raw(path), self._told[path]), self._given_rows()
+        raw, rows = narrow(self.raw(path), self._generated_bounds[path]), self._given_rows()
         if dtype != ty.STRING:
             return pack_column(raw, dtype, self.num_containers, nullable=leaf.nullable, rows=rows)
         n = self.num_containers
         low, high = _text_bounds(raw.min, "min"), _text_bounds(raw.max, "max")
-        known = np.zeros(n, np.bool_)
+        bounded = np.zeros(n, np.bool_)
         for b in (low, high):
             if b is not None:
-                known |= True if b.known is None else b.known
+                bounded |= True if b.known is None else b.known
         *planes, wrong = planes_of(
             raw.null_count,
             raw.row_count,
@@ -100,14 +112,14 @@ class Narrowed(Statistics):
             n,
             nullable=leaf.nullable,
             floating=False,
-            bounded=lambda at: known[at],
+            bounded=lambda at: bounded[at],
         )
         low, high = without(low, wrong, n), without(high, wrong, n)
         return column_of(dtype, low, high, *planes)
 
 
 def _text_bounds(values: Given | None, side: Side) -> Bounds | None:
-    """Bounds of text, which may be bytes that are none."""
+    """Return bounds of text; bounds that are large_binary may not be valid UTF-8."""
     if values is None or not pa.types.is_large_binary(values.type):
         return None if values is None else bounds_of(values, ty.STRING, side)
     array = whole(values)
@@ -115,23 +127,23 @@ def _text_bounds(values: Given | None, side: Side) -> Bounds | None:
 
 
 class GeneratedBounds(Mapping[Path, Raw]):
-    """What the partition columns of some files tell of other columns, made at first use."""
+    """Bounds of other columns by the partition values, computed at first use."""
 
     def __init__(self, fields: TableFields, columns: LogColumns) -> None:
         self._fields, self._columns = fields, columns
-        self._made: dict[Path, Raw] = {}
+        self._computed: dict[Path, Raw] = {}
 
     @cached_property
-    def _by_source(self) -> dict[Path, list[Generated]]:
-        out: dict[Path, list[Generated]] = {}
-        for g in generated(self._fields):
+    def _by_source(self) -> dict[Path, list[GeneratedColumn]]:
+        out: dict[Path, list[GeneratedColumn]] = {}
+        for g in generated_columns(self._fields):
             out.setdefault(g.source, []).append(g)
         return out
 
     def __getitem__(self, path: Path) -> Raw:
-        if path not in self._made:
-            self._made[path] = functools.reduce(narrowed, self._raws(path, self._by_source[path]))
-        return self._made[path]
+        if path not in self._computed:
+            self._computed[path] = functools.reduce(narrow, self._raws(path, self._by_source[path]))
+        return self._computed[path]
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._by_source)
@@ -142,44 +154,48 @@ class GeneratedBounds(Mapping[Path, Raw]):
     def contained(
         self, path: Path, values: tuple[object, ...], dtype: DType
     ) -> pa.BooleanArray | None:
-        """False: the part of no value is the partition's, so none is in the file; null: not known."""
+        """Return for each file whether it may contain one of some values; None if nothing is known.
+
+        An item is False if the partition's substring is that of none of the values, so none of them
+        is in the file. Otherwise it is null, unknown.
+        """
         absent = None
         for g in self._by_source.get(path, ()):
             if isinstance(g.form, Substring) and dtype == ty.STRING:
                 parts = pa.array(
-                    {part_of(v, g.form) for v in values if isinstance(v, bytes)}, pa.large_binary()
+                    {substring_of(v, g.form) for v in values if isinstance(v, bytes)},
+                    pa.large_binary(),
                 )
                 texts = whole(self._columns.texts(g.name)).cast(pa.large_binary())
-                none = pc.invert(
-                    pc.is_in(pc.fill_null(texts, b""), value_set=parts)
-                )  # an empty part is written as NULL
+                # Writers store an empty substring as NULL.
+                none = pc.invert(pc.is_in(pc.fill_null(texts, b""), value_set=parts))
                 absent = none if absent is None else pc.or_(absent, none)
         return None if absent is None else pc.if_else(absent, False, None)
 
-    def _raws(self, path: Path, made: list[Generated]) -> Iterator[Raw]:
+    def _raws(self, path: Path, columns: list[GeneratedColumn]) -> Iterator[Raw]:
         kind = self._leaf_type(path)
         times = [
             (g.form, self._columns.texts(g.name), self._leaf_type((g.name,)))
-            for g in made
+            for g in columns
             if isinstance(g.form, Cell | Turn)
         ]
         if times:
-            yield told_of_time(kind, times)
-        for g in made:
+            yield bounds_from_times(kind, times)
+        for g in columns:
             texts = self._columns.texts(g.name)
             if isinstance(g.form, Substring):
-                yield told_of_text(texts, g.form)
+                yield bounds_from_substring(texts, g.form)
             elif isinstance(g.form, Same) and ty.from_arrow(kind) == ty.TIMESTAMP:
-                yield told_of_time(kind, [(Cell("microsecond"), texts, kind)])
+                yield bounds_from_times(kind, [(Cell("microsecond"), texts, kind)])
             elif isinstance(g.form, Same):
-                yield told_by_itself(texts, kind)
+                yield bounds_from_same(texts, kind)
 
     def _leaf_type(self, path: Path) -> pa.DataType:
         return next(leaf.type for leaf in self._fields.leaves if leaf.path == path)
 
 
-def told_by_itself(texts: Given, kind: pa.DataType) -> Raw:
-    """A column that is the partition column too. Empty text is written as NULL."""
+def bounds_from_same(texts: Given, kind: pa.DataType) -> Raw:
+    """Bound a column that equals its partition column. Writers store an empty text as NULL."""
     raw = partition_raw(texts, kind, "UTC")
     if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         return raw
@@ -188,10 +204,12 @@ def told_by_itself(texts: Given, kind: pa.DataType) -> Raw:
     return Raw(blank, blank, pc.if_else(pc.equal(raw.null_count, 0), 0, None), raw.row_count)
 
 
-def told_of_text(texts: Given, part: Substring) -> Raw:
-    """A text of which the partition column is a part: the text itself if that ends before it is cut, or what it starts with.
+def bounds_from_substring(texts: Given, part: Substring) -> Raw:
+    """Bound a text by the substring of it in the partition column.
 
-    An empty part is written as NULL.
+    The substring is a prefix if it starts at the first character. If it is shorter than it may be,
+    it is the whole text; otherwise the text starts with it. Writers store an empty substring as
+    NULL.
     """
     filled = pc.fill_null(texts, "")
     nulls = pc.if_else(pc.equal(filled, ""), None, 0)
@@ -212,8 +230,8 @@ def told_of_text(texts: Given, part: Substring) -> Raw:
     )
 
 
-def part_of(value: bytes, part: Substring) -> bytes:
-    """The characters of a text that a part is of."""
+def substring_of(value: bytes, part: Substring) -> bytes:
+    """Return a part of a text, by Spark's `substring`."""
     numbers = (part.at,) if part.count is None else (part.at, part.count)
     found = build(
         "substring",
@@ -224,38 +242,38 @@ def part_of(value: bytes, part: Substring) -> bytes:
     return found.value
 
 
-def narrowed(own: Raw, told: Raw) -> Raw:
-    """Bounds that are within both, and counts as partition values tell them, where they do."""
+def narrow(own: Raw, other: Raw) -> Raw:
+    """Intersect two sets of bounds; take the counts from `other` where it knows them."""
     return Raw(
-        _tighter(own.min, told.min, pc.max_element_wise),
-        _tighter(own.max, told.max, pc.min_element_wise),
+        _tighter(own.min, other.min, pc.max_element_wise),
+        _tighter(own.max, other.max, pc.min_element_wise),
         *(
-            _instead(getattr(own, key), getattr(told, key), told.null_count)
+            _instead(getattr(own, key), getattr(other, key), other.null_count)
             for key in ("null_count", "row_count", "nan_count")
         ),
     )
 
 
-def _tighter(own: Given | None, told: Given | None, choose: Callable[..., Any]) -> Given | None:
-    if own is None or told is None:
-        return told if own is None else own
+def _tighter(own: Given | None, other: Given | None, choose: Callable[..., Any]) -> Given | None:
+    if own is None or other is None:
+        return other if own is None else own
     kind = own.type
-    if pa.types.is_timestamp(kind):  # no kernel of Arrow's compares these
-        return choose(own.cast(pa.int64()), told.cast(pa.int64())).cast(kind)
+    if pa.types.is_timestamp(kind):  # Arrow has no such kernel for timestamps
+        return choose(own.cast(pa.int64()), other.cast(pa.int64())).cast(kind)
     if pa.types.is_boolean(kind):
-        return pc.coalesce(told, own)
-    if not pa.types.is_large_binary(told.type):
-        return choose(own, told)
-    try:  # text, whose bounds may be bytes that are none
+        return pc.coalesce(other, own)
+    if not pa.types.is_large_binary(other.type):
+        return choose(own, other)
+    try:  # text, whose bounds in the log may be invalid UTF-8
         own.validate(full=True)
     except pa.ArrowInvalid:
-        return told
-    return choose(own.cast(told.type), told)
+        return other
+    return choose(own.cast(other.type), other)
 
 
-def _instead(own: Given | None, told: Given | None, where: Given | None) -> Given | None:
-    if told is None or where is None:
+def _instead(own: Given | None, other: Given | None, where: Given | None) -> Given | None:
+    if other is None or where is None:
         return own
     if own is None:
-        own = pa.nulls(len(told), told.type)
-    return pc.if_else(pc.is_valid(where), told, own)
+        own = pa.nulls(len(other), other.type)
+    return pc.if_else(pc.is_valid(where), other, own)

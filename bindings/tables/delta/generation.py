@@ -1,6 +1,7 @@
-"""Generated columns: which forms of their expressions tell something of the column that they are made from.
+"""Recognize the generation expressions that bound the column they are generated from.
 
-Any other expression tells nothing, and is no error. Source: Delta Lake, `OptimizablePartitionExpression`.
+Any other expression bounds nothing, and is no error. Source: Delta Lake,
+`OptimizablePartitionExpression`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,17 @@ from skipstone.ir.types import DType, Kind, Leaf, leaves_of
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """The column itself."""
+    """The source column itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substring:
-    """Characters of a text, by Spark's `substring`; `count` None: all from there on."""
+    """A substring of the source, by Spark's `substring`.
+
+    Attributes:
+        at: The position of its first character, from 1; negative counts from the end.
+        count: The number of characters; None means all that follow.
+    """
 
     at: int
     count: int | None
@@ -34,9 +40,14 @@ class Substring:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A stretch of a clock, one unit long: a date, the number of a year, an instant, or a text of a pattern names it.
+    """An interval of a clock, one unit long, that contains the source.
 
-    `zoned`: the time was taken for an instant on the way, in the session's zone.
+    A date, a year's number, an instant or a text of a pattern names it.
+
+    Attributes:
+        unit: The unit, such as "day".
+        pattern: The pattern of `date_format`, if a text names the interval.
+        zoned: Whether the expression takes the time for an instant in the session's zone.
     """
 
     unit: str
@@ -46,7 +57,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The month of a year, the day of a month, or the hour of a day, by its number."""
+    """The number of a month in its year, of a day in its month, or of an hour in its day."""
 
     unit: str
 
@@ -55,13 +66,13 @@ Form: TypeAlias = Same | Substring | Cell | Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """A partition column that is made from another column.
+class GeneratedColumn:
+    """A partition column that is generated from another column.
 
     Attributes:
-        name: Its own.
-        form: How it is made.
-        source: The column that it is made from.
+        name: The partition column.
+        form: The form of its expression.
+        source: The column it is generated from.
     """
 
     name: str
@@ -69,7 +80,7 @@ class Generated:
     source: Path
 
 
-# Patterns of date_format, and the unit that the last of their letters counts.
+# Patterns of date_format, and the smallest unit that each one shows.
 PATTERNS: Final = {
     "yyyy": "year",
     "yyyy-MM": "month",
@@ -78,32 +89,32 @@ PATTERNS: Final = {
     "yyyyMMdd": "day",
     "yyyy-MM-dd-HH": "hour",
 }
-SHORT: Final = STEPS.keys() - {"day"}  # units that a date does not have
-TRUNC: Final = ("week", "month", "quarter", "year")
+SHORT: Final = STEPS.keys() - {"day"}  # units shorter than a day, which a date does not have
+TRUNC: Final = ("week", "month", "quarter", "year")  # units that Spark's `trunc` takes
 
 
-def generated(fields: TableFields) -> tuple[Generated, ...]:
-    """The partition columns of a table that tell something of its other columns."""
+def generated_columns(fields: TableFields) -> tuple[GeneratedColumn, ...]:
+    """Return the generated partition columns of a table whose forms bound their source columns."""
     leaves = leaves_of(fields.schema)
     found = (
-        _read(name, fields.generated[name], leaves)
+        _recognize(name, fields.generated[name], leaves)
         for name in fields.partitions
         if name in fields.generated
     )
     return tuple(g for g in found if g is not None and g.source[0] not in fields.partitions)
 
 
-def _read(name: str, text: str, leaves: Mapping[Path, Leaf]) -> Generated | None:
+def _recognize(name: str, text: str, leaves: Mapping[Path, Leaf]) -> GeneratedColumn | None:
     from skipstone.bindings.predicates.sql import parse
 
     try:
         n = parse(text)[0]
         form, result, x, zoned = _form(n)
         if isinstance(form, Cell | Turn):
-            x, zoned = _uncast(x, zoned, whole_days=form.unit not in SHORT)
+            x, zoned = _strip_casts(x, zoned, whole_days=form.unit not in SHORT)
             form = replace(form, zoned=zoned) if isinstance(form, Cell) else form
         column = bind_scalar(x, leaves, Session())
-    except (PredicateError, _NotKnown):
+    except (PredicateError, _UnknownForm):
         return None
     own, dtype, path = leaves[(name,)].dtype, column.dtype, column.value
     if column.op is not Op.COLUMN or dtype is None or not isinstance(path, tuple):
@@ -114,23 +125,35 @@ def _read(name: str, text: str, leaves: Mapping[Path, Leaf]) -> Generated | None
         case Substring():
             fits = own == dtype == ty.STRING
         case _:
-            fits = own.kind is result and _keeps(form, dtype, zoned)
-    return Generated(name, form, path) if fits else None
+            fits = own.kind is result and _bounds_source(form, dtype, zoned)
+    return GeneratedColumn(name, form, path) if fits else None
 
 
-def _keeps(form: Cell | Turn, dtype: DType, zoned: bool) -> bool:
-    """Whether a form tells of a type. What is no instant, and is taken for one, may be a time that the session's zone skips."""
+def _bounds_source(form: Cell | Turn, dtype: DType, zoned: bool) -> bool:
+    """Return whether a form bounds a source of this type.
+
+    It does not if the expression takes a wall-clock time for an instant, because the session's zone
+    may skip that time.
+    """
     if dtype == ty.DATE:
         return isinstance(form, Cell) or not (zoned or form.unit == "hour")
     return dtype == ty.TIMESTAMP or (dtype == ty.TIMESTAMP_NTZ and not zoned)
 
 
-class _NotKnown(Exception):
-    """The form tells nothing."""
+class _UnknownForm(Exception):
+    """The form of the expression bounds nothing."""
 
 
 def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
-    """How an expression is made, the kind of its result, what it is made of, and whether it takes that for an instant."""
+    """Match an expression with the known forms.
+
+    Returns:
+        The form; the kind of the expression's result, None if it is that of its source; the
+        argument; and whether the expression takes the argument for an instant.
+
+    Raises:
+        _UnknownForm: the expression has none of the forms.
+    """
     match n:
         case Node(Op.COLUMN):
             return Same(), None, n, False
@@ -141,43 +164,52 @@ def _form(n: Node) -> tuple[Form, Kind | None, Node, bool]:
         case Node(Op.CALL, (x,), "month" | "day" | "dayofmonth" | "hour"):
             return Turn("day" if n.value == "dayofmonth" else str(n.value)), Kind.INT, x, False
         case Node(Op.CALL, (x, unit), "trunc") if (
-            known := UNITS.get(_text(unit).lower())
+            unit_name := UNITS.get(_text(unit).lower())
         ) in TRUNC:
-            return Cell(str(known)), Kind.DATE, x, False
+            return Cell(str(unit_name)), Kind.DATE, x, False
         case Node(Op.CALL, (unit, x), "date_trunc") if (
-            known := UNITS.get(_text(unit).lower())
+            unit_name := UNITS.get(_text(unit).lower())
         ) is not None:
-            return Cell(known), Kind.TIMESTAMP, x, True
+            return Cell(unit_name), Kind.TIMESTAMP, x, True
         case Node(Op.CALL, (x, pattern), "date_format") if (
-            known := PATTERNS.get(_text(pattern))
+            unit_name := PATTERNS.get(_text(pattern))
         ) is not None:
-            return Cell(known, _text(pattern)), Kind.STRING, x, True
+            return Cell(unit_name, _text(pattern)), Kind.STRING, x, True
         case Node(Op.CALL, (x, at), "substring" | "substr"):
-            return Substring(_whole(at), None), None, x, False
+            return Substring(_integer(at), None), None, x, False
         case Node(Op.CALL, (x, at, count), "substring" | "substr"):
-            return Substring(_whole(at), _whole(count)), None, x, False
+            return Substring(_integer(at), _integer(count)), None, x, False
         case Node(Op.CALL, (x, count), "left"):
-            return Substring(1, _whole(count)), None, x, False
-    raise _NotKnown
+            return Substring(1, _integer(count)), None, x, False
+    raise _UnknownForm
 
 
 def _text(n: Node) -> str:
     return n.value.decode() if n.op is Op.LITERAL and isinstance(n.value, bytes) else ""
 
 
-def _whole(n: Node) -> int:
-    n = bind_scalar(n, {}, Session())  # a sign is a function
+def _integer(n: Node) -> int:
+    n = bind_scalar(n, {}, Session())  # binding folds a sign, which is a function
     if n.op is Op.LITERAL and isinstance(n.value, int):
         return n.value
-    raise _NotKnown
+    raise _UnknownForm
 
 
-def _uncast(n: Node, zoned: bool, *, whole_days: bool) -> tuple[Node, bool]:
-    """What casts between dates and times are of, and whether it is taken for an instant."""
+def _strip_casts(n: Node, zoned: bool, *, whole_days: bool) -> tuple[Node, bool]:
+    """Strip casts between dates and times.
+
+    Args:
+        n: The expression.
+        zoned: Whether the form takes it for an instant.
+        whole_days: Whether the form's unit is a day or longer, so that a cast to DATE keeps it.
+
+    Returns:
+        The innermost expression, and whether the form or a cast takes it for an instant.
+    """
     while n.op is Op.CAST:
         if n.dtype == ty.TIMESTAMP:
             zoned = True
         elif n.dtype != ty.DATE or not whole_days:
-            raise _NotKnown
+            raise _UnknownForm
         (n,) = n.args
     return n, zoned

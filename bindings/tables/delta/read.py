@@ -1,4 +1,7 @@
-"""Reading the files that a plan of a Delta table kept: live rows, by logical names, in the table's types."""
+"""Read the files that a plan of a Delta table kept.
+
+Rows are live ones; columns have the table's logical names and types.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from skipstone.bindings.tables.delta.actions import first_line
 from skipstone.bindings.tables.delta.columns import partition_values
 from skipstone.bindings.tables.delta.fields import TableFields
 from skipstone.bindings.tables.delta.vectors import deleted_rows
@@ -30,14 +34,25 @@ FIELD_ID: Final = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """One file: its action, and whether its rows are to be judged."""
+    """A file to read.
+
+    Attributes:
+        action: The file's add action: path, size, deletionVector, partition.
+        filtered: Whether its rows must be filtered by the condition.
+    """
 
     action: Mapping[str, Any]
     filtered: bool
 
 
 def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
-    """How to read a plan of a Delta table."""
+    """Return the tasks that read a plan's rows, one per file.
+
+    Args:
+        table: The table.
+        plan: A plan of it.
+        lenient: Whether to add the rows for which the condition cannot be evaluated here.
+    """
     kept, snapshot = plan.kept.tolist(), table.snapshot
     actions = (
         snapshot.files.select(["path", "size", "deletionVector", "partition"])
@@ -61,14 +76,14 @@ def tasks_of(table: DeltaTable, plan: Plan, lenient: bool = False) -> Tasks:
 
 @dataclass(frozen=True, slots=True)
 class FileReader:
-    """Reads files of a Delta table.
+    """Reads the files of a Delta table.
 
     Attributes:
-        wanted: What of them.
-        fs, root: Where the table is.
-        fields: Its columns.
-        timezone: What partition values without a zone are read in.
-        by_id: Whether columns are found by their ids.
+        wanted: The columns to return and the rows to select.
+        fs, root: The table's file system and folder.
+        fields: The table's columns.
+        timezone: The zone of partition values that name none.
+        by_id: Whether files identify columns by id.
     """
 
     wanted: Wanted
@@ -79,18 +94,18 @@ class FileReader:
     by_id: bool
 
     def read(self, task: FileTask) -> Iterator[pa.RecordBatch]:
-        """The rows that are wanted of one file.
+        """Yield the selected rows of one file.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the file, its deletion vector or a partition value cannot be read.
         """
         needed, action = self.wanted.needed(task.filtered), task.action
         path = action["path"]
         try:
-            fs, path = self._where(path)
+            fs, path = self._locate(path)
             with fs.open_input_file(path) as source:
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-                dead = (
+                deleted = (
                     None
                     if action["deletionVector"] is None
                     else deleted_rows(
@@ -102,13 +117,13 @@ class FileReader:
                     f["name"]: name
                     for f in fields
                     if f["name"] not in self.fields.partitions
-                    and (name := self._named(f, file.schema_arrow)) is not None
+                    and (name := self._name_in_file(f, file.schema_arrow)) is not None
                 }
                 start = 0
                 for batch in batches_of(file, path, list(own.values())):
                     whole = self._complete(batch, fields, own, action["partition"])
-                    if dead is not None:
-                        whole = _living(whole, dead, start)
+                    if deleted is not None:
+                        whole = _live_rows(whole, deleted, start)
                     start += batch.num_rows
                     rows = self.wanted.select(whole, task.filtered)
                     if rows.num_rows:
@@ -116,12 +131,10 @@ class FileReader:
         except (OSError, pa.ArrowException) as e:
             if isinstance(e, SourceError):
                 raise
-            raise SourceError(
-                f"{path}: reading the file failed ({str(e).splitlines()[0] if str(e) else type(e).__name__})"
-            ) from e
+            raise SourceError(f"{path}: reading the file failed ({first_line(e)})") from e
 
-    def _where(self, path: str) -> tuple[pafs.FileSystem, str]:
-        if path.startswith("file:/"):  # percent signs are decoded already
+    def _locate(self, path: str) -> tuple[pafs.FileSystem, str]:
+        if path.startswith("file:/"):  # the path is percent-decoded already
             return pafs.LocalFileSystem(), re.sub(r"^file:/+", "/", path)
         if "://" in path:
             fs, found = pafs.FileSystem.from_uri(quote(path, safe=":/"))
@@ -130,12 +143,12 @@ class FileReader:
             return self.fs, path
         if os.path.normpath(path).split("/")[0] == "..":
             raise SourceError(
-                f"{clip(path)}: the file lies outside of its table; expected one in it"
+                f"{clip(path)}: the file lies outside of its table; expected a path inside it"
             )
         return self.fs, f"{self.root}/{path}" if self.root else path
 
-    def _named(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
-        """What the file calls a column; None: it lacks it."""
+    def _name_in_file(self, field: Mapping[str, Any], file: pa.Schema) -> str | None:
+        """Return the file's name of a column; None if the file lacks it."""
         at = position(list(file), field, self.fields.mapped, self.by_id)
         return None if at is None else str(file.names[at])
 
@@ -155,7 +168,8 @@ class FileReader:
                 value, empty = partition_values(text, kind, self.timezone)
                 if not value[0].is_valid and not empty[0].as_py():
                     raise SourceError(
-                        f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}"
+                        f"the partition value {f['name']}={text[0].as_py()!r} is not a {kind}; "
+                        "expected a text that Spark casts to it"
                     )
                 columns.append(pa.repeat(value[0], n))
             elif f["name"] in own:
@@ -175,17 +189,24 @@ class FileReader:
         )
 
 
-def _living(batch: pa.RecordBatch, dead: RowRanges, start: int) -> pa.RecordBatch:
-    gone = dead.mask(start, batch.num_rows)
-    return batch.filter(pa.array(~gone)) if gone.any() else batch
+def _live_rows(batch: pa.RecordBatch, deleted: RowRanges, start: int) -> pa.RecordBatch:
+    is_deleted = deleted.mask(start, batch.num_rows)
+    return batch.filter(pa.array(~is_deleted)) if is_deleted.any() else batch
 
 
 def position(
     own: Sequence[pa.Field], field: Mapping[str, Any], mapped: bool, by_id: bool
 ) -> int | None:
-    """Where a column stands among those of a file, or of a struct in it; None: it is not there.
+    """Return the position of a column among a file's columns or a struct's fields; None if absent.
 
-    By its id, if files go by these and this one has any; else by its physical name, as it is spelled or in another case.
+    The column is found by its id, if the table maps by id and the file has any ids; otherwise by
+    its physical name, first as spelled and then in any case.
+
+    Args:
+        own: The file's columns, or the struct's fields.
+        field: The column, as the table's schema describes it.
+        mapped: Whether column mapping is on.
+        by_id: Whether it is by id.
     """
     notes = field.get("metadata") or {}
     ids = [(f.metadata or {}).get(FIELD_ID) for f in own]
@@ -201,14 +222,17 @@ def position(
 def conform(
     values: pa.Array, described: Any, kind: pa.DataType, mapped: bool, by_id: bool = False
 ) -> pa.Array:
-    """Values of a file as the table's type: fields by their logical names, those that the file lacks NULL, types widened.
+    """Convert a file's values to the table's type.
+
+    Struct fields get their logical names, fields that the file lacks become NULL, and types are
+    widened.
 
     Args:
-        values: As the file has them.
-        described: The type in the words of Delta's schema, which hold physical names.
-        kind: The same as an Arrow type.
+        values: The values from the file.
+        described: The type as Delta's schema describes it, with physical names.
+        kind: The same type in Arrow.
         mapped: Whether column mapping is on.
-        by_id: Whether it goes by ids.
+        by_id: Whether it is by id.
     """
     if values.type == kind and not (mapped and pa.types.is_nested(kind)):
         return values

@@ -1,4 +1,4 @@
-"""Which files live: newer actions hide older ones of the same file and deletion vector.
+"""Reconcile actions: newer actions hide older ones of the same file and deletion vector.
 
 Source: Delta's PROTOCOL.md, "Action Reconciliation".
 """
@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def paths_of(table: pa.Table) -> pa.ChunkedArray:
-    """The paths of actions, percent signs decoded: relative to the table, or absolute.
+    """Return the percent-decoded paths of actions, relative to the table or absolute.
 
     Example:
         >>> paths_of(pa.table({"path": ["a%2520b", "c"]})).to_pylist()
@@ -39,12 +39,19 @@ def _decoded(paths: pa.Array) -> pa.Array:
 def _unquoted(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
-    except UnicodeDecodeError:  # not one of another file that cannot be decoded either
+    except UnicodeDecodeError:  # stay encoded, so that two such paths stay distinct
         return path
 
 
 def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
-    """What makes two actions one file's: its path, and the deletion vector, as `storageType path @offset`."""
+    """Return the key of each action: its file's path, and its vector's `storageType path @offset`.
+
+    Actions with equal keys are about the same file.
+
+    Args:
+        table: Actions, with `path` and `deletionVector`.
+        decoded: Whether the paths are percent-decoded already.
+    """
     paths, vectors = (
         table.column("path") if decoded else paths_of(table),
         table.column("deletionVector"),
@@ -59,7 +66,7 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
         pc.binary_join_element_wise("@", pc.struct_field(vectors, "offset").cast(pa.string()), ""),
         "",
     )
-    # A line break cannot stand in the name of a vector, so no path and vector together look like another path.
+    # A vector's name has no line break, so no path with a vector equals another path.
     keyed = pc.binary_join_element_wise(
         paths, "\n", pc.struct_field(vectors, "storageType"), where, offset, ""
     )
@@ -67,10 +74,15 @@ def keys_of(table: pa.Table, *, decoded: bool = False) -> pa.ChunkedArray:
 
 
 def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
-    """Which adds of some commits live after them, and the keys of all their actions, which hide those of older ones.
+    """Return which adds of some commits are live after them, and the keys of all their actions.
+
+    The keys hide the actions of older commits and checkpoints (`hidden`).
 
     Args:
-        adds, removes: With `order`: what comes later has a greater one.
+        adds, removes: Actions with the column `order`: a later action has a greater number.
+
+    Returns:
+        A boolean array with one item per add, and the distinct keys as an Arrow array.
     """
     keys = pa.chunked_array([*keys_of(adds).chunks, *keys_of(removes).chunks], pa.string())
     if not len(keys):
@@ -86,7 +98,13 @@ def last_adds(adds: pa.Table, removes: pa.Table) -> tuple[Mask, Any]:
 
 
 def hidden(older: pa.Table, keys: Any, *, decoded: bool = False) -> Mask:
-    """Which adds are hidden by newer actions with these keys; `decoded`: their paths have no percent signs any more."""
+    """Return which adds newer actions hide.
+
+    Args:
+        older: The adds.
+        keys: The keys of the newer actions.
+        decoded: Whether the paths of `older` are percent-decoded already.
+    """
     if not len(keys) or not older.num_rows:
         return np.zeros(older.num_rows, np.bool_)
     return np.asarray(

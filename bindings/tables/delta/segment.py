@@ -1,7 +1,7 @@
-"""Which files of a Delta log make one version of the table: a checkpoint, and the commits after it.
+"""Choose the files of a Delta log that make up one version: a checkpoint and the commits after it.
 
-Source: Delta's PROTOCOL.md, "Checkpoints", "Log Compaction Files"; `_last_checkpoint` is only a hint,
-and a listing tells the same, so it is not read.
+Source: Delta's PROTOCOL.md, "Checkpoints", "Log Compaction Files". `_last_checkpoint` is only a
+hint and a listing gives the same answer, so it is not read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NAMED: Final = re.compile(r"(\d{20})\.checkpoint\.[0-9A-Fa-f-]{36}\.(?:json|par
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """One file of actions: a commit, or a compaction of several.
+    """One file of actions: a commit, or a compaction of several commits.
 
     Attributes:
-        name: In the log's folder.
-        first, last: The versions that it holds.
+        name: Its name in the log's folder.
+        first, last: The first and last version that it holds.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Segment:
     """The files of one version.
 
     Attributes:
-        version: The table's.
-        checkpoint: The newest checkpoint that is there whole; -1: none.
-        parts: Names of its files; one, unless it has several parts.
-        commits: What follows it, oldest first, without gaps.
+        version: The table's version.
+        checkpoint: The version of the newest complete checkpoint; -1 if there is none.
+        parts: The names of the checkpoint's files: one, or several parts.
+        commits: The commits after it, oldest first, without gaps.
     """
 
     version: int
@@ -52,7 +52,7 @@ class Segment:
 
 
 def versions(names: Iterable[str]) -> list[int]:
-    """The versions that a log's files speak of, ascending: of commits, of checkpoints that are whole, and of compactions."""
+    """Return the versions in a log, ascending: of commits, complete checkpoints and compactions."""
     found: set[int] = set()
     parts: dict[tuple[int, int], int] = {}
     for name in names:
@@ -62,20 +62,20 @@ def versions(names: Iterable[str]) -> list[int]:
             found.add(int(m[2]))
         elif m := _PART.fullmatch(name):
             parts[int(m[1]), int(m[3])] = parts.get((int(m[1]), int(m[3])), 0) + 1
-    return sorted(found | {at for (at, count), there in parts.items() if there == count})
+    return sorted(found | {at for (at, count), present in parts.items() if present == count})
 
 
 def segment(names: Iterable[str], version: int, log: str, after: int | None = None) -> Segment:
     """Choose the files of one version.
 
     Args:
-        names: What the log's folder holds; what is no part of the protocol is passed over.
+        names: The files in the log's folder; files outside the protocol are ignored.
         version: The version.
         log: The folder, for errors.
-        after: A version whose files are known: only commits after it are chosen, if all of them are still there.
+        after: A version that was read before: only the commits after it are chosen.
 
     Raises:
-        SourceError: a commit is missing that no checkpoint or compaction stands in for.
+        SourceError: a commit is missing, and no checkpoint or compaction replaces it.
 
     Example:
         >>> names = ["00000000000000000002.checkpoint.parquet", "00000000000000000003.json"]
@@ -96,13 +96,15 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
             parts.setdefault((int(m[1]), int(m[3])), {})[int(m[2])] = name
         elif m := _COMPACTED.fullmatch(name):
             found = Commits(name, int(m[1]), int(m[2]))
-            known = compacted.get(found.first)
-            if found.first <= found.last <= version and (known is None or known.last < found.last):
+            longest = compacted.get(found.first)
+            if found.first <= found.last <= version and (
+                longest is None or longest.last < found.last
+            ):
                 compacted[found.first] = found
     for (at, count), found_parts in parts.items():
-        if len(found_parts) == count and set(found_parts) == set(
-            range(1, count + 1)
-        ):  # a part is missing where a writer died, or is still writing
+        # A part is missing where a writer died or is still writing. The lengths are compared first,
+        # because `count` is any number that a file's name claims.
+        if len(found_parts) == count and set(found_parts) == set(range(1, count + 1)):
             checkpoints.setdefault(at, []).append(
                 tuple(found_parts[i] for i in range(1, count + 1))
             )
@@ -116,17 +118,18 @@ def segment(names: Iterable[str], version: int, log: str, after: int | None = No
         chosen: list[Commits] = []
         at = start + 1
         while at <= version:
-            one = compacted.get(at) or commits.get(at)
-            if one is None:
+            next_file = compacted.get(at) or commits.get(at)
+            if next_file is None:
                 break
-            chosen.append(one)
-            at = one.last + 1
+            chosen.append(next_file)
+            at = next_file.last + 1
         if at > version:
-            # Of several checkpoints of one version any will do; the order makes the choice the same each time.
+            # Any checkpoint of a version will do; `min` makes the choice repeatable.
             parts_of = min(checkpoints[start]) if after is None and start >= 0 else ()
             return Segment(version, start, parts_of, tuple(chosen))
         missing = at
     base = f"the checkpoint of version {starts[0]}" if starts[0] >= 0 else "the beginning"
     raise SourceError(
-        f"{log} lacks the commit of version {missing}; version {version} needs every commit after {base}, or a newer checkpoint that is whole"
+        f"{log} lacks the commit of version {missing}; version {version} needs every commit after "
+        f"{base}, or a newer complete checkpoint"
     )

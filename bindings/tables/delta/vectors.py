@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a file no longer live.
+"""Read Delta's deletion vectors: the rows of a file that are deleted.
 
 Source: Delta's PROTOCOL.md, "Deletion Vector Format".
 """
@@ -18,17 +18,17 @@ from skipstone.bindings.tables.row_ranges import RowRanges
 from skipstone.ir.errors import SourceError, clip
 
 Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-UUID: Final = 20  # characters of one in Z85
+UUID_LENGTH: Final = 20  # characters of a UUID in Z85
 
 
 def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows: int) -> RowRanges:
-    """Read which rows of a file are deleted.
+    """Read the deleted rows of a file.
 
     Args:
         vector: storageType, pathOrInlineDv, offset, sizeInBytes, cardinality.
-        fs: Where the table is.
-        root: Its folder.
-        rows: Of the file.
+        fs: The file system of the table.
+        root: The table's folder.
+        rows: The number of rows in the file.
 
     Raises:
         SourceError: the vector is missing or damaged, or names rows that the file does not have.
@@ -39,10 +39,10 @@ def deleted_rows(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, rows
         raise SourceError(
             f"the deletion vector {clip(str(vector))} cannot be read ({type(e).__name__}: {e})"
         ) from e
-    if found.stop > rows:  # the vector's cardinality would be taken off the file's rows
+    if found.stop > rows:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(
-            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names row "
-            f"{found.stop - 1}; the file has {rows} rows. It belongs to another file."
+            f"the deletion vector {vector['storageType']}:{clip(vector['pathOrInlineDv'])} names "
+            f"row {found.stop - 1}; the file has {rows} rows. It belongs to another file."
         )
     return found
 
@@ -65,7 +65,7 @@ def _inline(text: str, size: int, name: str) -> bytes:
 def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str) -> bytes:
     where, size = vector["pathOrInlineDv"], vector["sizeInBytes"]
     if vector["storageType"] == "u":
-        prefix, last = where[:-UUID], where[-UUID:]
+        prefix, last = where[:-UUID_LENGTH], where[-UUID_LENGTH:]
         if ".." in prefix.split("/") or prefix.startswith("/"):
             raise SourceError(f"{name} lies outside of its table; expected a folder in it")
         file = f"deletion_vector_{uuid.UUID(bytes=z85(last, name))}.bin"
@@ -90,20 +90,27 @@ def _stored(vector: Mapping[str, Any], fs: pafs.FileSystem, root: str, name: str
 
 
 def z85(text: str, name: str) -> bytes:
-    """Bytes of a text in ZeroMQ's base 85.
+    """Decode a text in Z85, ZeroMQ's base 85.
+
+    Args:
+        text: The text.
+        name: The vector, for errors.
+
+    Raises:
+        SourceError: the text is not Z85.
 
     Example:
         >>> z85("HelloWorld", "an example").hex()
         '864fd26fb559f75b'
     """
     if len(text) % 5 or not set(text) <= set(Z85):
-        raise SourceError(f"{name} is no text in Z85")
+        raise SourceError(f"{name} is not a text in Z85")
     out = bytearray()
     for i in range(0, len(text), 5):
         value = 0
         for ch in text[i : i + 5]:
             value = value * 85 + Z85.index(ch)
         if value >= 1 << 32:
-            raise SourceError(f"{name} is no text in Z85")
+            raise SourceError(f"{name} is not a text in Z85")
         out += value.to_bytes(4, "big")
     return bytes(out)

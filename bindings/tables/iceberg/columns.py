@@ -1,4 +1,4 @@
-"""The statistics of an Iceberg table's columns as kernels want them, decoded at first use."""
+"""Decode the statistics of an Iceberg table's columns at first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skipstone.bindings.tables.iceberg.fields import Leaf, TableFields
 from skipstone.bindings.tables.iceberg.manifest import LOWER, NANS, NULLS, UPPER, VALUES, Manifest
-from skipstone.bindings.tables.iceberg.partition import Spec, joined, partition_raw
+from skipstone.bindings.tables.iceberg.partition import Spec, concatenate, partition_raw
 from skipstone.bindings.tables.iceberg.values import typed
 from skipstone.ir.node import Path
 from skipstone.kernels.pack.columns import Raw
@@ -18,24 +18,24 @@ from skipstone.kernels.run.pool import run_chunks
 
 
 class FileColumns(Mapping[Path, Raw]):
-    """The statistics of all columns of the files of some manifests.
+    """The statistics of all columns of the files in some manifests.
 
     Args:
         fields: The table's columns.
-        specs: Its partition specs, by id.
-        manifests: In the order of the containers.
+        specs: The table's partition specs, by id.
+        manifests: The manifests, in the order of the containers.
     """
 
     def __init__(
         self, fields: TableFields, specs: Mapping[int, Spec], manifests: Sequence[Manifest]
     ) -> None:
         self._fields, self._specs, self._manifests = fields, specs, manifests
-        self._made: dict[Path, Raw] = {}
+        self._decoded: dict[Path, Raw] = {}
 
     def __getitem__(self, path: Path) -> Raw:
-        if path not in self._made:
-            self._made[path] = self._raw(self._fields.leaves[path])
-        return self._made[path]
+        if path not in self._decoded:
+            self._decoded[path] = self._raw(self._fields.leaves[path])
+        return self._decoded[path]
 
     def __iter__(self) -> Iterator[Path]:
         return iter(self._fields.leaves)
@@ -50,28 +50,27 @@ class FileColumns(Mapping[Path, Raw]):
             parts[first:stop] = [self._of_manifest(leaf, m) for m in self._manifests[first:stop]]
 
         run_chunks(work, len(parts), 1)
-        return joined(parts, list(map(len, self._manifests)), leaf.type)
+        return concatenate(parts, list(map(len, self._manifests)), leaf.type)
 
     def _of_manifest(self, leaf: Leaf, files: Manifest) -> Raw:
         spec = self._specs.get(files.spec)
         if spec is not None and (f := spec.exact(leaf.path)) is not None:
-            # Every row of a file has the value of its partition, whatever the file itself says or lacks.
+            # Every row of a file has its partition's value, whatever the file's own statistics say.
             raw = partition_raw(f, files)
             if raw.row_count is not None:
                 return raw
         low, high = (_bounds(files, number, leaf) for number in (LOWER, UPPER))
         values, nulls, nans = (files.counts(number, leaf.id) for number in (VALUES, NULLS, NANS))
         if low is not None and high is not None and pa.types.is_floating(leaf.type):
-            # Early ORC writers let NaN into bounds, and then neither of the two can be trusted.
-            bad = pc.or_(pc.is_nan(low).fill_null(False), pc.is_nan(high).fill_null(False))
-            low, high = (pc.if_else(bad, None, b) for b in (low, high))
+            # Early ORC writers let NaN into bounds; then neither bound can be trusted.
+            has_nan = pc.or_(pc.is_nan(low).fill_null(False), pc.is_nan(high).fill_null(False))
+            low, high = (pc.if_else(has_nan, None, b) for b in (low, high))
         rows = pa.array(files.rows, mask=files.rows < 0)
-        if (
-            len(leaf.path) > 1
-        ):  # whether values below a NULL struct are counted differs between writers
+        if len(leaf.path) > 1:  # writers differ in whether they count values below a NULL struct
             return Raw(low, high, nulls, values, nans)
         if values is not None:
-            # A file has a value of each column in each row. Counts that say otherwise are of something else.
+            # Every row has one value of a column, so counts that say otherwise count something
+            # else.
             wrong = pc.not_equal(values, rows).fill_null(False)
             if pc.any(wrong).as_py():
                 nulls, nans = (

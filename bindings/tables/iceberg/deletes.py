@@ -1,4 +1,4 @@
-"""Deletes: which delete files may take rows of a data file, and how many of its rows live.
+"""Match delete files with the data files whose rows they may delete, and count live rows.
 
 Source: Iceberg's specification, "Scan Planning".
 """
@@ -19,22 +19,23 @@ from skipstone.kernels.decode.avro_records import Entry
 
 FILE_PATH: Final = 2147483546  # ids of the columns of position delete files
 FILE_POSITION: Final = 2147483545
-CUT: Final = 16  # characters that bounds of strings may have been cut to
-LAST: Final = np.iinfo(np.int64).max
+TRUNCATED_LENGTH: Final = 16  # characters to which writers may have truncated bounds of strings
+MAX_SEQUENCE: Final = np.iinfo(np.int64).max
 Key = tuple[int, Hashable]  # a spec's id, and a partition's values
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """One delete file.
+    """One delete file, or one deletion vector.
 
     Attributes:
-        path, format: Of the file.
-        sequence: Of its data; the greatest, where that is not known.
-        equality: The ids of the columns by which rows are compared; none: it names positions.
-        offset, length: Where a deletion vector is in the file; -1: it is none.
-        rows: Rows of the file, or of a vector how many rows it deletes.
-        target: The only data file that it is of; None: there may be others.
+        path, format: The file's path and format.
+        sequence: Its data sequence number; MAX_SEQUENCE if unknown.
+        equality: The ids of the columns that an equality delete compares; empty for position
+            deletes.
+        offset, length: The deletion vector's place in the file; -1 if there is none.
+        rows: The rows of the file, or the number of rows that a vector deletes.
+        target: The one data file that it applies to; None if it may apply to others.
     """
 
     path: str
@@ -48,17 +49,27 @@ class Delete:
 
     @property
     def vector(self) -> bool:
-        """Whether it is a deletion vector."""
+        """True if it is a deletion vector."""
         return self.offset >= 0 and self.target is not None
 
-    def takes(self, sequence: int) -> bool:
-        """Whether it may take rows of a data file of a sequence number: an equality delete takes older ones only."""
+    def applies_to(self, sequence: int) -> bool:
+        """Return whether it may delete rows of a data file with this sequence number.
+
+        An equality delete applies to older files only.
+        """
         return self.sequence > sequence if self.equality else self.sequence >= sequence
 
 
 @dataclass
 class Deletes:
-    """The delete files of a table, by what they are of."""
+    """The delete files of a table, by the data files that they apply to.
+
+    Attributes:
+        specs: The table's partition specs, by id.
+        everywhere: Equality deletes of unpartitioned specs, which apply to all files.
+        by_partition: Deletes that apply to the files of one partition.
+        by_path: Position deletes and vectors that apply to one file.
+    """
 
     specs: Mapping[int, Spec]
     everywhere: list[Delete] = field(default_factory=list)
@@ -67,32 +78,32 @@ class Deletes:
 
     @classmethod
     def of(cls, manifests: Sequence[Manifest], specs: Mapping[int, Spec]) -> Deletes:
-        """Those of delete manifests."""
+        """Collect the entries of delete manifests."""
         out = cls(specs)
         for m in manifests:
             low, high = (_paths(m.bounds(number, FILE_PATH), len(m)) for number in (LOWER, UPPER))
             offsets, lengths = m.places
             paths, formats = m.paths.to_pylist(), m.formats.to_pylist()
             for i in np.flatnonzero(m.contents != DATA).tolist():
-                by_value = int(m.contents[i]) == EQUALITY
+                is_equality = int(m.contents[i]) == EQUALITY
                 target = m.references[i] or (
-                    low[i] if len(low[i] or "") > CUT and low[i] == high[i] else None
+                    low[i] if len(low[i] or "") > TRUNCATED_LENGTH and low[i] == high[i] else None
                 )
-                sequence = int(m.sequences[i]) if m.sequences[i] >= 0 else int(LAST)
-                ids = tuple(m.equality_ids(i)) if by_value else ()
+                sequence = int(m.sequences[i]) if m.sequences[i] >= 0 else int(MAX_SEQUENCE)
+                ids = tuple(m.equality_ids(i)) if is_equality else ()
                 one = Delete(
                     paths[i],
                     formats[i],
                     sequence,
-                    ids or ((-1,) if by_value else ()),
+                    ids or ((-1,) if is_equality else ()),
                     int(offsets[i]),
                     int(lengths[i]),
                     int(m.rows[i]),
                     target,
                 )
-                if target is not None and not by_value:
+                if target is not None and not is_equality:
                     out.by_path[target].append(one)
-                elif by_value and not _partitioned(specs, m.spec):
+                elif is_equality and not _partitioned(specs, m.spec):
                     out.everywhere.append(one)
                 else:
                     out.by_partition[m.spec, m.keys[i]].append(one)
@@ -102,25 +113,31 @@ class Deletes:
         return bool(self.everywhere or self.by_partition or self.by_path)
 
     def of_files(self, files: Manifest, rows: Sequence[int]) -> Iterator[tuple[int, list[Delete]]]:
-        """Data files of a manifest at some places, and what may take rows of each."""
+        """Yield the position of data files in a manifest, and the deletes that may apply to each.
+
+        Args:
+            files: A manifest of data files.
+            rows: Positions of files in it.
+        """
         for i in rows:
             own = (
                 self.by_partition.get((files.spec, files.keys[i]), ()) if self.by_partition else ()
             )
-            given = [
+            candidates = [
                 *self.everywhere,
                 *own,
                 *(self.by_path.get(files.paths[i].as_py(), ()) if self.by_path else ()),
             ]
-            yield i, [d for d in given if d.takes(int(files.sequences[i]))]
+            yield i, [d for d in candidates if d.applies_to(int(files.sequences[i]))]
 
-    def living(self, files: Manifest) -> npt.NDArray[np.int64]:
-        """Rows that live in each data file of a manifest, int64; -1 is unknown."""
+    def live_rows(self, files: Manifest) -> npt.NDArray[np.int64]:
+        """Return the live rows of each data file of a manifest, int64; -1 is unknown."""
         out = np.where(files.rows < 0, -1, files.rows)
         if not self:
             return out
         for i, found in self.of_files(files, range(len(files))):
-            # A vector holds all deletes of positions. Of other files it is not known which rows they take, or whether any.
+            # A vector holds all position deletes of its file, so it is exact. Other deletes may
+            # repeat each other or match no row.
             if len(found) == 1 and found[0].vector and 0 <= found[0].rows <= out[i]:
                 out[i] -= found[0].rows
             elif found:

@@ -1,6 +1,7 @@
-"""What our own decoder does not know, read by pyiceberg's: in Python, since its compiled one trusts every length of a file.
+"""Read by pyiceberg what our own Avro decoder does not support.
 
-pyiceberg is imported when this module is.
+pyiceberg's decoder in Python is used, because its compiled one trusts every length in a file.
+Importing this module imports pyiceberg.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ from skipstone.ir.errors import SourceError, told
 from skipstone.kernels.decode.avro import room
 from skipstone.kernels.decode.unpack import CODECS, unpacked
 
-READ = 2  # the version of the format that pyiceberg reads all others as
-PARTITION = 102
+READ = 2  # pyiceberg reads manifests of any version of the format as this one
+PARTITION = 102  # the id of the field
 
 
 def rewritten(data: bytes, why: Exception) -> bytes:
-    """A manifest as plain Avro, by what pyiceberg reads of it.
+    """Read a manifest by pyiceberg and write it again as uncompressed Avro.
+
+    Args:
+        data: The manifest.
+        why: The reason that our decoder does not support it, for errors.
 
     Raises:
         SourceError: pyiceberg cannot read it either.
@@ -53,12 +58,16 @@ def rewritten(data: bytes, why: Exception) -> bytes:
             if entries:
                 writer.write_block(entries)
         return out.data
-    except Exception as e:  # whatever a decoder that was given bytes of any kind may raise
+    except Exception as e:  # a decoder may raise anything on arbitrary bytes
         raise SourceError(f"{why}; pyiceberg cannot read it either ({told(e)})") from e
 
 
 def manifest_list(data: bytes, why: Exception) -> list[Any]:
-    """A manifest list as pyiceberg reads it.
+    """Read a manifest list by pyiceberg.
+
+    Args:
+        data: The manifest list.
+        why: The reason that our decoder does not support it, for errors.
 
     Raises:
         SourceError: pyiceberg cannot read it either.
@@ -75,7 +84,7 @@ def manifest_list(data: bytes, why: Exception) -> list[Any]:
 
 
 class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
-    """pyiceberg's decoder, for files that may be damaged."""
+    """pyiceberg's decoder, with checks for damaged files."""
 
     def read_int(self) -> int:
         n = 0
@@ -94,7 +103,7 @@ class _Decoder(StreamingBinaryDecoder):  # type: ignore[misc]
 
 
 class _File(AvroFile):  # type: ignore[misc]
-    """pyiceberg's reader over that decoder."""
+    """pyiceberg's reader over `_Decoder`."""
 
     begun, size, left = False, 0, 0
 
@@ -103,7 +112,7 @@ class _File(AvroFile):  # type: ignore[misc]
             data = f.read()
         self.size, self.left, self.decoder = len(data), room(len(data)), _Decoder(data)
         self.header = self._read_header()
-        _bounded(json.loads(self.header.meta["avro.schema"]))
+        _takes_bytes(json.loads(self.header.meta["avro.schema"]))
         self.schema = self.header.get_schema()
         self.reader = resolve_reader(
             self.schema, self.read_schema, self.read_types, self.read_enums
@@ -113,7 +122,7 @@ class _File(AvroFile):  # type: ignore[misc]
     def _read_block(self) -> int:
         try:
             return self._block()
-        except EOFError:  # which pyiceberg takes for the end of the file
+        except EOFError:  # pyiceberg takes it for the end of the file
             raise ValueError("a block is cut off") from None
 
     def __next__(self) -> Any:
@@ -141,26 +150,27 @@ class _File(AvroFile):  # type: ignore[misc]
         return count
 
 
-def _bounded(described: Any) -> bool:
-    """Return True if a value takes a byte at least.
+def _takes_bytes(described: Any) -> bool:
+    """Return whether each value of a schema takes at least one byte.
 
     Raises:
-        ValueError: an array has items that take none, so that a count alone would be any work.
+        ValueError: an array's items take none, so its count alone could ask for any amount of work.
     """
     if isinstance(described, list):
         for one in described:
-            _bounded(one)
+            _takes_bytes(one)
         return True
     if not isinstance(described, dict):
         return bool(described != "null")
     kind = described.get("type")
     if kind == "record":
-        return sum(_bounded(f["type"]) for f in described["fields"]) > 0  # all are looked at
+        # `sum`, unlike `any`, checks every field.
+        return sum(_takes_bytes(f["type"]) for f in described["fields"]) > 0
     if kind in ("array", "map"):
-        if not _bounded(described.get("items", described.get("values"))) and kind == "array":
+        if not _takes_bytes(described.get("items", described.get("values"))) and kind == "array":
             raise ValueError("the schema has an array of items that take no bytes")
         return True
-    return bool(described.get("size")) if kind == "fixed" else _bounded(kind)
+    return bool(described.get("size")) if kind == "fixed" else _takes_bytes(kind)
 
 
 class _Memory:

@@ -1,4 +1,4 @@
-"""The columns of an Iceberg schema: as Arrow and Spark have them, and by the ids that files know them by."""
+"""The columns of an Iceberg schema: their Arrow types, and the ids by which files know them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from skipstone.ir.cached import cached_property
 from skipstone.ir.node import Path
 
-# By the names of pyiceberg's classes. A UUID is a string, as in Spark.
+# Keys are names of pyiceberg's classes. A UUID is a string, as in Spark.
 PLAIN: Final[Mapping[str, pa.DataType]] = {
     "BooleanType": pa.bool_(),
     "IntegerType": pa.int32(),
@@ -33,7 +33,7 @@ PLAIN: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_of(kind: Any) -> pa.DataType:
-    """The Arrow type of a type of pyiceberg's; of what Spark does not know, its bytes.
+    """Return the Arrow type of pyiceberg's type; binary for types that Spark does not have.
 
     Example:
         >>> from pyiceberg.types import ListType, UUIDType
@@ -54,19 +54,19 @@ def arrow_of(kind: Any) -> pa.DataType:
 
 
 def field_of(f: Any) -> pa.Field:
-    """The Arrow field of a field of pyiceberg's."""
+    """Return the Arrow field of pyiceberg's field."""
     return pa.field(f.name, arrow_of(f.field_type), nullable=not f.required)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column, or a field of structs, that may have statistics.
+    """A column, or a struct's field, that may have statistics.
 
     Attributes:
-        path: Its name, those of structs before it.
-        id: By which files know it.
+        path: Its names, outermost first.
+        id: Its id in files and statistics.
         kind: The name of pyiceberg's class of its type.
-        type: As Arrow has it.
+        type: Its Arrow type.
     """
 
     path: Path
@@ -79,8 +79,8 @@ class TableFields:
     """The columns of one schema of a table.
 
     Args:
-        schema: As pyiceberg has it.
-        others: All schemas of the table.
+        schema: pyiceberg's schema.
+        others: All schemas of the table, by id.
     """
 
     def __init__(self, schema: Any, others: Mapping[int, Any]) -> None:
@@ -98,7 +98,7 @@ class TableFields:
         return {leaf.id: leaf for leaf in self.leaves.values()}
 
     def changed(self, number: int) -> bool:
-        """Whether a column had another type once."""
+        """Return whether a column has different types in the table's schemas."""
         kinds = {
             str(found)
             for s in (self.iceberg, *self.others.values())

@@ -1,9 +1,9 @@
-"""The data files of some manifests of a table: what a plan is made of."""
+"""The data files in some manifests of an Iceberg table, as a plan needs them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,14 @@ import pyarrow as pa
 from skipstone.bindings.plans.plan import Plan
 from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.plans.work import Work
+from skipstone.bindings.statistics.coerce_inputs import KEYS
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.tables.iceberg.columns import FileColumns
 from skipstone.bindings.tables.iceberg.deletes import Deletes
 from skipstone.bindings.tables.iceberg.manifest import Manifest
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import SourceError
-from skipstone.ir.node import Path
+from skipstone.ir.node import Path, show_path
 from skipstone.ir.outcome import Verdict
 from skipstone.ir.types import Kind, whole
 
@@ -32,11 +33,13 @@ Verdicts = npt.NDArray[np.uint8]
 
 
 class IcebergFiles:
-    """The data files of the manifests that were read, and the deletes of them; the other ones of the table cannot match.
+    """The data files of the manifests that were read, and their deletes.
+
+    The table's other manifests have no file that can match.
 
     Attributes:
-        table: Whose they are.
-        manifests: Of data files, in the order of the manifest list.
+        table: The table.
+        manifests: The manifests of data files, in the order of the manifest list.
         deletes: The delete files.
         complete: Whether these are all manifests of the table.
     """
@@ -52,103 +55,112 @@ class IcebergFiles:
         self.deletes = Deletes.of(deletes, table.specs)
         self._ends = np.cumsum([len(m) for m in manifests], dtype=np.int64)
         if any((m.contents != 0).any() for m in manifests):
-            raise SourceError(f"{table.path}: a manifest of data files lists deletes")
+            raise SourceError(
+                f"{table.path}: a manifest of data files lists deletes; expected data files only"
+            )
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The table's columns."""
         return self.table.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Names of the columns that have one value in each file."""
+        """The names of the columns that have one value in each file."""
         return self.table.partition_columns
 
     @property
     def unit(self) -> str:
-        """What its containers are."""
+        """The unit of the containers: "files"."""
         return "files"
 
     @property
     def unreadable(self) -> Mapping[str, SourceError]:
-        """None of its files was read."""
+        """Empty: planning reads no data file, so none is unreadable."""
         return {}
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Of the files. Whether the null count of a struct's field includes the rows whose struct is NULL differs between writers."""
+        """The statistics of the files.
+
+        Writers differ in whether the null count of a struct's field includes the rows whose struct
+        is NULL.
+        """
         columns = FileColumns(self.table.fields, self.table.specs, self.manifests)
         return Statistics(self.schema, len(self), columns, row_count=self._known_rows)
 
     def statistics_in(self, timezone: str) -> Statistics:
-        """Of the files; no partition value is read in a zone."""
+        """Return the statistics of the files; no partition value depends on the zone."""
         return self.statistics
 
     @cached_property
     def paths(self) -> pa.ChunkedArray:
-        """Of the files, as the manifests have them."""
+        """The paths of the files, as in the manifests."""
         return pa.chunked_array([m.paths for m in self.manifests], pa.string())
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:
-        """Physical rows of each file; negative is unknown."""
-        return _joined([m.rows for m in self.manifests])
+        """The physical rows of each file, int64; negative is unknown."""
+        return _concatenate([m.rows for m in self.manifests])
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Bytes of each file."""
-        return _joined([m.sizes for m in self.manifests])
+        """The bytes of each file, int64."""
+        return _concatenate([m.sizes for m in self.manifests])
 
     @property
     def sort_orders(self) -> npt.NDArray[np.int64]:
-        """The id of the order that each file is sorted by; negative is unknown."""
-        return _joined([m.sort_orders for m in self.manifests])
+        """The id of each file's sort order, int64; negative is unknown."""
+        return _concatenate([m.sort_orders for m in self.manifests])
 
     @cached_property
     def _logical(self) -> npt.NDArray[np.int64]:
-        return _joined([self.deletes.living(m) for m in self.manifests])
+        return _concatenate([self.deletes.live_rows(m) for m in self.manifests])
 
     def _known_rows(self) -> pa.Array:
         return pa.array(self._logical, mask=self._logical < 0)
 
     def logical_rows(self) -> npt.NDArray[np.int64]:
-        """Rows that live in each file, int64; -1 is unknown."""
+        """Return the live rows of each file, int64; -1 is unknown."""
         return self._logical
 
     def null_counts(self, path: Path) -> npt.NDArray[np.int64]:
-        """NULLs among the rows that live in each file; -1 is unknown."""
+        """Return the NULLs among the live rows of each file, int64; -1 is unknown."""
         raw = self.statistics.raw(path)
-        # Whether rows whose struct is NULL are among those of its fields differs between writers.
+        # Writers differ in whether a field's NULLs include the rows whose struct is NULL.
         if raw.null_count is None or raw.row_count is None or len(path) > 1:
             return np.full(len(self), -1, np.int64)
         nulls, rows = (
             np.asarray(whole(c).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
             for c in (raw.null_count, raw.row_count)
         )
-        # Of a partition value they only say whether it is NULL, of one row.
+        # Where the row count is 1, the counts are a partition value's: NULL or not.
         found = np.where(rows == 1, nulls * self.rows, nulls)
-        return np.where((nulls == 0) | ((nulls > 0) & self._untouched), found, -1)
+        return np.where((nulls == 0) | ((nulls > 0) & self._all_live), found, -1)
 
     def occurring(self, path: Path) -> tuple[Mask, Mask]:
-        """Whether bounds are values of rows that live: partition values, and of files without deletes those that writers do not cut.
+        """Return for each file whether its minimum and its maximum occur in live rows.
+
+        Partition values do. Other bounds do in files without deletes, for types that writers do not
+        truncate.
 
         Source: Iceberg, `AggregateEvaluator`.
         """
         leaf = self.statistics.leaf(path)
-        told = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
-        found = (
-            self._untouched & told
+        exact = leaf is not None and leaf.dtype.kind not in (Kind.STRING, Kind.BINARY)
+        occurs = (
+            self._all_live & exact
             if path[0] not in self.partition_columns
             else np.ones(len(self), np.bool_)
         )
-        return found, found
+        return occurs, occurs
 
     @cached_property
-    def _untouched(self) -> Mask:
-        """Whether all rows of a file live."""
+    def _all_live(self) -> Mask:
+        """Whether all rows of each file are live."""
         found: Mask = (self.rows >= 0) & (self._logical == self.rows)
         return found
 
@@ -158,7 +170,7 @@ class IcebergFiles:
         return self.table.work
 
     def size(self, chosen: Mask) -> DataSize:
-        """How much data some files hold."""
+        """Return how much data the chosen files hold."""
         return DataSize(
             int(chosen.sum()),
             _sum(self.sizes, chosen),
@@ -167,15 +179,20 @@ class IcebergFiles:
         )
 
     def total(self) -> DataSize:
-        """How much data the table holds, manifests that were not read included."""
+        """Return how much data the whole table holds, including manifests that were not read."""
         return self.size(np.ones(len(self), np.bool_)) if self.complete else self.table.data_size
 
     def whole(self) -> IcebergFiles:
-        """All files of the table."""
+        """Return all files of the table; this reads every manifest."""
         return self.table.files
 
     def refined(self, predicate: PruningPredicate, verdicts: Verdicts) -> Verdicts:
-        """Verdicts, with what partitions by transforms of columns tell."""
+        """Combine verdicts by statistics with the verdicts by transformed partition values.
+
+        Args:
+            predicate: The condition.
+            verdicts: The verdicts by statistics, uint8, one per file.
+        """
         partitions = np.full(len(self), Verdict.MAYBE, np.uint8)
         for number, (places, statistics) in self._by_spec.items():
             partitions[places] = self.table.specs[number].judge(predicate, statistics)
@@ -188,7 +205,7 @@ class IcebergFiles:
 
     @cached_property
     def _by_spec(self) -> Mapping[int, tuple[npt.NDArray[np.int64], Statistics]]:
-        """For each spec the places of its files, and the values of their partitions."""
+        """Spec id -> the positions of its files, and the statistics of their partition values."""
         out = {}
         for number in {m.spec for m in self.manifests}:
             mine = [
@@ -201,29 +218,53 @@ class IcebergFiles:
         return out
 
     def at(self, i: int) -> tuple[Manifest, int]:
-        """The manifest of the i-th file, and its place there."""
+        """Return the manifest of the i-th file, and the file's position in it."""
         m = int(np.searchsorted(self._ends, i, side="right"))
         return self.manifests[m], i - (int(self._ends[m - 1]) if m else 0)
 
     def row_groups_of(self, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
-        """Path -> an empty list: files are kept whole."""
+        """Return path -> an empty list for the kept files: each is read whole."""
         return {path: [] for path in self.paths.take(pa.array(kept)).to_pylist()}
 
     def tasks(self, plan: Plan, *, lenient: bool = False) -> Tasks:
-        """How to read the rows that match a plan of these files."""
+        """Return the tasks that read the matching rows of a plan of these files.
+
+        Args:
+            plan: The plan.
+            lenient: Whether to add the rows for which the condition cannot be evaluated here.
+        """
         from skipstone.bindings.tables.iceberg.read import tasks_of
 
         return tasks_of(self, plan, lenient)
+
+    def stats_table(self) -> pa.Table:
+        """Return the files with their statistics (`IcebergTable.with_stats`)."""
+        counts = {
+            "sort_order_id": self.sort_orders,
+            "num_records": self.rows,
+            "num_logical_records": self.logical_rows(),
+        }
+        columns: dict[str, Any] = {
+            "path": self.paths,
+            "size": self.sizes,
+            **{name: pa.array(v, mask=v < 0) for name, v in counts.items()},
+        }
+        for path in self.table.fields.leaves:
+            raw = self.statistics.raw(path)
+            for key in (*KEYS[:3], "nan_count"):
+                if (values := getattr(raw, key)) is not None:
+                    columns[f"{show_path(path)}.{key}"] = values
+        return pa.table(columns)
 
     def __repr__(self) -> str:
         return f"IcebergFiles({len(self)} files of {len(self.manifests)} manifests, {self.table!r})"
 
 
-def _joined(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+def _concatenate(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _sum(values: npt.NDArray[np.int64], chosen: Mask) -> int | None:
-    """The sum of some values; None: one of them is not known."""
+    """Return the sum of the chosen values, or None if one of them is unknown."""
     some = values[chosen]
     return None if (some < 0).any() else int(some.sum())

@@ -1,4 +1,4 @@
-"""Manifest lists: the manifests of a snapshot, and what is known of the partitions in each.
+"""Read manifest lists: the manifests of a snapshot, and summaries of their partitions.
 
 Source: Iceberg's specification, "Manifest Lists".
 """
@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from skipstone.bindings.plans.table_protocol import DataSize
 from skipstone.bindings.tables.iceberg.values import strings
 from skipstone.ir.errors import MAX_PATH, SourceError, clip, told
 from skipstone.kernels.decode.avro import Container
 from skipstone.kernels.decode.avro_program import Unsupported
 from skipstone.kernels.decode.avro_records import Records
 
-# Ids of the fields.
+# Ids of the fields of a manifest list's entries, and of partition summaries.
 PATH, LENGTH, SPEC, CONTENT, SEQUENCE, PARTITIONS = 500, 501, 502, 517, 515, 507
 ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS = 504, 505, 512, 513
 HAS_NULL, HAS_NAN, LOWER, UPPER = 509, 518, 510, 511
@@ -25,7 +26,7 @@ HAS_NULL, HAS_NAN, LOWER, UPPER = 509, 518, 510, 511
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is known of the values of a partition field in a manifest; None is unknown. Named as pyiceberg's."""
+    """The values of a partition field in a manifest; None is unknown. Named as in pyiceberg."""
 
     contains_null: bool | None
     contains_nan: bool | None
@@ -35,7 +36,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A manifest of a list, named as pyiceberg's `ManifestFile`; counts are None where they are unknown."""
+    """An entry of a manifest list, named as pyiceberg's `ManifestFile`; unknown counts are None."""
 
     manifest_path: str
     manifest_length: int
@@ -50,17 +51,17 @@ class Listed:
 
 
 def read_list(path: str, storage: Any) -> Sequence[Any]:
-    """The manifests of a manifest list, in its order.
+    """Read a manifest list.
 
     Args:
-        path: Where it is.
+        path: The manifest list.
         storage: pyiceberg's FileIO.
 
     Returns:
-        `Listed`, or what is named alike.
+        The manifests in the list's order: `Listed`, or pyiceberg's objects with the same names.
 
     Raises:
-        SourceError: it is missing or damaged.
+        SourceError: the list is missing or damaged.
     """
     try:
         with storage.new_input(path).open() as f:
@@ -75,10 +76,10 @@ def read_list(path: str, storage: Any) -> Sequence[Any]:
 
 
 def decode(data: bytes) -> Sequence[Any]:
-    """The manifests of a manifest list, from its bytes.
+    """Decode the bytes of a manifest list; for the result see `read_list`.
 
     Raises:
-        SourceError: it is damaged, or neither our decoder nor pyiceberg's reads it.
+        SourceError: the list is damaged, or neither our decoder nor pyiceberg reads it.
     """
     from skipstone.bindings.tables.iceberg import fallback
 
@@ -108,10 +109,10 @@ def _listed(found: Records) -> list[Listed]:
         raise Unsupported("the manifest list lacks the path, length or spec of manifests")
     paths = strings(found.texts(slot))
     if paths.null_count:
-        raise SourceError("a path is no UTF-8")
+        raise SourceError("a path is not UTF-8")
     content = numbers(CONTENT, 0)
     if not set(content) <= {0, 1}:
-        raise SourceError("a manifest has a content that is none of 0 and 1")
+        raise SourceError("a manifest has a content that is neither 0 nor 1")
     columns = (
         [numbers(k, m) for k, m in ((LENGTH, None), (SPEC, None))],
         [numbers(k, None) for k in (ADDED_FILES, EXISTING_FILES, ADDED_ROWS, EXISTING_ROWS)],
@@ -141,9 +142,45 @@ def _summaries(found: Records) -> list[Sequence[Summary] | None]:
 
 def _summary(fields: Any) -> Summary:
     if not isinstance(fields, dict) or fields.get(HAS_NULL) is None:
-        raise Unsupported("the partitions of a manifest are no summaries")
+        raise Unsupported("the partitions of a manifest are not summaries")
     flags = [fields.get(k) for k in (HAS_NULL, HAS_NAN)]
     if not set(flags) <= {None, b"\0", b"\1"}:
         raise SourceError("a flag of a manifest's partitions is neither true nor false")
     bounds = (v if isinstance(v := fields.get(k), bytes) else None for k in (LOWER, UPPER))
     return Summary(*(None if v is None else v == b"\1" for v in flags), *bounds)
+
+
+def listed_size(manifests: Sequence[Any], snapshot: Any) -> DataSize | None:
+    """Return how much data a manifest list and its snapshot's summary report.
+
+    Args:
+        manifests: The entries of the list.
+        snapshot: pyiceberg's snapshot; None if the table has none.
+
+    Returns:
+        The size, whose parts may be unknown; None if the number of files is unknown.
+    """
+    data, deletes = ([m for m in manifests if int(m.content) == kind] for kind in (0, 1))
+    files, rows = (
+        [(getattr(m, f"added_{what}_count"), getattr(m, f"existing_{what}_count")) for m in data]
+        for what in ("files", "rows")
+    )
+    if not all(map(_all_known, files)):
+        return None
+    physical = sum(map(sum, rows)) if all(map(_all_known, rows)) else None
+    total_size = (
+        snapshot.summary["total-files-size"]
+        if snapshot is not None and snapshot.summary is not None
+        else "0"
+    )
+    known = not deletes and total_size is not None and str(total_size).isdigit()
+    return DataSize(
+        sum(map(sum, files)),
+        int(total_size) if known else None,
+        physical,
+        physical if not deletes else None,
+    )
+
+
+def _all_known(counts: tuple[int | None, ...]) -> bool:
+    return all(c is not None and c >= 0 for c in counts)

@@ -1,7 +1,7 @@
-"""Manifests: which files a snapshot has and what is known of each, in columns.
+"""Read manifests in columns: the files of a snapshot and their statistics.
 
-They are read by our own decoder (kernels/decode/avro.py), and where that does not know a schema or codec, by
-pyiceberg's (fallback.py). A manifest never changes, so it is read once while some table that has it is in use.
+Our own decoder reads them (kernels/decode/avro.py); pyiceberg's reads schemas and codecs that ours
+does not support (fallback.py). A manifest never changes, so it is read once while a table uses it.
 
 Source: Iceberg's specification, "Manifests".
 """
@@ -27,18 +27,17 @@ from skipstone.kernels.decode.avro_program import Slot, Unsupported
 from skipstone.kernels.decode.avro_records import Entry, Records
 from skipstone.kernels.run import forks
 
-READERS: Final = 16  # manifests fetched at a time: much of that is waiting for storage
+MAX_READERS: Final = 16  # manifests fetched at once: most of the time they wait for storage
 EXISTING, ADDED, DELETED = range(3)
 DATA, POSITIONS, EQUALITY = range(3)
 # Ids of the fields of manifest entries.
 STATUS, SEQUENCE, CONTENT, PATH, FORMAT, PARTITION, ROWS, SIZE = 0, 3, 134, 100, 101, 102, 103, 104
 VALUES, NULLS, NANS, LOWER, UPPER = 109, 110, 137, 125, 128
 EQUALITY_IDS, SORT_ORDER, REFERENCED, OFFSET, LENGTH = 135, 140, 143, 144, 145
-UNUSED: Final = frozenset(
-    {1, 4, 108, 131, 132}
-)  # snapshot, file sequence number, column sizes, key metadata, split offsets
+# Snapshot, file sequence number, column sizes, key metadata, split offsets: these are not decoded.
+UNUSED: Final = frozenset({1, 4, 108, 131, 132})
 MAPS: Final = (VALUES, NULLS, NANS, LOWER, UPPER)
-# Avro's types of them, which those of pyiceberg's and Java's writers are among.
+# The Avro types that a field may have; pyiceberg's and Java's writers use these.
 KINDS: Final = (
     (("int", "long"), (STATUS, SEQUENCE, CONTENT, ROWS, SIZE, SORT_ORDER, OFFSET, LENGTH)),
     (("string",), (PATH, FORMAT, REFERENCED)),
@@ -48,12 +47,16 @@ Longs = npt.NDArray[np.int64]
 
 
 class Manifest:
-    """The entries of one manifest that live.
+    """The live entries of one manifest.
 
     Attributes:
-        path: Where it is.
-        spec: The id of the partition spec that its files were written by.
-        nbytes: Of the file.
+        path: The manifest's path.
+        spec: The id of the partition spec of its files.
+        nbytes: The manifest's bytes.
+        rows: The physical rows of each file, int64; -1 is unknown.
+        sizes: The bytes of each file, int64.
+        contents: What each file holds, int64: DATA, POSITIONS or EQUALITY.
+        paths, formats: The path and format of each file.
     """
 
     def __init__(self, path: str, spec: int, sequence: int, records: Records, size: int) -> None:
@@ -63,32 +66,35 @@ class Manifest:
             for number in numbers:
                 slot = records.field(number, *kinds)
                 if slot is not None and number in MAPS and slot.texts != (number in (LOWER, UPPER)):
-                    raise Unsupported(f"the field {number} is no map of a column's statistics")
+                    raise Unsupported(f"the field {number} is not a map of column statistics")
         status = self._required(STATUS)
         if ((status < EXISTING) | (status > DELETED)).any():
-            raise SourceError("an entry has a status that is none of 0, 1 and 2")
+            raise SourceError("an entry has a status other than 0, 1 and 2")
         self._live = None if (status != DELETED).all() else np.flatnonzero(status != DELETED)
         self._status, self._sequence = self._chosen(status), sequence
-        self.rows = self._believed(self._chosen(self._required(ROWS)))
+        self.rows = self._plausible_rows(self._chosen(self._required(ROWS)))
         self.sizes: Longs = self._chosen(self._required(SIZE))
         self.contents: Longs = self._longs(CONTENT, DATA)
         if ((self.contents < DATA) | (self.contents > EQUALITY)).any():
-            raise SourceError("a file has a content that is none of 0, 1 and 2")
+            raise SourceError("a file has a content other than 0, 1 and 2")
         self.paths = self._text(PATH)
         self.formats = self._text(FORMAT)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _believed(self, rows: Longs) -> Longs:
-        """Rows of the files; -1, unknown, for more than a file can have, and for none beside bounds."""
+    def _plausible_rows(self, rows: Longs) -> Longs:
+        """Return the files' rows, with -1 for implausible counts.
+
+        These are more rows than a file can have, and 0 rows in a file with bounds.
+        """
         wrong = rows > MOST_ROWS
         for i in np.flatnonzero(rows == 0).tolist():
             wrong[i] = any(self._items(number, i) for number in (LOWER, UPPER))
         return np.where(wrong, -1, rows)
 
     def _items(self, number: int, i: int) -> list[Any]:
-        """What an array or a map of a file holds."""
+        """Return the items of a file's array or map."""
         slot = self._records.field(number, "array")
         row = i if self._live is None else int(self._live[i])
         known = None if slot is None else self._records.known(slot)
@@ -109,7 +115,7 @@ class Manifest:
         return values
 
     def _longs(self, number: int, missing: int) -> Longs:
-        """Numbers of a field, and another one where there is none."""
+        """Return the numbers of a field, with `missing` where it is absent."""
         slot = self._records.field(number, "int", "long")
         if slot is None:
             return np.full(len(self), missing, np.int64)
@@ -123,12 +129,13 @@ class Manifest:
             raise Unsupported(f"the field {number} may be missing")
         found = strings(self._records.texts(slot, self._live))
         if found.null_count:
-            raise SourceError("a path or a format is no UTF-8")
+            raise SourceError("a path or a format is not UTF-8")
         return found
 
     @cached_property
     def sequences(self) -> Longs:
-        """Sequence numbers of the files' data, inherited where they are missing; -1 where that is not so.
+        """The data sequence number of each file, int64, inherited where it is missing; -1 is
+        unknown.
 
         Source: Iceberg's specification, "Sequence Number Inheritance".
         """
@@ -139,12 +146,12 @@ class Manifest:
 
     @cached_property
     def sort_orders(self) -> Longs:
-        """Ids of the files' sort orders; -1 where that is not known."""
+        """The id of each file's sort order, int64; -1 is unknown."""
         return self._longs(SORT_ORDER, -1)
 
     @cached_property
     def references(self) -> list[str | None]:
-        """The data file that all deletes of a file are of, where that is told."""
+        """The one data file that each delete file applies to; None if it is not named."""
         slot = self._records.field(REFERENCED, "string")
         return (
             [None] * len(self)
@@ -154,22 +161,32 @@ class Manifest:
 
     @cached_property
     def places(self) -> tuple[Longs, Longs]:
-        """Where a deletion vector starts in its file, and its bytes; -1: it is none."""
+        """The offset and length of each deletion vector in its file, int64; -1 if there is none."""
         return self._longs(OFFSET, -1), self._longs(LENGTH, -1)
 
     def equality_ids(self, i: int) -> list[int]:
-        """The ids of the columns that an equality delete compares."""
+        """Return the ids of the columns that the i-th file, an equality delete, compares."""
         return self._items(EQUALITY_IDS, i)
 
-    # What is known of columns.
+    # Statistics of columns.
 
     def counts(self, number: int, column: int) -> pa.Array | None:
-        """Counts of a column, int64, null where there is none; None: there are none at all."""
+        """Return the counts of a column, int64; null is unknown. None if no file has one.
+
+        Args:
+            number: The field: VALUES, NULLS or NANS.
+            column: The column's id.
+        """
         found = self._entry(number, column)
         return None if found is None or not found.second.any() else found.numbers()
 
     def bounds(self, number: int, column: int) -> Entry | None:
-        """Bounds of a column as they are stored; None: there are none at all."""
+        """Return the stored bounds of a column, or None if no file has one.
+
+        Args:
+            number: The field: LOWER or UPPER.
+            column: The column's id.
+        """
         return self._entry(number, column)
 
     def _entry(self, number: int, column: int) -> Entry | None:
@@ -185,13 +202,17 @@ class Manifest:
 
     @property
     def partition_ids(self) -> Sequence[int]:
-        """Ids of the partition fields."""
+        """The ids of the partition fields."""
         return self._records.program.records.get(PARTITION, ())
 
     def partition(
         self, number: int
     ) -> tuple[Slot, pa.Array | Entry, npt.NDArray[np.bool_] | None] | None:
-        """Values of a partition field: its type, numbers or stored bytes, and which are not NULL (None: all). None: it has none."""
+        """Return the values of a partition field; None if the manifest lacks the field.
+
+        Returns:
+            The field's type; its numbers or stored bytes; and which are not NULL (None: all).
+        """
         slot = self._records.program.fields.get(number)
         if slot is None or slot.kind == "array":
             return None
@@ -214,7 +235,10 @@ class Manifest:
 
     @cached_property
     def keys(self) -> list[Hashable]:
-        """The partition of each file, so that two are equal where all values are, though a column was promoted between them."""
+        """The partition of each file, as a key.
+
+        Two keys are equal if all values are, even if a column was promoted between the files.
+        """
         columns: list[list[Hashable]] = []
         for number in self.partition_ids:
             found = self.partition(number)
@@ -226,7 +250,10 @@ class Manifest:
 def _comparable(
     slot: Slot, stored: pa.Array | Entry, known: npt.NDArray[np.bool_] | None
 ) -> list[Hashable]:
-    """Values that are equal where those of a partition field are: numbers, the bits of floats, unscaled digits, bytes."""
+    """Return Python values that compare as those of a partition field do.
+
+    They are numbers, the bits of floats, unscaled decimals, or bytes.
+    """
     if isinstance(stored, Entry) and slot.kind in ("float", "double"):
         values, _ = stored.of_width("<f4" if slot.kind == "float" else "<f8")
         stored = pa.array(values.astype(np.float64).view(np.int64))
@@ -243,53 +270,58 @@ def _comparable(
     )
 
 
-# Reading them.
+# Reading.
 
-_held: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
+_live_manifests: weakref.WeakValueDictionary[tuple[str, int, int, int], Manifest] = (
     weakref.WeakValueDictionary()
 )
 _lock = forks.lock()
 
 
 def forget() -> None:
-    """Let tables that are made from now on read their manifests again."""
+    """Empty the cache: tables that are scanned from now on read their manifests again."""
     with _lock:
-        _held.clear()
+        _live_manifests.clear()
 
 
 def read_manifests(listed: Sequence[Any], storage: Any, meter: Meter) -> list[Manifest]:
-    """The manifests of a manifest list's entries, in their order.
+    """Read the manifests of a manifest list's entries, in parallel, or take them from the cache.
 
     Args:
-        listed: `Listed` (listing.py).
+        listed: The entries: `Listed` (listing.py).
         storage: pyiceberg's FileIO.
-        meter: Counts those that have to be read.
+        meter: Counts the manifests that are read.
+
+    Returns:
+        The manifests, in the order of the entries.
 
     Raises:
-        SourceError: one is missing or damaged.
+        SourceError: a manifest is missing or damaged; the message names it.
     """
     keys = [
         (m.manifest_path, m.manifest_length, m.sequence_number, m.partition_spec_id) for m in listed
     ]
     with _lock:
-        found = {key: manifest for key in keys if (manifest := _held.get(key)) is not None}
+        found = {
+            key: manifest for key in keys if (manifest := _live_manifests.get(key)) is not None
+        }
     missing = [(key, m) for key, m in zip(keys, listed, strict=True) if key not in found]
     if missing:
-        with ThreadPoolExecutor(min(READERS, len(missing)), "skipstone-manifests") as readers:
-            tasks = [readers.submit(_read, m, storage, meter) for _, m in missing]
+        with ThreadPoolExecutor(min(MAX_READERS, len(missing)), "skipstone-manifests") as readers:
+            tasks = [readers.submit(_read_manifest, m, storage, meter) for _, m in missing]
             try:
                 found.update(
                     (key, task.result()) for (key, _), task in zip(missing, tasks, strict=True)
                 )
-            finally:  # after an error no more are read
+            finally:  # after an error, stop reading the others
                 for task in tasks:
                     task.cancel()
         with _lock:
-            _held.update(found)
+            _live_manifests.update(found)
     return [found[key] for key in keys]
 
 
-def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
+def _read_manifest(listed: Any, storage: Any, meter: Meter) -> Manifest:
     path = listed.manifest_path
     try:
         with storage.new_input(path).open() as f:
@@ -307,22 +339,23 @@ def _read(listed: Any, storage: Any, meter: Meter) -> Manifest:
     counts = (listed.added_files_count, listed.existing_files_count)
     if all(n is not None and n >= 0 for n in counts) and sum(counts) > len(manifest):
         raise SourceError(
-            f"{clip(path, MAX_PATH)}: the manifest has {len(manifest)} files; the manifest list says {sum(counts)}. It is cut off, or was replaced."
+            f"{clip(path, MAX_PATH)}: the manifest has {len(manifest)} files; the manifest "
+            f"list says {sum(counts)}. It is cut off, or was replaced."
         )
     return manifest
 
 
 def decode(data: bytes, path: str, spec: int, sequence: int) -> Manifest:
-    """A manifest from its bytes.
+    """Decode a manifest.
 
     Args:
-        data: The file.
-        path: Where it is.
+        data: The manifest's bytes.
+        path: The manifest's path.
         spec: The id of its partition spec.
         sequence: The sequence number that entries without one inherit.
 
     Raises:
-        SourceError: it is damaged, or neither decoder reads it.
+        SourceError: the manifest is damaged, or neither our decoder nor pyiceberg reads it.
     """
     from skipstone.bindings.tables.iceberg import fallback
 

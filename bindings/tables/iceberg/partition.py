@@ -1,4 +1,4 @@
-"""Partition specs: what partition values tell of manifests and files, each by the spec that it was written by.
+"""Judge manifests and files by their partition values, each by the spec that wrote it.
 
 Source: Iceberg's specification, "Partitioning" and "Scan Planning".
 """
@@ -30,7 +30,7 @@ from skipstone.kernels.pack.columns import Raw
 
 Mask = npt.NDArray[np.bool_]
 Verdicts = npt.NDArray[np.uint8]
-PARTS: Final = ("min", "max", "null_count", "row_count", "nan_count")
+STATISTICS: Final = ("min", "max", "null_count", "row_count", "nan_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class SpecField:
     """One field of a partition spec.
 
     Attributes:
-        id: By which manifests know its values.
-        at: Its place among all fields of the spec.
-        leaf: The column it is made from.
-        transform: How.
-        name: Of its values.
+        id: The id of its values in manifests.
+        at: Its position among all fields of the spec.
+        leaf: Its source column.
+        transform: Its transform.
+        name: The name of its values.
         kind: The name of pyiceberg's class of its values' type.
-        type: The same as Arrow has it.
+        type: The same type in Arrow.
     """
 
     id: int
@@ -57,16 +57,16 @@ class SpecField:
 
     @property
     def exact(self) -> bool:
-        """Whether a partition's value is the value of each of its rows."""
+        """True if each row of a partition has the partition's value."""
         return self.transform.name == "identity"
 
 
 class Spec:
-    """A partition spec, as far as it tells something of the columns of a schema.
+    """The fields of a partition spec that bound columns of a schema.
 
     Args:
-        spec: As pyiceberg has it.
-        fields: The columns.
+        spec: pyiceberg's spec.
+        fields: The schema's columns.
     """
 
     def __init__(self, spec: Any, fields: TableFields) -> None:
@@ -79,15 +79,21 @@ class Spec:
         )
 
     def exact(self, path: Path) -> SpecField | None:
-        """The field that has the values of a column; None: there is none."""
+        """Return the field that holds the values of a column; None if no field does."""
         return next((f for f in self.fields if f.exact and f.leaf.path == path), None)
 
     def project(self, predicate: PruningPredicate, mode: Mode) -> Node:
-        """A condition of rows as one of this spec's partition values (ir/partitioning/projection.py)."""
+        """Project a condition on rows to one on this spec's partition values.
+
+        See ir/partitioning/projection.py.
+        """
         return project(predicate.node, self._projected, mode)
 
-    def keeps(self, predicate: PruningPredicate, manifests: Sequence[Any]) -> Mask:
-        """Which manifests may have a file with a matching row, by the summaries of their partitions in the manifest list."""
+    def may_match(self, predicate: PruningPredicate, manifests: Sequence[Any]) -> Mask:
+        """Return which manifests may hold a file with a matching row.
+
+        The summaries of their partitions in the manifest list decide.
+        """
         condition = self.project(predicate, "inclusive")
         if condition == TRUE:
             return np.ones(len(manifests), np.bool_)
@@ -97,9 +103,12 @@ class Spec:
         )
 
     def statistics(self, manifests: Sequence[Manifest]) -> Statistics:
-        """The partition values of the files of some manifests, as statistics of columns that have one value in each file."""
+        """Return the partition values of the files in some manifests as statistics.
+
+        Each partition field is a column with one value in each file.
+        """
         known: dict[Path, Raw] = {
-            (f.name,): joined(
+            (f.name,): concatenate(
                 [partition_raw(f, m) for m in manifests], list(map(len, manifests)), f.type
             )
             for f in self.fields
@@ -107,7 +116,12 @@ class Spec:
         return Statistics(self.schema, sum(map(len, manifests)), known)
 
     def judge(self, predicate: PruningPredicate, statistics: Statistics) -> Verdicts:
-        """NEVER where no row of a file's partition can match, ALWAYS where every row does."""
+        """Return the verdict of each file by its partition values alone.
+
+        Args:
+            predicate: The condition.
+            statistics: The partition values (`statistics`).
+        """
         conditions = self.project(predicate, "inclusive"), self.project(predicate, "strict")
         if conditions == (TRUE, FALSE):
             return np.full(len(statistics), Verdict.MAYBE, np.uint8)
@@ -119,17 +133,18 @@ class Spec:
 
 
 def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
-    """A field that tells something; None: its column is gone, or its transform is not known."""
+    """Return a field of a spec; None if its column was dropped or its transform is unknown."""
     leaf, transform = fields.by_id.get(field.source_id), Transform.parse(str(field.transform))
     if leaf is None or transform.name == "void":
         return None
     source = from_arrow(leaf.type)
-    # Of a column that was promoted, the transform saw another type: hashes stay, and what is cut or wrapped at its ends does not.
+    # The transform of a promoted column saw the earlier type. Hashes stay the same; results that
+    # are truncated, or that wrap at the ends of the type, do not.
     changed = fields.changed(leaf.id)
-    kept = transform.name == "identity" or (
+    stable = transform.name == "identity" or (
         transform.name == "bucket" and not pa.types.is_timestamp(leaf.type)
     )
-    if not transform.supports(source) or (changed and not kept):
+    if not transform.supports(source) or (changed and not stable):
         return None
     if transform.name in ("identity", "truncate"):
         return SpecField(field.field_id, at, leaf, transform, field.name, leaf.kind, leaf.type)
@@ -146,7 +161,7 @@ def _field(field: Any, at: int, fields: TableFields) -> SpecField | None:
 
 
 def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
-    """What the manifest list says of the values of a field in each manifest."""
+    """Return the summaries of a field in the manifest list as statistics, one per manifest."""
     found = [
         m.partitions[f.at] if m.partitions and f.at < len(m.partitions) else None for m in manifests
     ]
@@ -154,7 +169,7 @@ def _summary(f: SpecField, manifests: Sequence[Any]) -> Raw:
         typed(_stored([s and getattr(s, side) for s in found]), f.kind, f.type)
         for side in ("lower_bound", "upper_bound")
     )
-    # Counts stand for the flags: of one file, with a NULL or NaN or without.
+    # A count of 0 means that the flag is False; otherwise it is unknown.
     nulls, nans = (
         [None if s is None or getattr(s, flag) is not False else 0 for s in found]
         for flag in ("contains_null", "contains_nan")
@@ -172,12 +187,12 @@ def _stored(values: Sequence[bytes | None]) -> Entry:
     )
 
 
-def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
-    """The statistics of one column from those of several lists of containers.
+def concatenate(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> Raw:
+    """Concatenate the statistics of one column from several lists of containers.
 
     Args:
-        parts: Of each list.
-        lengths: How many containers each has.
+        parts: The statistics of each list.
+        lengths: The number of containers in each list.
         kind: The column's type.
     """
 
@@ -192,21 +207,24 @@ def joined(parts: Sequence[Raw], lengths: Sequence[int], kind: pa.DataType) -> R
             [pa.nulls(n, to) if a is None else a for a, n in zip(found, lengths, strict=True)], to
         )
 
-    return Raw(*map(whole, PARTS))
+    return Raw(*map(whole, STATISTICS))
 
 
 def partition_raw(f: SpecField, files: Manifest) -> Raw:
-    """The values of a partition field, as statistics of a column that has one value in each file; unknown where they cannot be read."""
+    """Return a partition field as the statistics of a column with one value in each file.
+
+    They are unknown where the values cannot be read.
+    """
     values, known = partition_values(f, files)
     if values is None:
         return Raw()
     valid = pc.is_valid(values)
     null = pa.array(np.zeros(len(files), np.bool_) if known is None else ~known)
-    told = pc.or_(valid, null)
+    readable = pc.or_(valid, null)
     zero, one = (pa.scalar(v, pa.int64()) for v in (0, 1))
-    nulls = pc.if_else(told, pc.if_else(null, one, zero), None)
+    nulls = pc.if_else(readable, pc.if_else(null, one, zero), None)
     nans = (
-        pc.if_else(told, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
+        pc.if_else(readable, pc.is_nan(values).fill_null(False).cast(pa.int64()), None)
         if pa.types.is_floating(f.type)
         else None
     )
@@ -214,9 +232,11 @@ def partition_raw(f: SpecField, files: Manifest) -> Raw:
 
 
 def partition_values(f: SpecField, files: Manifest) -> tuple[pa.Array | None, Mask | None]:
-    """Values of a partition field, null where they are NULL or cannot be read; and where they are not NULL (None: everywhere).
+    """Return the values of a partition field.
 
-    The values are None where nothing is known of the field.
+    Returns:
+        The values, null where they are NULL or cannot be read, or None if nothing is known of the
+        field; and which of them are not NULL (None: all).
     """
     found = files.partition(f.id)
     if found is None:
@@ -250,12 +270,14 @@ def _integers(
     return array(numbers, fits, to)
 
 
-def keeps(predicate: PruningPredicate, listed: Sequence[Any], specs: Mapping[int, Spec]) -> Mask:
-    """Which manifests of a list may have a file with a matching row, or deletes of one."""
+def may_match(
+    predicate: PruningPredicate, listed: Sequence[Any], specs: Mapping[int, Spec]
+) -> Mask:
+    """Return which manifests may hold a file with a matching row, or deletes of such a row."""
     out = np.ones(len(listed), np.bool_)
     of = np.array([m.partition_spec_id for m in listed])
     for number in np.unique(of):
         if (spec := specs.get(int(number))) is not None and spec.fields:
             here = np.flatnonzero(of == number)
-            out[here] = spec.keeps(predicate, [listed[i] for i in here.tolist()])
+            out[here] = spec.may_match(predicate, [listed[i] for i in here.tolist()])
     return out

@@ -1,6 +1,7 @@
-"""Which rows of a file delete files take.
+"""Find the rows of a file that deletes remove.
 
-Source: Iceberg's specification, "Delete Formats"; of deletion vectors, Puffin's, "deletion-vector-v1".
+Source: Iceberg's specification, "Delete Formats"; for deletion vectors Puffin's,
+"deletion-vector-v1".
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ MAX_ROW: Final = (1 << 63) - 2
 
 
 def deleted_positions(paths: pa.Array, places: pa.Array, path: str, name: str) -> RowRanges:
-    """The rows of one file that a position delete file, called `name` in errors, names.
+    """Return the rows of one data file that a position delete file names.
+
+    Args:
+        paths: The delete file's column of data files.
+        places: Its column of row numbers.
+        path: The data file.
+        name: The delete file, for errors.
 
     Raises:
-        SourceError: a row number is missing or negative.
+        SourceError: a row number is missing, negative or too large.
     """
     found = places.filter(pc.equal(paths, path))
     least, most = pc.min_max(found).values()
@@ -36,15 +43,15 @@ def deleted_positions(paths: pa.Array, places: pa.Array, path: str, name: str) -
 
 
 def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
-    """The rows that a deletion vector names.
+    """Return the rows that a deletion vector names.
 
     Args:
         storage: pyiceberg's FileIO.
-        d: Which vector.
-        rows: Of its data file; -1 is unknown.
+        d: The vector.
+        rows: The rows of its data file; -1 is unknown.
 
     Raises:
-        SourceError: it is missing or damaged.
+        SourceError: the vector is missing or damaged, or names a row that the file does not have.
     """
     name = f"{clip(d.path, MAX_PATH)}: the deletion vector of {clip(str(d.target), MAX_PATH)}"
     try:
@@ -55,16 +62,18 @@ def vector_positions(storage: Any, d: Delete, rows: int) -> RowRanges:
     except (OSError, ValueError, pa.ArrowException) as e:
         raise SourceError(f"{name} cannot be read ({told(e)})") from e
     found = rows_of(data, d.rows, name)
-    if 0 <= rows < found.stop:  # the vector's cardinality would be taken off the file's rows
+    if 0 <= rows < found.stop:  # plans subtract the vector's cardinality from the file's rows
         raise SourceError(f"{name} names row {found.stop - 1}; the file has {rows} rows")
     return found
 
 
 def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
-    """Which rows have the values of some row of an equality delete; NULL equals NULL, and NaN NaN.
+    """Return the rows whose values equal those of some row of an equality delete.
+
+    NULL equals NULL, and NaN equals NaN.
 
     Args:
-        own: The compared columns of a file, of one length.
+        own: The compared columns of the data file, of one length.
         deleted: The same columns of the delete file.
     """
     n, m = len(own[0]), len(deleted[0])
@@ -75,7 +84,7 @@ def equal_rows(own: Sequence[pa.Array], deleted: Sequence[pa.Array]) -> Mask:
             .combine_chunks()
             .dictionary_encode(null_encoding="encode")
         )
-        # Columns are joined one after the other, so that numbers of pairs stay below the number of rows.
+        # Columns are combined one by one, so that pairs are numbered below the number of rows.
         pairs = codes * (len(both.dictionary) + 1) + np.asarray(
             both.indices.to_numpy(zero_copy_only=False), np.int64
         )

@@ -1,4 +1,4 @@
-"""Single values as Iceberg stores them, many at a time: bounds of columns and of partitions.
+"""Decode single values as Iceberg stores them: bounds of columns and values of partitions.
 
 Source: Iceberg's specification, appendix D, "Binary single-value serialization".
 """
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from skipstone.kernels.decode.avro_records import Entry
 
-# Types whose bounds are read, and what they may be stored as: a column that was promoted has the width of its earlier type.
+# The types whose bounds are read, and their stored widths. A bound from before its column was
+# promoted has the width of the earlier type.
 WIDTHS: Final = {
     "BooleanType": ("|u1",),
     "IntegerType": ("<i4",),
@@ -31,12 +32,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 def typed(found: Entry, kind: str, to: pa.DataType) -> pa.Array | None:
-    """Values of a column's type: null where there is none, or what is there is no value of the type. None: none can be read.
+    """Decode stored values to a column's type.
 
     Args:
-        found: Their bytes.
+        found: The values' bytes.
         kind: The name of pyiceberg's class of the type.
-        to: The type as Arrow has it.
+        to: The same type in Arrow.
+
+    Returns:
+        The values, null where one is absent or not of the type; None if the type cannot be read.
     """
     if kind in WIDTHS:
         return _numbers(found, WIDTHS[kind], to)
@@ -62,21 +66,21 @@ def _numbers(found: Entry, widths: tuple[str, ...], to: pa.DataType) -> pa.Array
 
 
 def _days(days: npt.NDArray[Any], unit: str) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Days as ticks, and where they fit: dates that became timestamps."""
+    """Convert days to ticks, for dates that became timestamps; also return which days fit."""
     limit = np.iinfo(np.int64).max // DAY[unit]
     fits = np.abs(days.astype(np.int64)) <= limit
     return np.where(fits, days, 0).astype(np.int64) * DAY[unit], fits
 
 
 def array(values: npt.NDArray[Any], known: Mask, to: pa.DataType) -> pa.Array:
-    """Values as an Arrow array of a type that has their width; null where they are not known."""
+    """Return values as an Arrow array of a type of the same width; null where they are unknown."""
     if pa.types.is_boolean(to):
         return pa.array(values != 0, mask=~known)
     return pa.array(values, mask=~known).view(to)
 
 
 def strings(texts: pa.BinaryArray) -> pa.StringArray:
-    """Bytes as strings; null where they are no UTF-8, and so bound nothing."""
+    """Decode UTF-8; null where the bytes are not valid, because they bound nothing then."""
     out = texts.view(pa.string())
     try:
         out.validate(full=True)
@@ -93,7 +97,7 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
-    """Unscaled digits, big-endian in the fewest bytes; null where these are none or more than 16."""
+    """Decode decimals: unscaled, big-endian, in the fewest bytes; null for none or more than 16."""
     sizes = found.second
     known = (sizes > 0) & (sizes <= 16)
     if not len(found.data) or not known.any():
@@ -105,7 +109,7 @@ def decimals(found: Entry, to: pa.Decimal128Type) -> pa.Array:
     negative = known & (found.data[np.where(known, found.first, 0)] >= 128)
     digits = np.where(~inside & negative[:, None], 255, digits).astype(np.uint8)
     words = np.ascontiguousarray(digits[:, ::-1])
-    # A number of more digits than the type has is none of its values.
+    # A number with more digits than the type's precision is not a value of it.
     high, low = words.view("<i8")[:, 1], words.view("<u8")[:, 0]
     limit = 10**to.precision
     top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))

@@ -1,4 +1,4 @@
-"""Delta's own cases, built as tables: what it skips is skipped, and no file with a matching row is lost."""
+"""Delta's own test cases as tables: we skip what Delta skips, and lose no matching row."""
 
 import datetime as dt
 import json
@@ -27,7 +27,7 @@ RANGES = {
 
 
 def rows_of(f, schema):
-    """The rows of a file, of SQL that only counts too."""
+    """Return the rows of a file, also where the case gives them as SQL that counts."""
     if f.get("rows") is not None:
         return f["rows"]
     span = next(r for text, r in RANGES.items() if text in f["rows_sql"])
@@ -89,7 +89,7 @@ def names(cases):
 
 
 @pytest.mark.parametrize("case", SKIP, ids=names(SKIP))
-def test_what_delta_skips_is_skipped_and_what_matches_is_kept(case, tmp_path):
+def test_files_that_delta_skips_are_skipped(case, tmp_path):
     table, zone = built(case, tmp_path / "t")
     for where in case["hits"]:
         try:
@@ -103,7 +103,7 @@ def test_what_delta_skips_is_skipped_and_what_matches_is_kept(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", MANY, ids=names(MANY))
-def test_of_many_files_no_more_are_kept_than_delta_keeps(case, tmp_path):
+def test_no_more_files_are_kept_than_by_delta(case, tmp_path):
     table, zone = built(case, tmp_path / "t")
     paths = list(table.all_files)
     for expect in case["expect"]:
@@ -141,7 +141,7 @@ STATE = [c for c in CASES if c["kind"] == "stats_state"]
 
 @pytest.mark.parametrize("case", STATE, ids=names(STATE))
 def test_statistics_after_rows_were_deleted(case, tmp_path):
-    """Files that gained a deletion vector have wide bounds; whatever is left of statistics is used, and no more."""
+    """Files with a new deletion vector have wide bounds; the remaining statistics are used."""
     described = delta_schema(case["schema_ddl"])
     schema = arrow_schema(described)
     for expect in case["expect"]:
@@ -168,7 +168,8 @@ def matched_row(predicate, row):
     return matching_rows(predicate.node, row.to_batches()[0]).num_rows == 1
 
 
-# Generated partition columns: Delta's derived filters are stated as SQL; files without statistics are kept by no more.
+# Generated partition columns. Cases state Delta's derived filters as SQL; their files have no
+# statistics, and we must keep no more of them than these filters do.
 
 GENERATED = [c for c in CASES if c["kind"] == "generated_partition_filter" and not c["files"]]
 BUILT = [c for c in CASES if c["kind"] == "generated_partition_filter" and c["files"]]
@@ -197,7 +198,7 @@ TEXTS = [
 
 
 def candidates(literal, kind):
-    """Values of a source column at and around a literal, near and far."""
+    """Return values of a source column near and far from a literal."""
     if pa.types.is_string(kind):
         return pa.array(TEXTS, kind)
     at = dt.datetime.fromisoformat(literal)
@@ -210,7 +211,7 @@ def candidates(literal, kind):
 
 
 def kept_by_delta(filters, values, zone):
-    """Which partitions meet the filters that Delta derives: TRUE keeps."""
+    """Return the partitions that Delta's derived filters keep, where they are TRUE."""
     out = np.ones(values.num_rows, np.bool_)
     for text in filters:
         m = re.search(r"unix_timestamp\((\w+), '([^']*)'\)", text)
@@ -252,10 +253,13 @@ def matches(where, rows, zone):
 @pytest.mark.parametrize("nested", [False, True], ids=["", "nested"])
 @pytest.mark.parametrize("case", GENERATED, ids=names(GENERATED))
 def test_generated_partition_columns_keep_no_more_than_deltas_filters(case, nested, tmp_path):
-    """Where the session's zone decides, Delta's filters lose rows of writers in other zones (delta#2343): such neighbours are kept."""
+    """Files that only we keep hold times that a writer in another zone would write.
+
+    There Delta's filters depend on the session's zone, and lose rows (delta#2343).
+    """
     other, partition_by = case["table"]["other"], case["table"]["partition_by"]
     if nested and not other["also_tested_nested"]:
-        pytest.skip("Delta's tests have it flat alone")
+        pytest.skip("Delta's tests have no nested form of this case")
     zone, expressions, ddl = (
         other["session_timezone"],
         other["generated_columns"],
@@ -348,8 +352,8 @@ TRUNCATED = [c for c in CASES if c["kind"] == "string_truncation"]
 
 
 @pytest.mark.parametrize("case", TRUNCATED, ids=names(TRUNCATED))
-def test_texts_that_were_cut_bound_what_they_were_cut_from(case, tmp_path):
-    """Whatever the length of prefixes: the text is found, what lies beyond the bounds is not."""
+def test_truncated_texts_bound_the_whole_texts(case, tmp_path):
+    """For any prefix length a text is found, and a value below the bounds is not."""
     for i, expect in enumerate(case["expect"]):
         text, cut, length = expect["input"], expect["expected"], expect["prefix_len"]
         assert truncated(text, length) == cut

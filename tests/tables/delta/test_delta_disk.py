@@ -1,4 +1,4 @@
-"""Delta tables that are kept on disk: the same answers, only what is newer is read, and nothing that is damaged is believed."""
+"""Delta tables saved on disk: same answers, only newer commits are read, damage is noticed."""
 
 import json
 import os
@@ -12,19 +12,19 @@ import pytest
 
 import skipstone as ss
 from skipstone.bindings.statistics.store.settled import STEP
-from skipstone.bindings.tables.delta import cache, disk, log
+from skipstone.bindings.tables.delta import cache, disk, log, snapshot
 from tests.support.delta_log import Log, Written, delta_schema, simple
 from tests.support.effort import LONG
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """A folder for what is kept, and a scan that remembers nothing else."""
+def scan_saved(tmp_path, monkeypatch):
+    """A scan that uses the folder of saved tables, and no table cached in memory."""
     monkeypatch.setattr(ss, "cache_dir", tmp_path / "cache")
 
     def scan(*args, **settings):
         cache.forget()
-        time.sleep(2 * STEP / 1e9)  # what was written at this moment is not kept
+        time.sleep(2 * STEP / 1e9)  # a table with a commit of this moment is not saved
         return ss.scan_delta(*args, **settings)
 
     yield scan
@@ -35,13 +35,13 @@ def files(tmp_path):
     return sorted((tmp_path / "cache").rglob("*.stats"))
 
 
-def unread(monkeypatch):
-    """From now on no part of a log may be read."""
+def forbid_reading(monkeypatch):
+    """From now on fail if any part of a log, or any saved table of one, is read."""
     monkeypatch.setattr(
         disk.PackedFile, "table", lambda self, name: pytest.fail(f"{name} was read")
     )
     monkeypatch.setattr(
-        "skipstone.bindings.tables.delta.table.snapshot",
+        "skipstone.bindings.tables.delta.table.read_snapshot",
         lambda *_: pytest.fail("the log was read"),
     )
 
@@ -82,13 +82,13 @@ WHERE = (
 )
 
 
-def test_an_opened_table_is_the_one_that_was_read(tmp_path, kept, monkeypatch):
+def test_an_opened_table_is_the_one_that_was_read(tmp_path, scan_saved, monkeypatch):
     folder = varied(tmp_path / "t").folder
     monkeypatch.setattr(ss, "cache_dir", None)
-    expected = kept(folder)
+    expected = scan_saved(folder)
     answers = {w: expected.plan(w).verdicts.tolist() for w in WHERE}
     monkeypatch.setattr(ss, "cache_dir", tmp_path / "cache")
-    for table in (kept(folder), kept(folder)):
+    for table in (scan_saved(folder), scan_saved(folder)):
         assert {w: table.plan(w).verdicts.tolist() for w in WHERE} == answers
         assert table.with_stats.equals(expected.with_stats)
         assert (table.schema, table.metadata, table.version, table.name) == (
@@ -102,62 +102,64 @@ def test_an_opened_table_is_the_one_that_was_read(tmp_path, kept, monkeypatch):
     assert len(files(tmp_path)) == 1
 
 
-def test_a_plan_reads_neither_the_log_nor_the_list_of_files(tmp_path, kept, monkeypatch):
+def test_a_plan_reads_neither_the_log_nor_the_list_of_files(tmp_path, scan_saved, monkeypatch):
     folder = varied(tmp_path / "t").folder
-    expected = kept(folder).plan("x = 7", footers=0).verdicts.tolist()
-    unread(monkeypatch)
-    assert kept(folder).plan("x = 7", footers=0).verdicts.tolist() == expected
+    expected = scan_saved(folder).plan("x = 7", footers=0).verdicts.tolist()
+    forbid_reading(monkeypatch)
+    assert scan_saved(folder).plan("x = 7", footers=0).verdicts.tolist() == expected
 
 
-def test_newer_commits_are_read_from_there_on(tmp_path, kept, monkeypatch):
+def test_only_newer_commits_are_read(tmp_path, scan_saved, monkeypatch):
     log_ = simple(tmp_path / "t", 3)
-    kept(log_.folder)
-    read = log.read_checkpoint
-    monkeypatch.setattr(log, "read_checkpoint", lambda *_: pytest.fail("the checkpoint was read"))
+    scan_saved(log_.folder)
+    read = snapshot.read_checkpoint
+    monkeypatch.setattr(
+        snapshot, "read_checkpoint", lambda *_: pytest.fail("the checkpoint was read")
+    )
     log_.add(Written([{"x": 500, "s": "q"}]))
     log_.remove(0)
-    table = kept(log_.folder)
+    table = scan_saved(log_.folder)
     assert (table.num_files, table.plan("x = 500").verdicts.tolist()) == (3, [0, 0, 2])
-    assert len(files(tmp_path)) == 1  # two commits are not worth a copy
+    assert len(files(tmp_path)) == 1  # two commits are too few to save a version again
     monkeypatch.setattr(disk, "COMMITS", 2)
-    assert kept(log_.folder).num_files == 3
+    assert scan_saved(log_.folder).num_files == 3
     assert len(files(tmp_path)) == 2
     log_.add(Written([{"x": 501, "s": "q"}]), Written([{"x": 502, "s": "q"}]))
     log_.add(Written([{"x": 503, "s": "q"}]))
-    assert kept(log_.folder).num_files == 6
+    assert scan_saved(log_.folder).num_files == 6
     assert [p.name.split("-")[0] for p in files(tmp_path)] == [
         str(table.version),
         str(table.version + 2),
-    ]  # the oldest is gone
-    monkeypatch.setattr(log, "read_checkpoint", read)
+    ]  # the oldest was removed
+    monkeypatch.setattr(snapshot, "read_checkpoint", read)
     assert (
-        kept(log_.folder, version=table.version - 1).num_files == 4
-    )  # and an old version is not saved beside newer ones
+        scan_saved(log_.folder, version=table.version - 1).num_files == 4
+    )  # an old version is not saved beside newer ones
     assert len(files(tmp_path)) == 2
 
 
-def test_another_table_in_the_same_place_is_not_believed(tmp_path, kept):
+def test_another_table_in_the_same_place_is_noticed(tmp_path, scan_saved):
     folder = simple(tmp_path / "t", 2).folder
-    assert kept(folder).num_files == 2
+    assert scan_saved(folder).num_files == 2
     os.rename(folder, tmp_path / "old")
     other = Log(folder, delta_schema("y BIGINT"))
     other.add(Written([{"y": 1}]))
-    assert kept(folder).schema.names == ["y"]
-    assert kept(folder).plan("y = 1").verdicts.tolist() == [2]
+    assert scan_saved(folder).schema.names == ["y"]
+    assert scan_saved(folder).plan("y = 1").verdicts.tolist() == [2]
 
 
-def test_other_storage_options_are_another_table(tmp_path, kept):
+def test_other_storage_options_are_another_table(tmp_path, scan_saved):
     folder = simple(tmp_path / "t", 2).folder
     for options in (None, {"endpoint": "a"}, {"endpoint": "b"}):
-        kept(folder, storage_options=options)
+        scan_saved(folder, storage_options=options)
     assert len({p.parent for p in files(tmp_path)}) == 3
 
 
 @pytest.mark.parametrize("seed", range(6 if LONG else 1))
-def test_damage_is_told_or_read_around(tmp_path, kept, seed):
+def test_damage_raises_or_changes_nothing(tmp_path, scan_saved, seed):
     r = np.random.default_rng(seed)
     folder = varied(tmp_path / "t").folder
-    answers = {w: kept(folder).plan(w).verdicts.tolist() for w in WHERE}
+    answers = {w: scan_saved(folder).plan(w).verdicts.tolist() for w in WHERE}
     (path,) = files(tmp_path)
     whole = path.read_bytes()
     for _ in range(20):
@@ -167,25 +169,25 @@ def test_damage_is_told_or_read_around(tmp_path, kept, seed):
         else:
             for at in r.integers(0, len(data), r.integers(1, 4)):
                 data[at] ^= 1 << r.integers(0, 8)
-        path.unlink()  # an open file is never changed in place
+        path.unlink()  # saved files are replaced, never changed in place
         path.write_bytes(data)
         for w in WHERE:
             try:
-                assert kept(folder).plan(w).verdicts.tolist() == answers[w]
+                assert scan_saved(folder).plan(w).verdicts.tolist() == answers[w]
             except ss.StatisticsError as e:
                 assert str(path) in str(e) and "remove the file" in str(e)  # noqa: PT017
 
 
-def test_a_damaged_file_is_there_no_more(tmp_path, kept):
+def test_a_damaged_file_is_removed(tmp_path, scan_saved):
     folder = varied(tmp_path / "t").folder
-    expected = kept(folder).plan("x = 7").verdicts.tolist()
+    expected = scan_saved(folder).plan("x = 7").verdicts.tolist()
     (path,) = files(tmp_path)
     data = path.read_bytes()
-    for at in range(0, len(data), 64):  # whatever is read first is damaged
+    for at in range(0, len(data), 64):  # some of these bytes are checked when the file is opened
         path.unlink(missing_ok=True)
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         try:
-            kept(folder).plan("x = 7 AND f > 5.5D")
+            scan_saved(folder).plan("x = 7 AND f > 5.5D")
         except ss.StatisticsError:
             assert not path.exists()
             assert ss.scan_delta(folder).plan("x = 7").verdicts.tolist() == expected
@@ -193,44 +195,44 @@ def test_a_damaged_file_is_there_no_more(tmp_path, kept):
     pytest.fail("no damage was noticed")
 
 
-def test_another_table_in_the_place_is_kept_as_well(tmp_path, kept):
-    """Even if it has fewer versions."""
+def test_another_table_in_the_same_place_is_saved(tmp_path, scan_saved):
+    """It is saved even if it has fewer versions."""
     folder = simple(tmp_path / "t", 6).folder
-    kept(folder)
+    scan_saved(folder)
     os.rename(folder, tmp_path / "old")
     simple(tmp_path / "t", 2)
-    assert kept(folder).num_files == 2
+    assert scan_saved(folder).num_files == 2
     assert [p.name.split("-")[0] for p in files(tmp_path)] == ["2"]
 
 
-def test_an_older_format_is_read_around(tmp_path, kept, monkeypatch):
+def test_an_older_format_is_ignored(tmp_path, scan_saved, monkeypatch):
     folder = simple(tmp_path / "t", 2).folder
-    kept(folder)
+    scan_saved(folder)
     monkeypatch.setattr(disk, "FORMAT", disk.FORMAT + 1)
-    assert kept(folder).plan("x = 3").files
+    assert scan_saved(folder).plan("x = 3").files
 
 
 @pytest.mark.parametrize("folder", ["", 5, b""])
-def test_no_folder(folder, monkeypatch):
+def test_invalid_folders(folder, monkeypatch):
     with pytest.raises(ss.SourceError, match="expected a folder's path, or None"):
         monkeypatch.setattr(ss, "cache_dir", folder)
 
 
-def test_a_folder_that_cannot_be_written_costs_nothing_else(tmp_path, kept, monkeypatch):
+def test_a_folder_that_cannot_be_written_only_warns(tmp_path, scan_saved, monkeypatch):
     folder = simple(tmp_path / "t", 2).folder
     (tmp_path / "cache").write_text("a file")
-    with pytest.warns(RuntimeWarning, match="does not keep"):
-        table = kept(folder)
+    with pytest.warns(RuntimeWarning, match="cannot save"):
+        table = scan_saved(folder)
     assert len(table.plan("x = 3").files) == 1
 
 
 @pytest.mark.parametrize(("age", "found"), [(0, 0), (STEP // 2, 0), (10 * STEP, 1)])
-def test_a_commit_of_this_moment_is_not_kept(tmp_path, kept, age, found):
-    """A table that took its place at once could have a commit of the same time and size."""
+def test_a_commit_of_this_moment_is_not_saved(tmp_path, scan_saved, age, found):
+    """A table that took its place right now could have a commit of the same time and size."""
     folder = simple(tmp_path / "t", 2).folder
     cache.forget()
     newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
-    now = time.time_ns() + 10**12  # later than any clock says
+    now = time.time_ns() + 10**12  # later than any file's time
     os.utime(newest, ns=(now - age, now - age))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log.time, "time_ns", lambda: now)
@@ -246,7 +248,8 @@ ss.cache_dir, disk.COMMITS = sys.argv[2], 1
 for _ in range(int(sys.argv[3])):
     cache.forget()
     table = ss.scan_delta(sys.argv[1])
-    print(json.dumps([table.version, table.num_files, len(table.plan("x >= 0").files), len(table.plan("x = 3").files)]), flush=True)
+    found = [len(table.plan(where).files) for where in ("x >= 0", "x = 3")]
+    print(json.dumps([table.version, table.num_files, *found]), flush=True)
 """
 
 
@@ -258,7 +261,7 @@ def process(tmp_path, folder, times):
     )
 
 
-def test_two_processes_refresh_one_cache(tmp_path, kept):
+def test_two_processes_refresh_one_cache(tmp_path, scan_saved):
     log_ = simple(tmp_path / "t", 3)
     both = [process(tmp_path, log_.folder, 40) for _ in range(2)]
     for i in range(30):
@@ -269,11 +272,11 @@ def test_two_processes_refresh_one_cache(tmp_path, kept):
         assert one.returncode == 0
         for version, number, matching, three in map(json.loads, out.splitlines()):
             assert (number, matching, three) == (version, version, 1)
-    assert kept(log_.folder).num_files == 33
+    assert scan_saved(log_.folder).num_files == 33
     assert not list((tmp_path / "cache").rglob("*.tmp"))
 
 
-def test_a_process_that_is_killed_while_it_saves_leaves_no_wrong_plan(tmp_path, kept):
+def test_a_process_that_is_killed_while_it_saves_leaves_no_wrong_plan(tmp_path, scan_saved):
     log_ = simple(tmp_path / "t", 3)
     for i in range(4):
         with process(tmp_path, log_.folder, 10_000) as one:
@@ -282,7 +285,7 @@ def test_a_process_that_is_killed_while_it_saves_leaves_no_wrong_plan(tmp_path, 
                 log_.add(Written([{"x": 1000 + 3 * i + k, "s": "q"}]))
                 time.sleep(0.003 * (i + 1))
             one.send_signal(signal.SIGKILL)
-        table = kept(log_.folder)
+        table = scan_saved(log_.folder)
         assert (
             table.num_files,
             len(table.plan("x >= 0").files),

@@ -1,4 +1,4 @@
-"""Footers of Delta's files that the log says too little of."""
+"""Pruning by footers, for Delta files without bounds in the log."""
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +89,7 @@ def test_a_file_that_lacks_a_column_or_cannot_be_read(tmp_path):
     (log.folder / "torn.parquet").write_bytes(b"PAR1")
     assert (
         ss.scan_delta(log.folder, version=1).plan("y = 7").files == ()
-    )  # its footer was read before
+    )  # its footer was cached before
     from skipstone.bindings.tables.delta import cache
 
     cache.forget()

@@ -1,4 +1,4 @@
-"""Generated partition columns: partition values bound what they were made from, in any zone, and lose no row."""
+"""Generated partition columns: their values bound the source columns in any zone."""
 
 import datetime as dt
 import json
@@ -67,7 +67,7 @@ FUNCTIONS = {
 
 
 def checked(table, where, rows, files, **settings):
-    """No file with a row that matches is pruned; in one that is ALWAYS every row does."""
+    """Check that no file with a matching row is pruned, and that ALWAYS holds for every row."""
     schema = pa.schema([table.schema.field("x")])
     try:
         truth = evaluate_rows(
@@ -134,11 +134,11 @@ def test_no_row_is_lost(tmp_path_factory, r):
         checked(table, where, rows, files, timezone=reader)
 
 
-# What tells something, and what does not.
+# Expressions that bound their source, and others that do not.
 
 
 def kept(tmp_path, ddl, expressions, partitions, where, stats=None, mapping=None, **settings):
-    """Which partitions are kept, of files that nobody reads."""
+    """Return the kept partitions of a table whose files do not exist."""
     names = list(expressions)
     log = Log(
         tmp_path / "t",
@@ -168,12 +168,14 @@ ADD = {"size": 1, "modificationTime": 1, "dataChange": True}
 DAYS = [("2024-01-01",), ("2024-01-02",), ("2024-01-05",), (None,)]
 AT = "x = TIMESTAMP '2024-01-02 12:00:00Z'"
 EXPRESSIONS = [
-    #  schema                             expression of p                 what is kept
-    ("x TIMESTAMP, p DATE",               "CAST(x AS DATE)",              DAYS[:2]),  # in another zone it is the day before
+    #  schema                             expression of p                 kept partitions
+    # In another zone the timestamp has the date of the day before.
+    ("x TIMESTAMP, p DATE",               "CAST(x AS DATE)",              DAYS[:2]),
     ("x TIMESTAMP, p DATE",               "cast(X as date)",              DAYS[:2]),
     ("x TIMESTAMP, p DATE",               "trunc(x, 'century')",          DAYS),
     ("x TIMESTAMP, p DATE",               "date_add(CAST(x AS DATE), 1)", DAYS),
-    ("x TIMESTAMP, X TIMESTAMP, p DATE",  "CAST(x AS DATE)",              None),  # which of the two?
+    # Two columns differ only in case, so the source is ambiguous.
+    ("x TIMESTAMP, X TIMESTAMP, p DATE",  "CAST(x AS DATE)",              None),
     ("x TIMESTAMP, p DATE",               "CAST(y AS DATE)",              DAYS),
     ("x TIMESTAMP, p DATE",               "CAST(x AS",                    DAYS),
     ("x TIMESTAMP, p DATE",               "",                             DAYS),
@@ -192,7 +194,7 @@ EXPRESSIONS = [
 @pytest.mark.parametrize(
     "ddl, expression, expected", EXPRESSIONS, ids=[f"{d}-{e[:40]}" for d, e, _ in EXPRESSIONS]
 )
-def test_what_is_not_understood_tells_nothing(tmp_path, ddl, expression, expected):
+def test_unknown_expressions_bound_nothing(tmp_path, ddl, expression, expected):
     where, settings = (AT, {}) if expected is not None else (AT, {"case_sensitive": True})
     assert kept(tmp_path, ddl, {"p": expression}, DAYS, where, **settings) == (
         DAYS if expected is None else expected
@@ -201,24 +203,26 @@ def test_what_is_not_understood_tells_nothing(tmp_path, ddl, expression, expecte
 
 STRINGS = [("fo",), ("foo",), ("fon",), (None,)]
 WHERE = [
-    #  schema                            expressions              where                        what is kept
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x >= 'foo'",                [("foo",)]),  # not 'fon', nor NULL, which may be ''
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x = 'fo'",                  [("fo",)]),
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x = ''",                    [(None,)]),  # an empty text is written as NULL
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x IS NULL",                 [(None,)]),
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x IN ('foox', 'y', 'fon')", [("foo",), ("fon",)]),
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x LIKE 'fon%' OR x = 'fo'", [("fo",), ("fon",)]),
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x <=> NULL",                [(None,)]),
-    ("x STRING, p STRING",              "substring(x, 1, 3)",     "x = NULL",                  []),
-    ("x STRING, p STRING",              "substring(x, -3, 2)",    "x = 'xfop'",                [("fo",)]),
-    ("x STRING, p STRING",              "x",                      "x < 'fon'",                 [("fo",), (None,)]),  # '' is
-    ("x STRING, p STRING",              "x",                      "x < ''",                    []),
-    ("x STRING, p STRING",              "x",                      "NOT (x > 'fon')",           [("fo",), ("fon",), (None,)]),
+    #  expression            where                        kept partitions
+    # Not 'fon', nor NULL, which stands for ''.
+    ("substring(x, 1, 3)",  "x >= 'foo'",                [("foo",)]),
+    ("substring(x, 1, 3)",  "x = 'fo'",                  [("fo",)]),
+    ("substring(x, 1, 3)",  "x = ''",                    [(None,)]),  # '' is written as NULL
+    ("substring(x, 1, 3)",  "x IS NULL",                 [(None,)]),
+    ("substring(x, 1, 3)",  "x IN ('foox', 'y', 'fon')", [("foo",), ("fon",)]),
+    ("substring(x, 1, 3)",  "x LIKE 'fon%' OR x = 'fo'", [("fo",), ("fon",)]),
+    ("substring(x, 1, 3)",  "x <=> NULL",                [(None,)]),
+    ("substring(x, 1, 3)",  "x = NULL",                  []),
+    ("substring(x, -3, 2)", "x = 'xfop'",                [("fo",)]),
+    ("x",                   "x < 'fon'",                 [("fo",), (None,)]),  # NULL may be ''
+    ("x",                   "x < ''",                    []),
+    ("x",                   "NOT (x > 'fon')",           [("fo",), ("fon",), (None,)]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ddl, expression, where, expected", WHERE)
-def test_parts_of_texts(tmp_path, ddl, expression, where, expected):
+@pytest.mark.parametrize("expression, where, expected", WHERE)
+def test_substrings(tmp_path, expression, where, expected):
+    ddl = "x STRING, p STRING"
     assert kept(tmp_path, ddl, {"p": expression}, STRINGS, where) == expected
     assert (
         kept(tmp_path / "mapped", ddl, {"p": expression}, STRINGS, where, mapping="name")
@@ -227,7 +231,10 @@ def test_parts_of_texts(tmp_path, ddl, expression, where, expected):
 
 
 def test_nests_of_dates(tmp_path):
-    """Year, month and day are one date, NULL only together; a month that is none, or one alone, tells nothing of it."""
+    """Year, month and day name one date, and are NULL only together.
+
+    An invalid month, or a month alone, bounds nothing.
+    """
     ddl, nests = "x DATE, y INT, m INT, d INT", {n: NEST[n].format("x") for n in "ymd"}
     partitions = [
         ("2023", "12", "31"),
@@ -249,7 +256,7 @@ def test_nests_of_dates(tmp_path):
 
 
 def test_statistics_and_partition_values_bound_together(tmp_path):
-    """And people see the statistics of the log alone."""
+    """People see only the statistics of the log."""
     described = schema_of("x DATE, i INT, p INT", {"p": "YEAR(x)"})
     log = Log(tmp_path / "t", described, ["p"])
     for year, low, high in (

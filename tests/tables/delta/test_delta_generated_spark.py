@@ -1,4 +1,7 @@
-"""Spark makes partition values of times, where clocks are put forward and back and islands cross the date line: these bound the times."""
+"""Partition values that Spark generates from times bound these times.
+
+The times lie around clock changes and where islands cross the date line.
+"""
 
 import datetime as dt
 import zoneinfo
@@ -7,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from skipstone.bindings.tables.delta.clock import SKIPPED, told_of_time
+from skipstone.bindings.tables.delta.clock import SKIPPED_DAYS, bounds_from_times
 from skipstone.bindings.tables.delta.fields import fields_of
-from skipstone.bindings.tables.delta.generation import Cell, Same, generated
+from skipstone.bindings.tables.delta.generation import Cell, Same, generated_columns
 from tests.support.generated_columns import DATE, FORMS, STAMP, WALL, described
 
 TURNS = {
@@ -33,7 +36,7 @@ FAR_AWAY = (
 
 
 def around(zone):
-    """Times at which a clock is changed, and about them; ends of years and months; far years."""
+    """Return times around clock changes, ends of years and months, and times in far years."""
     turns = [
         np.datetime64(t, "us") for t in (*TURNS[zone], "2024-01-01", "2024-03-01", "1970-01-01")
     ]
@@ -50,14 +53,15 @@ def around(zone):
 
 SOURCES = {
     STAMP: "timestamp_micros(at)",
-    WALL: "TIMESTAMP_NTZ '1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, CAST(at / 1000000BD AS DECIMAL(18,6)))",
+    WALL: "TIMESTAMP_NTZ '1970-01-01 00:00:00' "
+    "+ make_dt_interval(0, 0, 0, CAST(at / 1000000BD AS DECIMAL(18,6)))",
     DATE: "date_from_unix_date(CAST(floor(at / 86400000000BD) AS INT))",
 }
 
 
 @pytest.mark.parametrize("zone", TURNS)
-def test_what_spark_makes_of_a_time_bounds_it(zone, spark):
-    """The instants of date_trunc are partition values in UTC, or as the writer's clock shows them."""
+def test_generated_values_bound_their_times(zone, spark):
+    """Instants from date_trunc are written in UTC, or as the writer's clock shows them."""
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         for kind, source in SOURCES.items():
@@ -66,12 +70,12 @@ def test_what_spark_makes_of_a_time_bounds_it(zone, spark):
                 "at", f"{source} AS x"
             )
             made = {e.format("x"): t for c in forms for t, e in c.values()}
-            asked = [
+            expressions = [
                 *(f"CAST({e} AS STRING)" for e in made),
                 *(f"unix_micros({e})" if t == "TIMESTAMP" else "0" for e, t in made.items()),
             ]
             values = pa.table(
-                list(zip(*frame.selectExpr("at", *asked).collect(), strict=True)),
+                list(zip(*frame.selectExpr("at", *expressions).collect(), strict=True)),
                 names=list(map(str, range(1 + 2 * len(made)))),
             )
             at = np.asarray(values.column(0)) // (86_400_000_000 if kind == DATE else 1)
@@ -103,20 +107,23 @@ def test_what_spark_makes_of_a_time_bounds_it(zone, spark):
 
 
 def bounded(schema, kind, texts, at, zone):
-    """Each value lies within the bounds that its partition values tell; these are known of usual years, and not of NULL alone."""
+    """Check that each value lies within the bounds from its partition values.
+
+    The bounds must be known for usual years, and the value may never be certainly NULL.
+    """
     fields = fields_of(schema, list(texts), False)
-    forms = {g.name: g.form for g in generated(fields)}
+    forms = {g.name: g.form for g in generated_columns(fields)}
     assert list(forms) == list(texts)
     cells = [
         (Cell("microsecond") if form == Same() else form, texts[n], fields.schema.field(n).type)
         for n, form in forms.items()
     ]
-    told = told_of_time(kind, cells)
+    raw = bounds_from_times(kind, cells)
     low, high = (
         np.asarray(b.cast(pa.int32()).cast(pa.int64()) if kind == DATE else b.cast(pa.int64()))
-        for b in (told.min.fill_null(0), told.max.fill_null(0))
+        for b in (raw.min.fill_null(0), raw.max.fill_null(0))
     )
-    known = np.asarray(told.min.is_valid())
+    known = np.asarray(raw.min.is_valid())
     wrong = np.flatnonzero(known & ((at < low) | (at > high)))
     assert not len(wrong), [
         (
@@ -134,11 +141,11 @@ def bounded(schema, kind, texts, at, zone):
     )
     direct = any(isinstance(form, Cell | Same) for form in forms.values())
     assert known[usual].all() or not direct
-    assert set(told.null_count.to_pylist()) <= {0, None}
+    assert set(raw.null_count.to_pylist()) <= {0, None}
 
 
-def test_days_that_no_clock_showed():
-    """Whole days that zones skip, by the machine's tz database: those of the list, and no others."""
+def test_skipped_days():
+    """SKIPPED_DAYS holds every day that a zone of the machine's tz database skips."""
     found = set()
     for name in zoneinfo.available_timezones():
         zone = zoneinfo.ZoneInfo(name)
@@ -157,5 +164,5 @@ def test_days_that_no_clock_showed():
                 noon = dt.datetime.combine(d.item(), dt.time(12), zone)
                 if noon.astimezone(dt.UTC).astimezone(zone).date() != d.item():
                     found.add(int(d.astype(np.int64)))
-    assert found <= set(SKIPPED.tolist())
+    assert found <= set(SKIPPED_DAYS.tolist())
     assert np.datetime64("2011-12-30").astype(np.int64) in found

@@ -1,4 +1,4 @@
-"""Partition values in spellings that Spark's casts take: they mean what Spark reads, and what Spark refuses is refused."""
+"""Partition values in all spellings: we read what Spark's casts accept, and refuse the rest."""
 
 import math
 

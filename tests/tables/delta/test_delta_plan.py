@@ -1,4 +1,4 @@
-"""Plans of Delta tables: the branches, sizes and words of Delta's reader, and limits."""
+"""Plans of Delta tables: the branches, sizes and names of Delta's reader, and limits."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import skipstone as ss
 from tests.support.delta_log import Log, Written, delta_schema, simple, xs
 
-# The words of Delta's reader.
+# The names of Delta's reader.
 
 
 def test_the_four_branches(tmp_path):
@@ -68,7 +68,7 @@ def test_one_unknown_count_makes_a_total_unknown(tmp_path):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_limits_give_rows_that_match(tmp_path, seed):
-    """Whatever is certain, known, deleted or empty: as many rows as there are, up to the limit, and all of them match."""
+    """A limit gives as many rows as there are, up to itself, and all of them match."""
     r = np.random.default_rng(seed)
     log = Log(tmp_path / "t", delta_schema("x BIGINT"), features=("deletionVectors",))
     for _ in range(int(r.integers(1, 8))):
@@ -104,7 +104,7 @@ def test_why_files_are_kept(tmp_path):
     )
     table = ss.scan_delta(log.folder)
     for where, reasons in [
-        (None, {"nothing is asked": 7}),
+        (None, {"there is no condition": 7}),
         ("x >= 20", {"every row matches": 4, "no bounds of x": 1}),
         (
             "x >= 25",
@@ -126,17 +126,17 @@ def test_why_files_are_kept(tmp_path):
         ("x < 40", 1, 1),
         ("s < 'zz'", 0, 0),
     ]
-    told = plan.explain().splitlines()
-    assert told[0] == "skipping    data (dataSkippingOnlyV1)"
-    assert "scan        3 files, unknown bytes" not in told[3]
-    assert told[4:6] == [
+    lines = plan.explain().splitlines()
+    assert lines[0] == "skipping    data (dataSkippingOnlyV1)"
+    assert "scan        3 files, unknown bytes" not in lines[3]
+    assert lines[4:6] == [
         "order       x DESC NULLS LAST",
-        "limit       3: reached by 10 rows that are certain to match",
+        "limit       3: reached by 10 rows that certainly match",
     ]
-    assert "kept        1 files: every row matches" in told
+    assert "kept        1 files: every row matches" in lines
 
 
-def test_what_was_read_is_counted(tmp_path):
+def test_reads_are_counted(tmp_path):
     log = simple(tmp_path / "t", 3)
     work = ss.scan_delta(log.folder).work
     sizes = sum(p.stat().st_size for p in log.log.iterdir())

@@ -1,4 +1,4 @@
-"""Statistics and partition values of Delta logs: what each means, and what those cost that cannot be used."""
+"""Statistics and partition values of Delta logs: their meaning, and unusable ones."""
 
 import datetime as dt
 import math
@@ -14,11 +14,11 @@ from tests.support.delta_statistics import BAD
 SIMPLE = delta_schema("x BIGINT, s STRING")
 
 
-# Statistics that cannot be used cost their own file's, or their own column's.
+# Unusable statistics affect only their own file, or their own column.
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_statistics_cost_one_file(tmp_path, bad):
+def test_bad_statistics_affect_one_file(tmp_path, bad):
     log = simple(tmp_path / "t", 3)
     log.add(
         Written([{"x": k, "s": "q"} for k in range(10)], stats=bad), Written([{"x": 500, "s": "r"}])
@@ -31,7 +31,7 @@ def test_bad_statistics_cost_one_file(tmp_path, bad):
     assert table.plan("x < 0").to_arrow().num_rows == 0
 
 
-def test_what_is_missing_affects_its_own_column_alone(tmp_path):
+def test_a_missing_statistic_affects_its_own_column(tmp_path):
     log = Log(tmp_path / "t", delta_schema("a INT, b INT"))
     log.add(
         Written(
@@ -45,15 +45,14 @@ def test_what_is_missing_affects_its_own_column_alone(tmp_path):
         )
     )
     table = ss.scan_delta(log.folder)
-    assert not table.plan(
-        "a = 2 AND b = 5"
-    ).files  # Delta keeps it: one missing statistic disables all of them (#6755)
+    # Delta keeps the file: one missing statistic disables all of them (delta#6755).
+    assert not table.plan("a = 2 AND b = 5").files
     assert table.plan("b = 5", footers=0).files
 
 
 @pytest.mark.parametrize("engine", ["Apache-Spark/4.0.0 Delta-Lake/4.0.0", "delta-rs:0.30", None])
 def test_nan_is_left_out_of_bounds_by_some_writers(tmp_path, engine):
-    """Spark's maximum is NaN if there is one; Arrow's is not (delta#7101)."""
+    """Spark's maximum is NaN if the column holds one; Arrow's is not (delta#7101)."""
     log = Log(tmp_path / "t", delta_schema("f DOUBLE"))
     log.engine = engine
     nan = {
@@ -93,7 +92,7 @@ def test_floats_that_were_widened_keep_the_bound_of_the_narrow_type(tmp_path):
 
 
 def test_times_before_1900_and_cut_ones(tmp_path):
-    """Maxima are cut to milliseconds; Delta 3.2 and 3.3 cut the seconds of old offsets too (delta#5249)."""
+    """Maxima are cut to ms; Delta 3.2 and 3.3 cut seconds of offsets too (delta#5249)."""
     log = Log(tmp_path / "t", delta_schema("t TIMESTAMP"))
     at = dt.datetime(1850, 6, 1, 12, 0, 30, tzinfo=dt.UTC)
     stamp = {
@@ -116,7 +115,10 @@ def test_times_before_1900_and_cut_ones(tmp_path):
 
 
 def test_partition_values_mean_what_the_type_says(tmp_path):
-    ddl = "x INT, i INT, d DATE, m DECIMAL(5,2), b BOOLEAN, s STRING, f DOUBLE, t TIMESTAMP, n TIMESTAMP_NTZ"
+    ddl = (
+        "x INT, i INT, d DATE, m DECIMAL(5,2), b BOOLEAN, s STRING, f DOUBLE, t TIMESTAMP, "
+        "n TIMESTAMP_NTZ"
+    )
     names = ["i", "d", "m", "b", "s", "f", "t", "n"]
     log = Log(tmp_path / "t", delta_schema(ddl), names, features=("timestampNtz",))
     values = {
@@ -164,7 +166,7 @@ def test_partition_values_mean_what_the_type_says(tmp_path):
     assert xs(table, "t = TIMESTAMP '2024-01-01 00:30:00'") == [1, 4]
 
 
-def test_a_partition_value_that_is_none_of_the_type_is_unknown(tmp_path):
+def test_a_malformed_partition_value_is_unknown(tmp_path):
     log = Log(tmp_path / "t", delta_schema("x INT, p INT"), ["p"])
     log.add(Written([{"x": 1}], {"p": "seven"}), Written([{"x": 2}], {"p": "7"}))
     table = ss.scan_delta(log.folder)
@@ -177,9 +179,8 @@ def test_paths_are_decoded_once(tmp_path):
     log = Log(tmp_path / "t", SIMPLE)
     paths = ["a b.parquet", "c%20d.parquet", "k=v%2Fw/e.parquet", "ü.parquet"]
     log.add(*(Written([{"x": i, "s": "q"}], path=p) for i, p in enumerate(paths)))
-    log.commit(
-        {"remove": {"path": "a b.parquet", "dataChange": True}}
-    )  # the same file, spelled without its percent sign
+    # The same file, with a space in place of its percent encoding.
+    log.commit({"remove": {"path": "a b.parquet", "dataChange": True}})
     table = ss.scan_delta(log.folder)
     assert sorted(table.all_files) == sorted(paths[1:])
     assert xs(table) == [1, 2, 3]
@@ -211,7 +212,7 @@ def test_collated_text_is_not_judged_by_its_bytes(tmp_path, described):
         {"numRecords": 2**62, "minValues": {"x": 5}, "maxValues": {"x": 5}, "nullCount": {"x": 0}},
     ],
 )
-def test_a_number_of_rows_that_cannot_be_is_unknown(tmp_path, stats):
+def test_an_impossible_row_count_is_unknown(tmp_path, stats):
     log = Log(tmp_path / "t", delta_schema("x INT, n STRUCT<v: INT>"))
     log.add(Written([{"x": 5, "n": {"v": 1}}], stats=stats), Written([{"x": 6, "n": {"v": 1}}]))
     log.add(

@@ -1,6 +1,5 @@
-"""Deletes of Iceberg tables: by position, by equality, by vectors. What is read is what lives; what is counted is certain."""
+"""Iceberg deletes by position, equality and vector: live rows are read, certain ones counted."""
 
-import datetime as dt
 import decimal
 
 import pyarrow as pa
@@ -11,18 +10,14 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
-    DateType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
-    ListType,
     LongType,
-    MapType,
     NestedField,
     StringType,
     StructType,
-    UUIDType,
 )
 
 import skipstone as ss
@@ -38,7 +33,11 @@ from tests.support.iceberg_tables import (
 )
 
 ARROW = pa.schema([("x", pa.int64()), ("p", pa.string()), ("f", pa.float64())])
+
+
 BY_P = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))
+
+
 NAN = float("nan")
 
 
@@ -54,7 +53,7 @@ def xs(plan):
 
 @pytest.fixture
 def table(tmp_path):
-    """Three files of ten rows: x from 0, 10, 20; p a, b, a."""
+    """Three files of ten rows: x starts at 0, 10, 20; p is a, b, a."""
     source = make(tmp_path, SCHEMA, BY_P)
     for k, p in enumerate("aba"):
         source = append(source, rows(k * 10, 10, p))
@@ -78,7 +77,7 @@ def test_positions_in_one_file(table):
         and t.plan().sizes.total.rows == 30
         and t.plan().sizes.total.logical_rows is None
     )
-    # What is not certain to live does not count for a limit, and is counted by reading.
+    # Rows that are not certainly live do not count for a limit, and are counted by reading.
     plan = t.plan("x < 100", limit=5)
     assert plan.cut.reached and len(plan.files) == 1 and plan.files[0] != path_of(table, 0)
     assert (
@@ -105,7 +104,7 @@ def test_positions_of_several_files(table):
     )  # another partition's are not touched
 
 
-def test_deletes_take_older_files_only(table):
+def test_deletes_apply_to_older_files_only(table):
     source = position_deletes(table, [(path_of(table, 0), 1)], ("a",), bounds=False)
     source = append(source, rows(30, 10))
     t = ss.scan_iceberg(source)
@@ -132,7 +131,7 @@ def test_equality(table):
     source = equality_deletes(old, pa.table({"x": [3, 12, 500]}), [1], ("a",))
     source = append(source, rows(0, 10))
     t = ss.scan_iceberg(source)
-    # Of partition a only, and of older files only; nobody knows how many of them it takes.
+    # The delete applies to older files of partition a; how many rows it matches is unknown.
     assert xs(t.plan()) == sorted([x for x in range(30) if x != 3] + list(range(10)))
     assert sorted(t.files.logical_rows().tolist()) == [-1, -1, 10, 10]
     assert t.plan("x >= 0").count() == 39 and t.plan("x = 3").count() == 1
@@ -150,15 +149,17 @@ def test_equality_everywhere(tmp_path):
     assert xs(t.plan("f IS NULL OR isnan(f)")) == []
     both = equality_deletes(source, pa.table({"x": [0, 3], "f": [1.0, 5.0]}), [1, 3])
     assert xs(ss.scan_iceberg(both).plan()) == [3]
-    # The columns that are compared need not be asked for.
+    # The compared columns need not be requested.
     assert ss.scan_iceberg(both).plan(columns=["p"]).to_arrow().to_pylist() == [{"p": "a"}]
 
 
 def test_equality_by_columns_that_changed(tmp_path):
-    """Compared by id: renamed and promoted since, dropped since, within a struct, missing in the file."""
+    """Columns are compared by id: renamed, promoted, dropped, or missing in the file."""
     kinds = Schema(
-        NestedField(1, "x", IntegerType()), NestedField(2, "gone", StringType()), NestedField(3, "st", StructType(NestedField(4, "a", IntegerType())))
-    )  # fmt: skip
+        NestedField(1, "x", IntegerType()),
+        NestedField(2, "gone", StringType()),
+        NestedField(3, "st", StructType(NestedField(4, "a", IntegerType()))),
+    )
     source = make(tmp_path, kinds)
     schema = pa.schema(
         [("x", pa.int32()), ("gone", pa.string()), ("st", pa.struct([("a", pa.int32())]))]
@@ -190,7 +191,7 @@ def test_equality_by_columns_that_changed(tmp_path):
     )
     assert (
         ss.scan_iceberg(gone).plan().to_arrow().num_rows == 0
-    )  # the file lacks the column, which is NULL then
+    )  # the file lacks the column, so it is NULL
 
 
 def test_vectors(table):
@@ -201,7 +202,7 @@ def test_vectors(table):
         7,
         10,
         10,
-    ]  # exactly: a vector tells how many it deletes
+    ]  # exact: a vector has a cardinality
     assert t.plan("x >= 10 AND x < 20").count() == 7 and t.plan().sizes.scan.logical_rows == 27
     assert (
         t.plan("p = 'b'", limit=8).cut.reached is False and t.plan("p = 'b'", limit=7).cut.reached
@@ -232,7 +233,7 @@ def test_damaged_vectors(table):
 
 
 def test_removed_files(table):
-    """Entries of files that were removed are passed over, wherever they stand."""
+    """Entries of removed files are skipped, wherever they stand."""
     gone = path_of(table, 10)
     current = table.current_snapshot().manifests(table.io)
     entry = next(
@@ -257,47 +258,8 @@ def test_removed_files(table):
     assert t.num_files == 4 and t.plan("x = 900").files == ("/nowhere.parquet",)
 
 
-def test_defaults_and_required_columns(tmp_path):
-    """Files that were written before a column was added have its default, in every row; nothing else is known of it there."""
-    kinds = Schema(
-        NestedField(1, "x", LongType(), required=True),
-        NestedField(2, "st", StructType(NestedField(3, "a", IntegerType(), required=True))),
-    )
-    source = make(tmp_path, kinds, format_version="3")
-    path = f"{tmp_path}/one.parquet"
-    structs = pa.StructArray.from_arrays(
-        [pa.array([1, 2], pa.int32())],
-        fields=[pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "3"})],
-    )
-    schema = pa.schema(
-        [
-            pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}),
-            pa.field("st", structs.type, metadata={"PARQUET:field_id": "2"}),
-        ]
-    )
-    pq.write_table(pa.Table.from_arrays([pa.array([5, 6]), structs], schema=schema), path)
-    source = commit(source, [data_file(path, (), 2)])
-    with source.update_schema() as update:
-        update.add_column("n", LongType(), default_value=7)
-        update.add_column("day", DateType(), default_value=dt.date(2023, 1, 1))
-        update.add_column("s", StringType())
-        update.add_column(("st", "b"), StringType(), default_value="old")
-    t = ss.scan_iceberg(source.refresh())
-    assert t.plan("n = 7").to_arrow().to_pylist() == [
-        {"x": x, "st": {"a": x - 4, "b": "old"}, "n": 7, "day": dt.date(2023, 1, 1), "s": None} for x in (5, 6)
-    ]  # fmt: skip
-    assert (
-        t.plan("n IS NULL").count() == 0
-        and t.plan("s IS NULL").count() == 2
-        and t.plan("st.b = 'old'").count() == 2
-    )
-    assert t.plan(columns=["x"]).to_arrow().schema == pa.schema(
-        [pa.field("x", pa.int64(), nullable=False)]
-    )
-
-
 def test_equality_by_fields_of_structs(tmp_path):
-    """A field that was dropped from a struct since, while the struct is read."""
+    """The compared field was dropped from a struct that is still read."""
     kinds = Schema(
         NestedField(
             1,
@@ -334,79 +296,8 @@ def test_equality_by_fields_of_structs(tmp_path):
     ]
 
 
-def test_columns_that_files_lack(tmp_path):
-    """Of any type: NULL in every row."""
-    source = make(tmp_path, Schema(NestedField(1, "x", LongType())))
-    source.append(pa.table({"x": [1, 2]}))
-    with source.update_schema() as update:
-        update.add_column("st", StructType(NestedField(10, "a", IntegerType())))
-        update.add_column("l", ListType(20, StringType(), element_required=False))
-        update.add_column("m", MapType(30, StringType(), 31, LongType(), value_required=False))
-        update.add_column("u", UUIDType())
-    t = ss.scan_iceberg(source.refresh())
-    assert t.plan("st.a IS NULL").to_arrow().to_pylist() == [
-        {"x": x, "st": None, "l": None, "m": None, "u": None} for x in (1, 2)
-    ]
-    assert (
-        t.plan(columns=["l"]).to_arrow().num_rows == 2
-        and t.plan("u IS NOT NULL", columns=["m"]).to_arrow().num_rows == 0
-    )
-
-
-def nested_file(folder, schema):
-    """A file of lists whose fields have the ids of the table's."""
-
-    def field(name, kind, path):
-        return pa.field(
-            name, kind, metadata={"PARQUET:field_id": str(schema.find_field(path).field_id)}
-        )
-
-    items = field(
-        "element",
-        pa.struct([field("b", pa.string(), "l.element.b"), field("a", pa.int32(), "l.element.a")]),
-        "l.element",
-    )
-    rows = pa.array([None, [{"b": "y", "a": 7}], [None]], pa.list_(items))
-    pq.write_table(
-        pa.Table.from_arrays([rows], schema=pa.schema([field("other", rows.type, "l")])),
-        f"{folder}/nested.parquet",
-    )
-    return f"{folder}/nested.parquet"
-
-
-def test_nested_values(tmp_path):
-    """Lists and maps of structs, whose fields are renamed, added and promoted."""
-    kinds = Schema(
-        NestedField(1, "l", ListType(2, StructType(NestedField(3, "a", IntegerType()), NestedField(4, "b", StringType())), element_required=False)),
-        NestedField(5, "m", MapType(6, StringType(), 7, StructType(NestedField(8, "v", FloatType())), value_required=False)),
-    )  # fmt: skip
-    source = make(tmp_path, kinds)
-    item, value = (
-        pa.struct([("a", pa.int32()), ("b", pa.string())]),
-        pa.struct([("v", pa.float32())]),
-    )
-    rows = [[[{"a": 1, "b": "x"}, None], None, []], [[("k", {"v": 0.5}), ("n", None)], None, []]]
-    source.append(
-        pa.table(
-            rows, schema=pa.schema([("l", pa.list_(item)), ("m", pa.map_(pa.string(), value))])
-        )
-    )
-    source = commit(source.refresh(), [data_file(nested_file(tmp_path, source.schema()), (), 3)])
-    with source.update_schema() as update:
-        update.rename_column(("l", "element", "a"), "c")
-        update.update_column(("l", "element", "a"), LongType())
-        update.add_column(("l", "d"), StringType())
-        update.update_column(("m", "value", "v"), DoubleType())
-    source = source.refresh()
-    t = ss.scan_iceberg(source)
-    found = t.plan().to_arrow().to_pylist()
-    # pyiceberg writes and reads a list that is NULL as an empty one, if it is one of structs.
-    assert [{**row, "l": row["l"] or []} for row in found] == source.scan().to_arrow().to_pylist()
-    assert t.plan("l IS NULL").count() == sum(row["l"] is None for row in found) == 1
-
-
 def test_deletes_in_partitions_of_promoted_columns(tmp_path):
-    """Partition values that were stored more narrowly are the same partition."""
+    """Partition values of the earlier, narrower types name the same partition."""
     kinds = Schema(
         NestedField(1, "i", IntegerType()),
         NestedField(2, "f", FloatType()),

@@ -1,7 +1,8 @@
-"""What manifests say of columns, made by hand: bounds of all types and widths, counts that are missing or cannot be."""
+"""Column statistics in handmade manifests: bounds of all types and widths, impossible counts."""
 
 import datetime as dt
 import struct
+import uuid
 
 import pyarrow as pa
 import pytest
@@ -31,6 +32,7 @@ from tests.support.iceberg_tables import commit, data_file, make
 
 NEVER, MAYBE, ALWAYS = Verdict.NEVER, Verdict.MAYBE, Verdict.ALWAYS
 INF, NAN = float("inf"), float("nan")
+GREATEST = uuid.UUID(int=2**128 - 1)
 
 
 def int4(v):
@@ -53,25 +55,26 @@ def micros(*parts):
     return int8(int(dt.datetime(*parts, tzinfo=dt.UTC).timestamp()) * 10**6)
 
 
-# Of one column c of 10 rows: its type; lower and upper bound, counts of values, NULLs and NaNs; a condition; the verdict.
+# One column c of 10 rows: its type; lower and upper bound; counts of values, NULLs and NaNs; a
+# condition; the verdict.
 CASES = [
     (LongType(), int8(5), int8(9), 10, 0, None, "c > 9", NEVER),
     (LongType(), int8(5), int8(9), 10, 0, None, "c >= 5", ALWAYS),
     (LongType(), int8(5), int8(9), 10, 1, None, "c >= 5", MAYBE),
-    (LongType(), int8(5), int8(9), 10, None, None, "c >= 5", MAYBE),  # a count that is missing is not zero
+    (LongType(), int8(5), int8(9), 10, None, None, "c >= 5", MAYBE),  # a missing count is not 0
     (LongType(), int8(5), int8(9), None, 0, None, "c >= 5", ALWAYS),
     (LongType(), int8(5), int8(9), 10, 10, None, "c >= 5", MAYBE),  # all NULL contradicts bounds
     (LongType(), None, None, 10, 10, None, "c >= 5", NEVER),
     (LongType(), None, None, 10, 10, None, "c IS NOT NULL", NEVER),
     (LongType(), None, None, 10, 10, None, "c IS NULL", ALWAYS),
-    (LongType(), None, None, None, 10, None, "c IS NOT NULL", NEVER),  # as many as the file has rows
+    (LongType(), None, None, None, 10, None, "c IS NOT NULL", NEVER),  # every row is NULL
     (LongType(), None, None, 10, 0, None, "c IS NULL", NEVER),
     (LongType(), None, None, 10, None, None, "c IS NULL", MAYBE),
     (LongType(), None, None, None, None, None, "c = 1", MAYBE),
     (LongType(), int8(5), None, 10, 0, None, "c < 5", NEVER),
     (LongType(), int8(5), None, 10, 0, None, "c > 100", MAYBE),
     (LongType(), None, int8(9), 10, 0, None, "c > 9", NEVER),
-    # What cannot be is unknown.
+    # Impossible statistics are unknown.
     (LongType(), int8(9), int8(5), 10, 0, None, "c = 100", MAYBE),
     (LongType(), int8(5), int8(9), 10, -1, None, "c >= 5", MAYBE),
     (LongType(), None, None, 10, 11, None, "c IS NULL", MAYBE),
@@ -85,7 +88,7 @@ CASES = [
     (LongType(), int4(-5), int4(9), 10, 0, None, "c < -5", NEVER),
     (LongType(), int4(-5), int4(9), 10, 0, None, "c > 9", NEVER),
     (LongType(), int4(-5), int8(2**40), 10, 0, None, "c = 1000000", MAYBE),
-    (IntegerType(), int8(5), int8(9), 10, 0, None, "c = 0", MAYBE),  # never so: what they mean is not known
+    (IntegerType(), int8(5), int8(9), 10, 0, None, "c = 0", MAYBE),  # a width of no earlier type
     (DoubleType(), float4(0.5), float4(2.5), 10, 0, 0, "c > 2.5", NEVER),
     (DoubleType(), float4(0.5), float8(2.5), 10, 0, 0, "c < 0.5", NEVER),
     (TimestampType(), int4(19358), int4(19359), 10, 0, None, "c >= '2023-01-02 00:00:01'", NEVER),
@@ -114,9 +117,9 @@ CASES = [
     (DecimalType(9, 2), b"\xff" * 16, b"\x03\xe8", 10, 0, None, "c < -0.01", NEVER),
     (DecimalType(9, 2), b"\xff" * 17, b"\x03\xe8", 10, 0, None, "c < -100", MAYBE),
     (DecimalType(9, 2), b"", b"\x03\xe8", 10, 0, None, "c < -100", MAYBE),
-    (DecimalType(5, 2), b"\x7f" * 5, None, 10, 0, None, "c = 1", MAYBE),  # has more digits than the type
+    (DecimalType(5, 2), b"\x7f" * 5, None, 10, 0, None, "c = 1", MAYBE),  # too many digits
     (DecimalType(38, 0), b"\x01" * 15, b"\x01" * 16, 10, 0, None, "c < 5", NEVER),
-    # Texts, whose bounds may have been cut.
+    # Texts, whose bounds may be truncated.
     (StringType(), b"abc", b"abd", 10, 0, None, "c > 'abe'", NEVER),
     (StringType(), b"abc", b"abd", 10, 0, None, "c LIKE 'ab%'", ALWAYS),
     (StringType(), b"abc", b"abd", 10, 0, None, "c LIKE 'abe%'", NEVER),
@@ -132,10 +135,12 @@ CASES = [
     (BooleanType(), b"\x01", b"\x01", 10, 0, None, "c", ALWAYS),
     (DateType(), int4(19358), int4(19358), 10, 0, None, "c = DATE '2023-01-01'", ALWAYS),
     (DateType(), int4(-1), int4(0), 10, 0, None, "c < DATE '1969-12-31'", NEVER),
-    (TimestampType(), micros(2023, 1, 1), micros(2023, 1, 2), 10, 0, None, "c > '2023-01-02 00:00:00'", NEVER),
-    (TimestamptzType(), micros(2023, 1, 1), micros(2023, 1, 2), 10, 0, None, "c > '2023-01-02 00:00:00'", NEVER),
+    *(
+        (kind, micros(2023, 1, 1), micros(2023, 1, 2), 10, 0, None, "c > '2023-01-02'", NEVER)
+        for kind in (TimestampType(), TimestamptzType())
+    ),
     # Types whose order is not Spark's, or not certain.
-    (UUIDType(), b"\x01" * 16, b"\x02" * 16, 10, 0, None, "c = 'ffffffff-ffff-ffff-ffff-ffffffffffff'", MAYBE),
+    (UUIDType(), b"\x01" * 16, b"\x02" * 16, 10, 0, None, f"c = '{GREATEST}'", MAYBE),
     (UUIDType(), b"\x01" * 16, b"\x02" * 16, 10, 10, None, "c IS NOT NULL", NEVER),
     (FixedType(2), b"\x01\x01", b"\x02\x02", 10, 0, None, "c = X'ffff'", MAYBE),
 ]  # fmt: skip
@@ -154,7 +159,7 @@ def maps(lower, upper, values, nulls, nans, column=1):
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """The verdict of each case: a file each, in one table for each type."""
+    """The verdict of each case: one file per case, one table per type."""
     folder, out = tmp_path_factory.mktemp("cases"), {}
     for kind in {str(case[0]): case[0] for case in CASES}.values():
         mine = [(k, case) for k, case in enumerate(CASES) if str(case[0]) == str(kind)]
@@ -194,9 +199,15 @@ def test_empty_files(tmp_path):
 
 
 def test_partition_values_are_statistics(tmp_path):
-    """Of files that say nothing of the column themselves."""
-    source = make(tmp_path, Schema(NestedField(1, "c", LongType()), NestedField(2, "d", DoubleType())), PartitionSpec(
-        PartitionField(1, 1000, IdentityTransform(), "c"), PartitionField(2, 1001, IdentityTransform(), "d")))  # fmt: skip
+    """The files have no statistics of the column themselves."""
+    source = make(
+        tmp_path,
+        Schema(NestedField(1, "c", LongType()), NestedField(2, "d", DoubleType())),
+        PartitionSpec(
+            PartitionField(1, 1000, IdentityTransform(), "c"),
+            PartitionField(2, 1001, IdentityTransform(), "d"),
+        ),
+    )
     files = [
         data_file("/a", (5, 1.5)),
         data_file("/b", (None, NAN)),
@@ -205,9 +216,16 @@ def test_partition_values_are_statistics(tmp_path):
     ]
     table = ss.scan_iceberg(commit(source, files))
     cases = {
-        "c = 5": [2, 0, 0, 2], "c IS NULL": [0, 2, 0, 0], "c <> 5": [0, 0, 2, 0], "d > 100": [0, 2, 0, 0], "isnan(d)": [0, 2, 0, 0],
-        "d = 0": [0, 0, 0, 2], "d IS NULL OR c > 6": [0, 0, 2, 0], "d < 2 AND c = 5": [2, 0, 0, 2], "NOT (c = 5)": [0, 0, 2, 0],
-    }  # fmt: skip
+        "c = 5": [2, 0, 0, 2],
+        "c IS NULL": [0, 2, 0, 0],
+        "c <> 5": [0, 0, 2, 0],
+        "d > 100": [0, 2, 0, 0],
+        "isnan(d)": [0, 2, 0, 0],
+        "d = 0": [0, 0, 0, 2],
+        "d IS NULL OR c > 6": [0, 0, 2, 0],
+        "d < 2 AND c = 5": [2, 0, 0, 2],
+        "NOT (c = 5)": [0, 0, 2, 0],
+    }
     for where, expected in cases.items():
         plan = table.plan(where)
         assert dict(zip(plan.table.paths.to_pylist(), plan.verdicts.tolist(), strict=True)) == dict(
@@ -218,7 +236,7 @@ def test_partition_values_are_statistics(tmp_path):
 
 
 def test_many_partitions_and_few_columns_decoded(tmp_path):
-    """Only the statistics of columns that are asked for are decoded."""
+    """Only the statistics of the columns in the condition are decoded."""
     names = [f"c{i}" for i in range(50)]
     source = make(
         tmp_path, Schema(*(NestedField(i + 1, n, LongType()) for i, n in enumerate(names)))
@@ -236,11 +254,11 @@ def test_many_partitions_and_few_columns_decoded(tmp_path):
     )
     table = ss.scan_iceberg(source)
     assert table.plan("c7 = 3 AND c9 = 3").files == ("/3",)
-    assert set(table.files.statistics._raw._made) == {("c7",), ("c9",)}
+    assert set(table.files.statistics._raw._decoded) == {("c7",), ("c9",)}
 
 
 def test_bounds_of_another_files_columns(tmp_path):
-    """Statistics of ids that the schema lacks, or that nothing knows, do no harm."""
+    """Statistics with ids outside of the schema are ignored."""
     source = make(tmp_path, Schema(NestedField(1, "c", LongType())))
     file = data_file(
         "/a",
@@ -256,10 +274,14 @@ def test_types(tmp_path):
     from pyiceberg.types import ListType, MapType, StructType, TimeType
 
     schema = Schema(
-        NestedField(1, "t", TimeType()), NestedField(2, "u", UUIDType()), NestedField(3, "x", FixedType(3)),
-        NestedField(4, "l", ListType(5, StructType(NestedField(6, "a", StringType(), required=True)))),
+        NestedField(1, "t", TimeType()),
+        NestedField(2, "u", UUIDType()),
+        NestedField(3, "x", FixedType(3)),
+        NestedField(
+            4, "l", ListType(5, StructType(NestedField(6, "a", StringType(), required=True)))
+        ),
         NestedField(7, "m", MapType(8, StringType(), 9, LongType())),
-    )  # fmt: skip
+    )
     found = ss.scan_iceberg(make(tmp_path, schema)).schema
     assert found.types[:3] == [pa.time64("us"), pa.string(), pa.binary()]
     assert found.field("l").type.value_type == pa.struct(

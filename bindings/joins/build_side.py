@@ -1,0 +1,169 @@
+"""The build sides of a join: tables that are read first, whose keys filter the probe side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from skipstone.bindings.filters.collector import DynamicFilterCollector
+from skipstone.bindings.filters.filter import DynamicFilter
+from skipstone.bindings.filters.kinds import Needs, kind_of, needs_of
+from skipstone.bindings.filters.rows import select_columns, table_of
+from skipstone.bindings.joins.names import pairs_of, resolved
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.bindings.tables.dynamic_table import DynamicTable
+from skipstone.ir.errors import PredicateError
+from skipstone.ir.rows import matching_rows
+from skipstone.ir.session import Session
+
+if TYPE_CHECKING:
+    from skipstone.bindings.predicates.predicate import Source
+
+On: TypeAlias = str | Sequence[str] | Mapping[str, str]
+Table: TypeAlias = Any  # a Skipstone table, or rows: Arrow, pandas, Polars
+
+
+@dataclass(slots=True)
+class BuildSide:
+    """One build side: how it is joined, and after `prepare` its rows.
+
+    Attributes:
+        table: The table or rows.
+        on: Names of the probe side's keys -> names of the build side's keys.
+        how: The kind of the join.
+        where: The condition on its rows.
+        columns: The columns of the result; None for all.
+        rows: The rows; None before `prepare`.
+        filter: The dynamic filter for the probe side; None if it cannot filter.
+    """
+
+    table: Table
+    on: dict[str, str]
+    how: str
+    where: Source | None
+    columns: list[str] | None
+    rows: pa.Table | None = None
+    filter: DynamicFilter | None = None
+
+    @property
+    def extra_keys(self) -> list[str]:
+        """The keys that are read for the join, and are not among the columns of the result."""
+        return [
+            name
+            for name in self.on.values()
+            if self.columns is not None and name not in self.columns
+        ]
+
+    def expect(self, schema: pa.Schema, session: Session) -> DynamicFilter | None:
+        """Make the filter of the probe side, which is completed by `prepare`.
+
+        Args:
+            schema: The probe side's columns.
+            session: Spark's settings.
+
+        Returns:
+            None if the join needs all rows of the probe side, or if the keys are not its columns.
+        """
+        if needs_of(self.how, "left") is Needs.ALL:
+            return None
+        try:
+            names = [
+                resolved(name, schema.names, case_sensitive=session.case_sensitive)
+                for name in self.on
+            ]
+        except PredicateError:
+            return None  # a column of an earlier build side
+        if len(set(names)) < len(names):
+            return None  # one column is compared with two keys
+        self.filter = DynamicFilter(columns={name: name for name in names}, how=self.how)
+        return self.filter
+
+    def prepare(
+        self,
+        schema: pa.Schema,
+        null_safe: bool,
+        threshold: str | int | None,
+        max_values: int | None,
+        session: Session,
+    ) -> None:
+        """Read the build side, and report its keys to the filter.
+
+        Args:
+            schema: The probe side's columns.
+            null_safe: Whether keys are compared by `<=>`.
+            threshold, max_values: See `DynamicFilterCollector`.
+            session: Spark's settings.
+        """
+        names = None if self.columns is None else [*self.columns, *self.extra_keys]
+        self.rows = read_side(self.table, self.where, names, session)
+        if self.filter is not None:
+            keys = list(self.filter.columns)
+            collector = DynamicFilterCollector(
+                keys, schema, threshold, max_values, null_safe=null_safe,
+                timezone=session.timezone, ansi=session.ansi,
+            )  # fmt: skip
+            collector.add(select_columns(self.rows, list(self.on.values())).rename_columns(keys))
+            self.filter.report(collector.finish())
+
+
+def build_sides(dim: Any, on: Any, how: Any, where: Any, columns: Any) -> list[BuildSide]:
+    """Return the build sides that the arguments of `join` describe.
+
+    Raises:
+        PredicateError: there is not one entry for each dimension, or a "right" or "full" join is
+            not the last one.
+    """
+    if not isinstance(dim, list | tuple):
+        return [BuildSide(dim, pairs_of(on), kind_of(how), where, columns)]
+    n = len(dim)
+    if isinstance(on, str):
+        ons: list[Any] = [on] * n
+    elif isinstance(on, list | tuple) and len(on) == n:
+        ons = list(on)
+    else:
+        raise PredicateError(f"on is {on!r}; expected one entry for each of {n} dimensions")
+    hows = [how] * n if isinstance(how, str) else list(how)
+    wheres = list(where) if isinstance(where, list | tuple) else [where] * n
+    chosen = (
+        list(columns)
+        if isinstance(columns, list | tuple) and not all(isinstance(c, str) for c in columns)
+        else [columns] * n
+    )
+    if {len(hows), len(wheres), len(chosen)} != {n}:
+        raise PredicateError(
+            f"how, where_dim and columns_dim have {len(hows)}, {len(wheres)} and {len(chosen)} "
+            f"entries; expected {n}, one for each dimension"
+        )
+    kinds = [kind_of(h) for h in hows]
+    if any(k in ("right", "full") for k in kinds[:-1]):
+        raise PredicateError(
+            f"the joins are {', '.join(kinds)}; expected 'right' and 'full' only as the last join"
+        )
+    return [
+        BuildSide(d, pairs_of(o), k, w, c)
+        for d, o, k, w, c in zip(dim, ons, kinds, wheres, chosen, strict=True)
+    ]
+
+
+def read_side(
+    table: Table, where: Source | None, columns: list[str] | None, session: Session
+) -> pa.Table:
+    """Return the rows of one side of a join that match its condition."""
+    settings: dict[str, Any] = {
+        "timezone": session.timezone,
+        "ansi": session.ansi,
+        "case_sensitive": session.case_sensitive,
+    }
+    if isinstance(table, DynamicTable):
+        plan = table.plan(where, columns=columns, **settings)  # type: ignore[attr-defined]
+        return plan.to_arrow()
+    rows = table_of(table)
+    if where is not None:
+        node = PruningPredicate(where, rows.schema, **settings).node
+        rows = pa.Table.from_batches(
+            [matching_rows(node, b) for b in rows.combine_chunks().to_batches()], rows.schema
+        )
+    return rows if columns is None else select_columns(rows, columns)

@@ -1,0 +1,88 @@
+"""Check the arguments of a table's `plan` method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from skipstone.bindings.predicates.predicate import PruningPredicate
+from skipstone.ir.errors import PredicateError, unknown_column
+from skipstone.ir.types import leaves_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skipstone.bindings.filters.data import DynamicFilterData
+    from skipstone.bindings.filters.filter import DynamicFilter
+    from skipstone.bindings.predicates.predicate import Source
+
+Dynamic: TypeAlias = (
+    "Sequence[DynamicFilter | DynamicFilterData] | DynamicFilter | DynamicFilterData | None"
+)
+
+
+def check_limit(limit: int | None) -> int | None:
+    """Return a limit as an int that fits 64 bits; None means no limit.
+
+    Raises:
+        PredicateError: the limit is not an integer, or it is negative.
+    """
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
+        raise PredicateError(f"limit is {limit!r}; expected a number of rows, 0 or more, or None")
+    return min(int(limit), np.iinfo(np.int64).max)
+
+
+def check_columns(columns: list[str] | None, names: list[str]) -> list[str]:
+    """Return the columns to read; None means all names of the table.
+
+    Raises:
+        PredicateError: the columns are a single string, or an empty list.
+        UnknownColumn: the table lacks a column.
+    """
+    if isinstance(columns, str):
+        raise PredicateError(
+            f"columns is {columns!r}; expected a list of names, such as [{columns!r}]"
+        )
+    if columns is not None and not columns:
+        raise PredicateError(
+            "columns names none; expected at least one of the table's columns, or None for all of "
+            "them. Plan.count() counts rows"
+        )
+    for c in columns or ():
+        if c not in names:
+            raise unknown_column(str(c), names, "columns", "the table")
+    return columns or names
+
+
+def predicate_over(
+    schema: pa.Schema,
+    where: Source | PruningPredicate,
+    *,
+    timezone: str,
+    ansi: bool,
+    case_sensitive: bool,
+) -> PruningPredicate:
+    """Return a condition as a predicate over a table's schema.
+
+    Raises:
+        PredicateError: the condition is malformed, or it is a predicate over another schema.
+    """
+    if not isinstance(where, PruningPredicate):
+        return PruningPredicate(
+            where, schema, timezone=timezone, ansi=ansi, case_sensitive=case_sensitive
+        )
+    if where.schema is not schema and not same_columns(where.schema, schema):
+        raise PredicateError(
+            "the PruningPredicate was made for another schema; make it with table.schema, "
+            "or pass its text"
+        )
+    return where
+
+
+def same_columns(schema: pa.Schema, other: pa.Schema) -> bool:
+    """Return True if two schemas have the same columns, metadata such as collations included."""
+    return schema.equals(other) and leaves_of(schema) == leaves_of(other)

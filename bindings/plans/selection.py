@@ -1,0 +1,271 @@
+"""Selection: the containers that a plan reads, their sizes, and the reasons for keeping them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from skipstone.bindings.plans.explain import (
+    Conjunct,
+    conjuncts_of,
+    judge_conjuncts,
+    kept_because,
+)
+from skipstone.bindings.plans.order import SortKey, limit_cutoff
+from skipstone.bindings.plans.table_protocol import (
+    Mask,
+    PlannedTable,
+    Positions,
+    PrunedTable,
+    Sizes,
+)
+from skipstone.ir.cached import cached_property
+from skipstone.ir.node import Node, Op, columns_of
+from skipstone.ir.outcome import Verdict
+from skipstone.ir.session import Session
+from skipstone.ir.simplify import TRUE
+from skipstone.ir.text import show
+
+if TYPE_CHECKING:
+    from skipstone.bindings.filters.scan import DynamicFilters
+    from skipstone.bindings.predicates.predicate import PruningPredicate
+    from skipstone.bindings.statistics.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The effect of a limit on a plan.
+
+    Attributes:
+        limit: The number of rows requested.
+        logical_rows: Rows of the kept containers that certainly match.
+        reached: Whether these rows are enough, so that the other containers were left out.
+
+    Source: Delta Lake, `pruneFilesByLimit`.
+    """
+
+    limit: int
+    logical_rows: int
+    reached: bool
+
+
+class Selection:
+    """The containers of a table that are read, and why. `Plan` documents the attributes."""
+
+    def __init__(
+        self,
+        table: PlannedTable,
+        predicate: PruningPredicate | None,
+        verdicts: npt.NDArray[np.uint8],
+        columns: list[str],
+        statistics: Statistics,
+        limit: int | None = None,
+        timezone: str = "UTC",
+        order: tuple[SortKey, ...] = (),
+        dynamic: DynamicFilters | None = None,
+        static_verdicts: npt.NDArray[np.uint8] | None = None,
+        session: Session | None = None,
+        pruned_by: Statistics | None = None,
+        settings: Session | None = None,
+    ) -> None:
+        self.timezone, self.order, self.dynamic, self.session = timezone, order, dynamic, session
+        self.settings = settings or session or Session(timezone)
+        # Without stats_skipping these are the partition values alone.
+        self._pruned_by = statistics if pruned_by is None else pruned_by
+        # The verdicts before dynamic filters, so that other filters can replace these.
+        self._static_verdicts = verdicts if static_verdicts is None else static_verdicts
+        self.table, self.predicate, self.statistics = table, predicate, statistics
+        self.verdicts, self.columns = verdicts, columns
+        self.cut: Cut | None = None
+        self._selected: Mask = verdicts != Verdict.NEVER
+        self.deferred: int | None = None
+        if dynamic is not None and not dynamic.decide_rows:
+            self.deferred, limit = limit, None
+        if limit is not None and order:
+            cutoff = limit_cutoff(table, statistics, verdicts, order, limit)
+            self.cut = Cut(limit, 0 if cutoff is None else cutoff.rows, cutoff is not None)
+            if cutoff is not None:
+                self._selected &= cutoff.candidates
+        elif limit is not None:
+            self.cut, self._selected = _limit_containers(verdicts, table.logical_rows(), limit)
+
+    @property
+    def kept(self) -> Positions:
+        """Positions of the kept containers, ascending; int64, shape (kept,)."""
+        return np.flatnonzero(self._selected).astype(np.int64, copy=False)
+
+    @cached_property
+    def row_groups(self) -> dict[str, list[int]]:
+        """Path -> indices of the kept row groups of that file.
+
+        An empty list means that the whole file is read, because nothing finer is known about it.
+        """
+        return self.table.row_groups_of(self.kept)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files to read, in table order."""
+        return tuple(self.row_groups)
+
+    @property
+    def skipping(self) -> Literal["none", "partition", "data", "limit"]:
+        """The kind of pruning that was done.
+
+        Returns:
+            "limit": a limit without an order chose the containers.
+            "none": no condition and no dynamic filter pruned.
+            "partition": only partition columns were used.
+            "data": other columns were used, too.
+
+        Source: Delta Lake, `filesForScan`.
+        """
+        if self.cut is not None and not self.order:
+            return "limit"
+        has_condition = (
+            self.predicate is not None
+            and self.predicate.node != TRUE
+            and len(self.table.schema) > 0
+        )
+        effects = self.dynamic.effects if self.dynamic is not None else ()
+        joined = {name for e in effects if e.pruned for name in e.fields}
+        if not has_condition and not joined:
+            return "none"
+        by_partition = not has_condition or (
+            self.predicate is not None and self.is_of_partitions(self.predicate.node)
+        )
+        return (
+            "partition" if by_partition and joined <= set(self.table.partition_columns) else "data"
+        )
+
+    @property
+    def kind(self) -> str:
+        """The kind of pruning by Delta Lake's name, such as "partitionFilteringOnlyV1".
+
+        Source: Delta Lake, `DeltaDataSkippingType`.
+        """
+        filtered = self.predicate is not None and self.predicate.node != TRUE
+        match self.skipping:
+            case "none":
+                return "noSkippingV1"
+            case "partition":
+                return "partitionFilteringOnlyV1"
+            case "limit":
+                return "filteredLimit" if filtered else "limit"
+        return (
+            "dataSkippingAndPartitionFilteringV1"
+            if any(map(self.is_of_partitions, self._conjuncts))
+            else "dataSkippingOnlyV1"
+        )
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The conjuncts that can never prune, whatever the statistics are, as SQL text.
+
+        Only rows are filtered by them.
+
+        Source: Delta Lake, `DeltaScan.unusedFilters`.
+        """
+        p = self.predicate
+        return (
+            ()
+            if p is None
+            else tuple(show(c) for c in self._conjuncts if c != TRUE and p.part(c).always_true)
+        )
+
+    @property
+    def _conjuncts(self) -> tuple[Node, ...]:
+        return () if self.predicate is None else conjuncts_of(self.predicate.node)
+
+    def is_of_partitions(self, n: Node) -> bool:
+        """Return True if a bound condition uses partition columns only."""
+        return {path[0] for path in columns_of(n)} <= set(
+            self.table.partition_columns
+        ) and not _has_unknown(n)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Sizes of the whole table, of the containers left by partition filters, and of those read.
+
+        Source: Delta Lake, `DeltaScan` (total, partition, scanned).
+        """
+        everything = np.ones(len(self.verdicts), np.bool_)
+        total = (
+            self.table.total()
+            if isinstance(self.table, PrunedTable)
+            else self.table.size(everything)
+        )
+        partition = self.table.size(self._kept_by_partition_values())
+        return Sizes(total, partition, self.table.size(self._selected))
+
+    def _kept_by_partition_values(self) -> Mask:
+        """Return which containers remain if only partition values are used."""
+        kept = np.ones(len(self.verdicts), np.bool_)
+        values = self.statistics.of_partitions(self.table.partition_columns)
+        if self.predicate is not None:
+            kept = self.predicate.prune(values)
+            if isinstance(self.table, PrunedTable):
+                refined = self.table.refined(self.predicate, kept.view(np.uint8))
+                kept = refined != Verdict.NEVER
+        if self.dynamic is None or not self.dynamic.filters:
+            return kept
+        return kept & self.dynamic.leave(values)
+
+    @cached_property
+    def conjuncts(self) -> tuple[Conjunct, ...]:
+        """The effect of each conjunct of the condition.
+
+        Each has the number of containers that it prunes alone and after the conjuncts before it,
+        and the reasons why it keeps the others.
+        """
+        return (
+            ()
+            if self.predicate is None
+            else tuple(judge_conjuncts(self.predicate, self.statistics))
+        )
+
+    @cached_property
+    def kept_because(self) -> dict[str, int]:
+        """Reason -> number of containers that are kept for this reason.
+
+        Reasons are, for example, that every row matches, that there are no statistics, that a form
+        is not understood, or that bounds overlap.
+        """
+        verdicts = np.where(self._selected, self._static_verdicts, 0)
+        if self.predicate is None:
+            return {"there is no condition": len(self.kept)} if len(self.kept) else {}
+        return kept_because(self.predicate, self.statistics, verdicts)
+
+    def __repr__(self) -> str:
+        s = self.sizes
+        finer = (
+            ""
+            if self.table.unit == "files"
+            else f" {len(self.kept)} of {len(self.verdicts)} {self.table.unit},"
+        )
+        return f"Plan({s.scan.files} of {s.total.files} files,{finer} skipping={self.skipping!r})"
+
+
+def _limit_containers(
+    verdicts: npt.NDArray[np.uint8], rows: Positions, limit: int
+) -> tuple[Cut, Mask]:
+    """Choose the first fully matched containers that have enough rows for a limit.
+
+    If they have too few rows, keep every container that may match. Only rows that certainly match
+    count: the live rows of containers with the verdict ALWAYS.
+    """
+    certain = np.flatnonzero((verdicts == Verdict.ALWAYS) & (rows >= 0))
+    ends = np.cumsum(rows[certain])
+    enough = int(np.searchsorted(ends, limit)) if limit else -1
+    selected = verdicts != Verdict.NEVER
+    if enough < len(certain):
+        selected = np.zeros(len(verdicts), np.bool_)
+        selected[certain[: enough + 1]] = True
+        return Cut(limit, int(ends[enough]) if limit else 0, reached=True), selected
+    return Cut(limit, int(ends[-1]) if len(ends) else 0, reached=False), selected
+
+
+def _has_unknown(n: Node) -> bool:
+    return any(m.op is Op.UNKNOWN for m in n.walk())

@@ -1,0 +1,144 @@
+"""Write docs/predicates.md from the tables that the code uses.
+
+`python -m skipstone.bindings.predicates.reference > docs/predicates.md`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from skipstone.ir.function import Function
+from skipstone.ir.functions import arithmetic, casts, choice, dates, division, iceberg, text, words
+from skipstone.ir.functions import numbers as numbers_
+from skipstone.ir.functions.build import _SAME, ALIASES, FUNCTIONS
+
+SCHEMA: Final = pa.schema(
+    [
+        ("x", pa.int64()),
+        ("y", pa.int64()),
+        ("f", pa.float64()),
+        ("s", pa.string()),
+        ("b", pa.bool_()),
+        ("d", pa.date32()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("st", pa.struct([("a", pa.int32())])),
+    ]
+)
+# What it is, examples over SCHEMA, what it prunes on.
+FORMS: Final = (
+    ("comparison", ("x < 5", "5 >= x", "x = 5", "x <> 5", "x <=> NULL"), "bounds, value lists"),
+    ("range", ("x BETWEEN 1 AND 9", "x NOT BETWEEN 1 AND 9"), "bounds"),
+    ("membership", ("x IN (1, 2, 3)", "s NOT IN ('a', 'b')"), "bounds, value lists, bloom filters"),
+    ("null test", ("x IS NULL", "st.a IS NOT NULL"), "null counts"),
+    ("NaN test", ("isnan(f)", "f = double('NaN')"), "NaN counts, bounds"),
+    ("truth test", ("b", "(x > 5) IS TRUE", "(x > 5) IS NOT FALSE"), "as the condition inside"),
+    ("logic", ("x = 1 AND s = 'a'", "x = 1 OR b", "NOT (x = 1)"), "as its parts"),
+    ("pattern", ("s LIKE 'ab%'", "s NOT LIKE 'a_c'", "s ILIKE 'a%'"), "the literal start"),
+    ("regular expression", ("s RLIKE '^ab'",), "the literal start"),
+    ("text function", ("startswith(s, 'a')", "contains(s, 'b')", "endswith(s, 'c')"), "bounds"),
+    ("columns compared", ("x < y", "x + y > 10"), "bounds of both"),
+    ("CASE", ("CASE WHEN x > 5 THEN 1 ELSE 0 END = 1", "if(b, x, y) = 3"), "bounds"),
+    ("CAST", ("CAST(x AS STRING) = '5'", "TRY_CAST(s AS INT) > 5"), "bounds, or a single value"),
+    ("date part", ("year(d) = 2024", "EXTRACT(MONTH FROM ts) = 3"), "bounds"),
+    (
+        "date arithmetic",
+        ("d + INTERVAL 3 DAYS > DATE '2024-01-01'", "date_add(d, 3) > d"),
+        "bounds",
+    ),
+    ("literals", ("d = DATE '2024-01-01'", "ts > TIMESTAMP '2024-01-01 00:00:00'"), "bounds"),
+)
+FAMILIES: Final = {
+    "Arithmetic": (arithmetic, division, numbers_),
+    "Text": (text, words),
+    "Dates and timestamps": (dates,),
+    "Choice and casts": (choice, casts),
+    "Iceberg's transforms": (iceberg,),
+}
+# Functions that other forms become; people do not write them.
+INTERNAL: Final = frozenset(
+    [
+        "compare",
+        "case",
+        "widen",
+        "wall_trunc",
+        "whole_seconds",
+        "later",
+        "move",
+        "has_prefix",
+        "has_suffix",
+        "has_part",
+        "fits",
+        "matches",
+    ]
+)
+OPERATORS: Final = {"add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y"}
+
+
+def page() -> str:
+    """Return docs/predicates.md as text."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield from (
+        "# Predicates",
+        "",
+        "A condition is Spark SQL text, an expression of `ss.col`, a pyarrow or pyiceberg expression,",
+        "filter lists or a PySpark Column. It means what Spark SQL makes of it. A part that is not",
+        "listed here does not prune; the rest of the condition still does, and `explain()` names the",
+        "part. Skipstone writes this page from the tables that it uses.",
+        "",
+        "## Forms",
+        "",
+        "| form | examples | prunes on |",
+        "|---|---|---|",
+    )
+    for form, examples, basis in FORMS:
+        yield f"| {form} | {', '.join(f'`{e}`' for e in examples)} | {basis} |"
+    yield from (
+        "",
+        "## Functions",
+        "",
+        "*Order* means that the function keeps the order of its arguments, so bounds pass through it.",
+        "*Range* means that it has a rule of its own for bounds. *Value* means that it is computed only",
+        "for containers that hold a single value.",
+    )
+    also: dict[str, list[str]] = {}
+    for alias, name in _SAME.items():
+        also.setdefault(name, []).append(alias)
+    for family, modules in FAMILIES.items():
+        yield from (
+            "",
+            f"### {family}",
+            "",
+            "| function | also written | prunes by |",
+            "|---|---|---|",
+        )
+        for module in modules:
+            for name, function in module.FUNCTIONS.items():
+                if name not in INTERNAL:
+                    others = ", ".join(f"`{_plain(a)}`" for a in also.get(name, ()))
+                    yield f"| `{_plain(OPERATORS.get(name, name))}` | {others} | {_basis(function)} |"
+    rest = sorted(ALIASES.keys() - _SAME.keys() - INTERNAL)
+    yield from ("", "Rewritten into the above:", "")
+    yield from textwrap.wrap(", ".join(f"`{a}`" for a in rest) + ".", 100)
+
+
+def _plain(name: str) -> str:
+    return name.replace("|", "\\|")
+
+
+def _basis(function: Function) -> str:
+    if function.monotone:
+        return "order"
+    return "value" if function.interval is None else "range"
+
+
+assert {n for modules in FAMILIES.values() for m in modules for n in m.FUNCTIONS} == set(FUNCTIONS)
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,334 @@
+"""Read one version of a Delta table from its log: columns, live files and statistics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from skipstone.bindings.tables.delta.actions import COLUMNS, fetch, read_commits, settings
+from skipstone.bindings.tables.delta.checkpoints import checkpoint_settings, read_checkpoint
+from skipstone.bindings.tables.delta.decode import parse_statistics
+from skipstone.bindings.tables.delta.fields import LeafField, TableFields, fields_of
+from skipstone.bindings.tables.delta.log import LogLocation, SnapshotRequest
+from skipstone.bindings.tables.delta.replay import hidden, keys_of, last_adds, paths_of
+from skipstone.bindings.tables.delta.segment import segment
+from skipstone.ir.cached import cached_property
+from skipstone.ir.errors import SourceError, clip
+
+# The table features that this reader supports. Source: PROTOCOL.md, "Valid Feature Names in Table
+# Features".
+FEATURES: Final = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "typeWidening",
+        "typeWidening-preview",
+    }
+    | {"variantType", "variantType-preview", "variantShredding-preview"}
+)
+
+MAX_READER_VERSION: Final = 3  # of the protocol
+
+FILE_COLUMNS: Final = tuple(name for name in COLUMNS if name != "stats")
+
+MAPPING: Final = "delta.columnMapping.mode"
+
+METADATA: Final = ("id", "name", "description", "partitionColumns", "configuration", "createdTime")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table. Its files and statistics are read at first use.
+
+    Attributes:
+        uri: The table, as it was named.
+        root: The table's folder, as `fs` names it.
+        fs: The file system that holds it.
+        version: The version.
+        fields: The table's columns.
+        metadata: The `metaData` action: id, name, description, partitionColumns, configuration,
+            createdTime.
+        num_files: The number of live files.
+        read_files: Returns `files`.
+        read_stats: Returns `stats`.
+    """
+
+    uri: str
+    root: str
+    fs: pafs.FileSystem
+    version: int
+    fields: TableFields
+    metadata: Mapping[str, Any]
+    num_files: int
+    read_files: Callable[[], pa.Table]
+    read_stats: Callable[[], tuple[pa.ChunkedArray, ...]]
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """One row for each live file.
+
+        Columns: `path` (percent-decoded), `size`, `modificationTime`, `deletionVector`,
+        `partition`, and `spark`, True if Spark certainly computed the file's statistics.
+        """
+        return self.read_files()
+
+    @cached_property
+    def stats(self) -> tuple[pa.ChunkedArray, ...]:
+        """The statistics of `files`, in their order: structs, one array per part of the log."""
+        return self.read_stats()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that were read: in host memory, or mapped from a file."""
+        read = vars(self)
+        return int(self.files.nbytes if "files" in read else 0) + sum(
+            int(s.nbytes) for s in (self.stats if "stats" in read else ())
+        )
+
+
+def read_snapshot(
+    request: SnapshotRequest,
+    place: LogLocation,
+    older: tuple[SnapshotRequest, Snapshot] | None = None,
+) -> Snapshot:
+    """Read one version of a table from its log.
+
+    Args:
+        request: The version.
+        place: The table's log.
+        older: A version of the same table that was read before. If the log allows it, only newer
+            commits are read.
+
+    Raises:
+        SourceError: a part of the log is missing or damaged, or the table needs features that this
+            reader lacks.
+    """
+    names = [i.base_name for i in place.listed]
+    if (
+        older is not None
+        and older[0].stamp == place.stamp(older[0].version)
+        and (newer := _refresh(older[1], request, place, names)) is not None
+    ):
+        return newer
+    chosen = segment(names, request.version, place.log)
+    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
+    found = settings(texts, commits)
+    if len(found) < 2:
+        found = {**checkpoint_settings(place.fs, place.log, chosen.parts), **found}
+    metadata, fields = _check_settings(found, place.uri, request.version)
+    partitions = tuple(fields.partitions.values())
+    adds, removes = read_commits(texts, commits, partitions)
+    live, keys = last_adds(adds, removes)
+    older_files = (
+        _drop(t, hidden(t, keys))
+        for t in read_checkpoint(place.fs, place.log, chosen.parts, partitions, place.meter)
+    )
+    parts = [
+        part
+        for t in (*older_files, adds.filter(pa.array(live)))
+        for part in _with_statistics(t, fields.leaves)
+    ]
+    return _snapshot_of(
+        place,
+        request.version,
+        fields,
+        metadata,
+        _without_duplicates([(_files_of(t), s) for t, s in parts]),
+    )
+
+
+def _refresh(
+    older: Snapshot, request: SnapshotRequest, place: LogLocation, names: Sequence[str]
+) -> Snapshot | None:
+    """Read only the commits after an older version, and return the newer one.
+
+    None means that this is not possible, so the log must be read from its checkpoint.
+    """
+    try:
+        chosen = segment(names, request.version, place.log, after=older.version)
+    except SourceError:
+        return None  # commits after the older version were cleaned up
+    commits = [f"{place.log}/{c.name}" for c in chosen.commits]
+    texts = fetch(place.fs, place.log, chosen.commits, place.meter)
+    if settings(texts, commits):
+        return None  # the schema or the protocol may have changed
+    adds, removes = read_commits(texts, commits, tuple(older.fields.partitions.values()))
+    live, keys = last_adds(adds, removes)
+    is_hidden = hidden(older.files, keys, decoded=True)
+    parts: list[tuple[pa.Table, pa.ChunkedArray]] = []
+    start = 0
+    for stats in older.stats:
+        mask = is_hidden[start : start + len(stats)]
+        files = older.files.slice(start, len(stats))
+        start += len(stats)
+        parts.append((_drop(files, mask), stats.filter(pa.array(~mask)) if mask.any() else stats))
+    parts += [
+        (_files_of(t), s)
+        for t, s in _with_statistics(adds.filter(pa.array(live)), older.fields.leaves)
+    ]
+    return _snapshot_of(place, request.version, older.fields, older.metadata, parts)
+
+
+def _without_duplicates(
+    parts: list[tuple[pa.Table, pa.ChunkedArray]],
+) -> list[tuple[pa.Table, pa.ChunkedArray]]:
+    """Drop repeated files: a checkpoint may name a file twice, and replay does not notice."""
+    keys = pa.chunked_array(
+        [c for t, _ in parts for c in keys_of(t, decoded=True).chunks], pa.string()
+    )
+    if pc.count_distinct(keys).as_py() == len(keys):
+        return parts
+    code = keys.combine_chunks().dictionary_encode().indices.to_numpy()
+    repeated = np.ones(len(keys), np.bool_)
+    repeated[np.unique(code, return_index=True)[1]] = False
+    starts = np.cumsum([0, *(t.num_rows for t, _ in parts)])
+    return [
+        (_drop(t, repeated[a : a + t.num_rows]), s.filter(pa.array(~repeated[a : a + t.num_rows])))
+        for (t, s), a in zip(parts, starts, strict=False)
+    ]
+
+
+def _drop(table: pa.Table, is_hidden: npt.NDArray[np.bool_]) -> pa.Table:
+    """Return the rows that are not hidden. Usually these are all rows, and are not copied."""
+    return table.filter(pa.array(~is_hidden)) if is_hidden.any() else table
+
+
+def _with_statistics(
+    table: pa.Table, leaves: Sequence[LeafField]
+) -> Iterator[tuple[pa.Table, pa.ChunkedArray]]:
+    """Yield files with their statistics as structs.
+
+    First those whose statistics a checkpoint holds as structs, then those parsed from texts.
+    """
+    if "stats_parsed" in table.column_names:
+        missing = np.asarray(pc.is_null(table.column("stats_parsed")), np.bool_)
+        with_struct = _drop(table, missing)
+        if with_struct.num_rows:
+            yield with_struct, with_struct.column("stats_parsed")
+        table = table.filter(pa.array(missing))
+    if table.num_rows or "stats_parsed" not in table.column_names:
+        yield table, parse_statistics(table.column("stats"), leaves)
+
+
+def _files_of(table: pa.Table) -> pa.Table:
+    spark = (
+        table.column("spark") if "spark" in table.column_names else pa.repeat(False, table.num_rows)
+    )
+    # The writer that added a deletion vector need not have computed the statistics.
+    files = table.select(FILE_COLUMNS).append_column(
+        "spark", pc.and_(spark, pc.is_null(table.column("deletionVector")))
+    )
+    return files.set_column(0, "path", paths_of(files))
+
+
+def _snapshot_of(
+    place: LogLocation,
+    version: int,
+    fields: TableFields,
+    metadata: Mapping[str, Any],
+    parts: list[tuple[pa.Table, pa.ChunkedArray]],
+) -> Snapshot:
+    non_empty = [(t, s) for t, s in parts if t.num_rows] or parts[:1]
+    files, stats = pa.concat_tables([t for t, _ in non_empty]), tuple(s for _, s in non_empty)
+    return Snapshot(
+        place.uri,
+        place.root,
+        place.fs,
+        version,
+        fields,
+        metadata,
+        files.num_rows,
+        lambda: files,
+        lambda: stats,
+    )
+
+
+def _check_settings(
+    found: Mapping[str, Mapping[str, Any]], uri: str, version: int
+) -> tuple[dict[str, Any], TableFields]:
+    """Return the table's metadata and columns.
+
+    Raises:
+        SourceError: an action is missing or malformed, or needs features that this reader lacks.
+    """
+    for name in ("metaData", "protocol"):
+        if name not in found:
+            raise SourceError(
+                f"{uri}: the log of version {version} has no {name}; expected one in each "
+                "checkpoint and in the first commit"
+            )
+    try:
+        return _read_settings(found["protocol"], found["metaData"], uri)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
+        raise SourceError(
+            f"{uri}: the settings of version {version} cannot be read "
+            f"({type(e).__name__}: {str(e)[:200]})"
+        ) from e
+
+
+def _read_settings(
+    protocol: Mapping[str, Any], metadata: Mapping[str, Any], uri: str
+) -> tuple[dict[str, Any], TableFields]:
+    least, features = protocol.get("minReaderVersion"), protocol.get("readerFeatures")
+    if type(least) is not int or least < 1:
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {clip(repr(least))}; expected 1, 2 or 3"
+        )
+    if (features is None and least == MAX_READER_VERSION) or not (
+        features is None or (isinstance(features, list) and all(map(_is_name, features)))
+    ):
+        raise SourceError(
+            f"{uri}: the protocol has the reader version {least} and the readerFeatures "
+            f"{clip(repr(features))}; expected names"
+        )
+    unknown = sorted(set(features or ()) - FEATURES)
+    if unknown or least > MAX_READER_VERSION:
+        needs = clip(", ".join(unknown)) or f"reader version {least}"
+        raise SourceError(
+            f"{uri}: the table needs a reader that supports {needs}; this one supports "
+            f"{', '.join(sorted(FEATURES))}, up to reader version {MAX_READER_VERSION}"
+        )
+    known_metadata: dict[str, Any] = {name: metadata.get(name) for name in METADATA}
+    known_metadata["configuration"] = dict(known_metadata["configuration"] or {})
+    mapped = known_metadata["configuration"].get(MAPPING, "none") != "none"
+    return known_metadata, fields_of(
+        json.loads(metadata["schemaString"]), list(known_metadata["partitionColumns"] or ()), mapped
+    )
+
+
+def _is_name(feature: object) -> bool:
+    return isinstance(feature, str)
+
+
+def logical_rows(rows: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the live rows of files, int64; null is unknown.
+
+    Args:
+        rows: Physical rows.
+        vectors: Deletion vectors, whose cardinality is subtracted.
+    """
+    deleted = pc.if_else(
+        pc.is_null(vectors), pa.scalar(0, pa.int64()), pc.struct_field(vectors, "cardinality")
+    )
+    live = pc.subtract(rows, deleted)
+    return pc.if_else(pc.greater_equal(live, 0), live, None)
+
+
+def sum_of(values: pa.ChunkedArray, mask: npt.NDArray[np.bool_]) -> int | None:
+    """Return the sum of the masked values, or None if one of them is null."""
+    chosen = values.filter(pa.array(mask))
+    if chosen.null_count:
+        return None
+    return int(pc.sum(chosen).as_py() or 0)

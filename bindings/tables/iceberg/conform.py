@@ -1,0 +1,104 @@
+"""Convert the columns of a data file to the table's schema, by the ids of fields."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from skipstone.bindings.tables.iceberg.fields import arrow_of
+from skipstone.bindings.tables.read import offsets_of
+
+FIELD_ID: Final = b"PARQUET:field_id"
+
+
+def conform(
+    values: pa.Array, own: pa.DataType, kind: Any, mapping: Sequence[Any] | None
+) -> pa.Array:
+    """Convert a file's values to the table's type.
+
+    Struct fields are found by their ids, fields that the file lacks get their defaults, and types
+    are promoted.
+
+    Args:
+        values: The values from the file.
+        own: Their type, whose fields have the file's ids.
+        kind: The table's type, pyiceberg's.
+        mapping: The name mapping of the fields below, for a file without ids.
+    """
+    to, t = arrow_of(kind), pa.types
+    if t.is_struct(to) and t.is_struct(own):
+        here = columns_by_id([own.field(i) for i in range(own.num_fields)], mapping)
+        children = []
+        for f in kind.fields:
+            if f.field_id in here:
+                at, below = here[f.field_id]
+                children.append(conform(values.field(at), own.field(at).type, f.field_type, below))
+            else:
+                children.append(repeated(default_of(f), len(values)))
+        return pa.StructArray.from_arrays(children, fields=list(to), mask=values.is_null())
+    if t.is_list(to) and t.is_list(own):
+        items = conform(
+            values.flatten(), own.value_type, kind.element_type, _mapping_below(mapping, "element")
+        )
+        return pa.ListArray.from_arrays(offsets_of(values), items, type=to, mask=values.is_null())
+    if t.is_map(to) and t.is_map(own):
+        whole = values if not values.offset else pa.concat_arrays([values])
+        keys = conform(whole.keys, own.key_type, kind.key_type, _mapping_below(mapping, "key"))
+        items = conform(
+            whole.items, own.item_type, kind.value_type, _mapping_below(mapping, "value")
+        )
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, type=to, mask=whole.is_null())
+    if type(kind).__name__ == "UUIDType":
+        raw = values.storage if isinstance(values, pa.ExtensionArray) else values
+        return pa.array(
+            [None if v is None else str(uuid.UUID(bytes=v)) for v in raw.to_pylist()], to
+        )
+    if t.is_timestamp(to) and t.is_timestamp(own) and own.tz != to.tz:
+        values = values.cast(pa.int64()).cast(pa.timestamp(own.unit, to.tz))
+    return values if values.type == to else values.cast(to)
+
+
+def columns_by_id(
+    fields: Iterable[pa.Field], mapping: Sequence[Any] | None
+) -> dict[int, tuple[int, Sequence[Any] | None]]:
+    """Return id -> (position, name mapping below) of a file's columns or a struct's fields.
+
+    Args:
+        fields: The columns or fields.
+        mapping: The name mapping for a file without ids; None: the file's own ids are used.
+    """
+    out: dict[int, tuple[int, Sequence[Any] | None]] = {}
+    for i, f in enumerate(fields):
+        if mapping is None:
+            text = (f.metadata or {}).get(FIELD_ID)
+            if text is not None:
+                out[int(text)] = (i, None)
+            continue
+        found = next((m for m in mapping if f.name in m.names), None)
+        if found is not None and found.field_id is not None:
+            out[found.field_id] = (i, found.fields)
+    return out
+
+
+def _mapping_below(mapping: Sequence[Any] | None, name: str) -> Sequence[Any] | None:
+    return None if mapping is None else next((m.fields for m in mapping if name in m.names), ())
+
+
+def default_of(f: Any) -> pa.Scalar:
+    """Return the value of a column in rows that were written before the column was added."""
+    to, value = arrow_of(f.field_type), f.initial_default
+    if value is None:
+        return pa.scalar(None, to)
+    if isinstance(value, uuid.UUID):
+        return pa.scalar(str(value), to)
+    if isinstance(value, int) and pa.types.is_temporal(to):
+        return pa.scalar(value, pa.int32() if to.bit_width == 32 else pa.int64()).cast(to)
+    return pa.scalar(value, to)
+
+
+def repeated(value: pa.Scalar, n: int) -> pa.Array:
+    """Return an array of one value n times, of any type; NULL too."""
+    return pa.repeat(value, n) if value.is_valid else pa.nulls(n, value.type)

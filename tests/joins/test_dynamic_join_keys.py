@@ -1,0 +1,135 @@
+"""ss.join: odd names, empty sides, nested and other types of keys, and clocks that change."""
+
+import datetime as dt
+import os
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import skipstone as ss
+from skipstone.bindings.joins.join import join_explained
+
+LONG = os.environ.get("SKIPSTONE_TESTS") == "long"
+
+
+@pytest.mark.parametrize("name", ["a.b", "c d", "x%y", "back`tick", "SELECT", "é"])
+def test_odd_names(tmp_path, name):
+    for i in range(3):
+        pq.write_table(pa.table({name: [i, i + 10]}), tmp_path / f"{i}.parquet")
+    joined = join_explained(ss.scan_parquet(str(tmp_path)), pa.table({name: [11]}), on=name)
+    assert joined.table.to_pydict() == {name: [11]} and joined.plan.dynamic.effects[0].pruned == 1
+    joined = join_explained(ss.scan_parquet(str(tmp_path)), pa.table({name: [20]}), on={name: name})
+    assert joined.table.num_rows == 0 and joined.plan.files == ()
+
+
+HOWS = ("inner", "left", "right", "full", "semi", "anti", "not in")
+EMPTY = [
+    ("an empty dimension", pa.table({"k": pa.array([], pa.int64())}), [0, 2, 0, 2, 0, 2, 2]),
+    ("NULL alone", pa.table({"k": pa.nulls(2, pa.int64())}), [0, 2, 2, 4, 0, 2, 0]),
+    ("NULL without a type", pa.table({"k": pa.nulls(2)}), [0, 2, 2, 4, 0, 2, 0]),
+]
+
+
+@pytest.mark.parametrize(("dim", "rows"), [e[1:] for e in EMPTY], ids=[e[0] for e in EMPTY])
+def test_empty_sides(tmp_path, dim, rows):
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "a.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    assert [ss.join(table, dim, on="k", how=how).num_rows for how in HOWS] == rows
+    nothing = pa.table({"k": pa.array([], pa.int64())})
+    assert [ss.join(nothing, pa.table({"k": [1]}), on="k", how=how).num_rows for how in HOWS] == [
+        0,
+        0,
+        1,
+        1,
+        0,
+        0,
+        0,
+    ]
+
+
+def test_other_forms_of_rows(tmp_path):
+    pq.write_table(
+        pa.table({"k": pa.array(["a", "b"]).dictionary_encode(), "l": [[1], [2]]}),
+        tmp_path / "a.parquet",
+    )
+    table = ss.scan_parquet(str(tmp_path))
+    assert ss.join(
+        table, pa.table({"k": pa.array(["b"], pa.string_view()), "m": [[7]]}), on="k"
+    ).to_pydict() == {"k": ["b"], "l": [[2]], "m": [[7]]}
+    assert ss.join(table, pa.table({"k": ["c"], "m": [[7]]}), on="k", how="full").to_pydict() == {
+        "k": ["a", "b", "c"], "l": [[1], [2], None], "m": [None, None, [7]],
+    }  # fmt: skip
+    nested = pa.table({"k": [{"a": 1}, {"a": 2}]})
+    assert ss.join(nested, pa.table({"k": [{"a": 2}]}), on="k").to_pydict() == {"k": [{"a": 2}]}
+
+
+def test_keys_in_an_hour_that_clocks_skip(tmp_path):
+    clocks = pa.array([dt.datetime(2024, 3, 31, hour) for hour in range(5)], pa.timestamp("us"))
+    pq.write_table(pa.table({"k": clocks}), tmp_path / "a.parquet", row_group_size=1)
+    dim = pa.table({"k": pa.array([dt.datetime(2024, 3, 31, 1)], pa.timestamp("us", "UTC"))})
+    joined = ss.join(ss.scan_parquet(str(tmp_path)), dim, on="k", timezone="Europe/Berlin")
+    # Clocks skip 2 o'clock, and Spark reads it as the next hour.
+    assert [k.hour for k in joined.column("k").to_pylist()] == [2, 3]
+
+
+def test_a_struct_field(tmp_path):
+    pq.write_table(pa.table({"s": [{"k": 1}, {"k": 2}]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"s": [{"k": 5}, None]}), tmp_path / "b.parquet")
+    table = ss.scan_parquet(str(tmp_path))
+    collector = ss.DynamicFilterCollector("k", pa.schema([("k", pa.int64())]))
+    collector.add(pa.table({"k": [5]}))
+    plan = table.plan(dynamic=[ss.DynamicFilter(collector.finish(), columns={"k": "s.k"})])
+    assert len(plan.files) == 1 and plan.to_arrow().to_pydict() == {"s": [{"k": 5}]}
+    assert table.accepted_filter_fields(["s.k", "s", "s.x"]) == ["s.k"]
+
+
+ZONES = {
+    "Europe/Berlin": dt.datetime(2024, 3, 31),
+    "America/New_York": dt.datetime(2024, 11, 3),
+    "Pacific/Apia": dt.datetime(2011, 12, 30),
+}
+CLOCKS = {
+    "date": pa.date32(),
+    "wall": pa.timestamp("us"),
+    "instant": pa.timestamp("us", "UTC"),
+    "nanoseconds": pa.timestamp("ns"),
+    "text": pa.string(),
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_keys_where_clocks_change(tmp_path, zone):
+    r, joined = random.Random(zone), 0
+
+    def value(kind):
+        at = ZONES[zone] + dt.timedelta(minutes=30 * r.randint(-60, 60))
+        return (
+            None
+            if r.random() < 0.1
+            else at.date()
+            if kind == "date"
+            else str(at)
+            if kind == "text"
+            else at
+        )
+
+    for n in range(400 if LONG else 15):
+        probe, build = r.choice(["date", "wall", "instant"]), r.choice(list(CLOCKS))
+        rows = pa.table({"k": pa.array([value(probe) for _ in range(12)], CLOCKS[probe])}).sort_by(
+            "k"
+        )
+        pq.write_table(rows, tmp_path / f"{n}.parquet", row_group_size=2)
+        dim = pa.table(
+            {"k": pa.array([value(build) for _ in range(5)], CLOCKS[build]), "w": range(5)}
+        )
+        options = {"on": "k", "how": r.choice(HOWS), "timezone": zone}
+        table = ss.scan_parquet(str(tmp_path / f"{n}.parquet"))
+        try:
+            plain = ss.join(table, dim, **options, dynamic_filtering=False)
+        except ss.UnsupportedForm:  # a clock reading that occurs twice is ambiguous
+            continue
+        assert ss.join(table, dim, **options).equals(plain), (probe, build, options)
+        joined += 1
+    assert joined > 5
