@@ -1,4 +1,7 @@
-"""Functions that are other forms in disguise, rewritten before binding: unbound arguments in, an unbound node out."""
+"""Functions that are rewritten into other forms before binding.
+
+Each rewrite takes unbound arguments and returns an unbound node.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Form = Callable[[tuple[Node, ...]], Node]
 
 
 def like(subject: Node, pattern: str, escape: str = "\\") -> Node:
-    """subject LIKE pattern."""
+    """Return the node of `subject LIKE pattern`."""
     return Node(Op.LIKE, (subject, literal(pattern.encode(), ty.STRING)), escape)
 
 
@@ -27,7 +30,7 @@ def _is_null(args: tuple[Node, ...]) -> Node:
 
 
 def _is_nan(args: tuple[Node, ...]) -> Node:
-    """TRUE for NaN, FALSE for all else, NULL included."""
+    """Rewrite isnan(x): TRUE for NaN, FALSE for everything else, NULL included."""
     arity(args, 1)
     return Node(Op.IS_TRUE, (Node(Op.EQ, (args[0], literal(math.nan, ty.DOUBLE))),))
 
@@ -38,7 +41,7 @@ def _same(args: tuple[Node, ...]) -> Node:
 
 
 def _affix(name: str, before: str, after: str) -> Form:
-    """startswith, endswith, contains: LIKE where the text is a literal."""
+    """Return the rewrite of startswith, endswith or contains: LIKE if the text is a literal."""
 
     def make(args: tuple[Node, ...]) -> Node:
         arity(args, 2)
@@ -56,7 +59,9 @@ def _like(args: tuple[Node, ...]) -> Node:
 
 
 def _ilike(args: tuple[Node, ...]) -> Node:
-    """Spark compares lower case with lower case; only ASCII has one of its own here."""
+    """Rewrite ILIKE. Spark compares lower case with lower case; here only ASCII patterns are
+    lowered.
+    """
     arity(args, 2, 3)
     pattern, escape = text_of(args[1]), text_of(args[2]) if len(args) > 2 else "\\"
     if not pattern.isascii() or decode(pattern, escape) is None or escape.isalpha():
@@ -65,7 +70,10 @@ def _ilike(args: tuple[Node, ...]) -> Node:
 
 
 def _rlike(args: tuple[Node, ...]) -> Node:
-    """An anchored pattern's literal start prunes; the whole is for containers of one value, and for rows."""
+    """Rewrite RLIKE: the literal start of an anchored pattern prunes.
+
+    The whole pattern is computed only for rows, and for containers that hold a single value.
+    """
     arity(args, 2)
     prefix, whole = regex_prefix(text_of(args[1]))
     start = like(args[0], quoted(prefix) + "%")

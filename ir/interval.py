@@ -1,4 +1,4 @@
-"""Intervals: what a scalar can be on the rows of each of n containers, and functions over them."""
+"""Intervals: the possible values of a scalar in each of n containers, and functions over them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from skipstone.ir.values import NO, TEXT, YES, Data, Mask, Values, constant, fil
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """What a scalar can be in n containers. Arrays have shape (n,), or (1,) where all are alike.
+    """The possible values of a scalar in n containers.
+
+    Arrays have shape (n,), or (1,) if all containers are alike.
 
     Attributes:
         dtype: The type.
-        low, high: Axis values around all values that are neither NULL nor NaN.
-        above: Text whose greatest value is not known; `high` is then arbitrary.
-        real: Some row may have a value that is neither NULL nor NaN.
+        low, high: Axis values that bound all values that are neither NULL nor NaN.
+        above: The greatest value is unknown (text only); `high` is then arbitrary.
+        real: Some row may hold a value that is neither NULL nor NaN.
         nulls: Some row may be NULL.
         nans: Some row may be NaN.
-        lost: On some row Spark may raise an error, or give what is not known here.
+        lost: Spark may raise an error for some row, or its value is not known here.
     """
 
     dtype: DType
@@ -46,16 +48,16 @@ class Interval:
 
     @property
     def some(self) -> Mask:
-        """Some row may have a value."""
+        """Some row may hold a value, NaN included."""
         return self.real | self.nans
 
     @property
     def single(self) -> Mask:
-        """At most one value besides NULL and NaN."""
+        """At most one value occurs, NULL and NaN aside."""
         return np.asarray(~self.real | (np.asarray(self.low == self.high, np.bool_) & ~self.above))
 
     def take(self, where: Mask) -> Interval:
-        """The containers of a mask of shape (n,)."""
+        """Return the containers of a mask of shape (n,)."""
         parts = (
             a if len(a) == 1 else a[where]
             for a in (self.low, self.high, self.above, self.real, self.nulls, self.nans, self.lost)
@@ -64,7 +66,10 @@ class Interval:
 
 
 def end(dtype: DType, *, high: bool) -> Data:
-    """An end of the type, shape (1,); text has no highest value, and a filler stands there."""
+    """Return the lowest or highest value of a type, shape (1,).
+
+    Text has no highest value; the result is then a filler.
+    """
     out = np.empty(1, lane_of(dtype))
     value = dtype.highest if high else dtype.lowest
     out[0] = filler(dtype) if value is None else value
@@ -72,14 +77,14 @@ def end(dtype: DType, *, high: bool) -> Data:
 
 
 def point(value: object, dtype: DType) -> Interval:
-    """A literal; None is NULL."""
+    """Return the interval of a literal; None is NULL."""
     v = constant(value, dtype)
     nan = YES if isinstance(value, float) and value != value else NO
     return Interval(dtype, v.data, v.data, NO, v.valid & ~nan, ~v.valid, nan, NO)
 
 
 def unknown(dtype: DType) -> Interval:
-    """Any value, NULL or NaN."""
+    """Return the interval of any value, NULL and NaN included."""
     return Interval(
         dtype,
         end(dtype, high=False),
@@ -93,7 +98,7 @@ def unknown(dtype: DType) -> Interval:
 
 
 def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
-    """Around several intervals, each where its mask is set."""
+    """Return the smallest interval around several intervals, each where its mask is set."""
     low, high = end(dtype, high=True), end(dtype, high=False)
     seen, above, nulls, nans, lost = NO, NO, NO, NO, NO
     for p, where in parts:
@@ -110,12 +115,12 @@ def hull(dtype: DType, parts: Iterable[tuple[Interval, Mask]]) -> Interval:
 
 
 def less(a: Data, b: Data) -> Mask:
-    """a < b by element, as booleans for objects too."""
+    """Return a < b by element; booleans for object arrays too."""
     return np.asarray(a < b, np.bool_)
 
 
 def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """The interval of a call from those of its arguments."""
+    """Compute the interval of a call from the intervals of its arguments."""
     if f.interval is not None:
         return f.interval(call, args)
     if f.monotone and not any(a.above.any() for a in args):
@@ -127,7 +132,7 @@ def apply(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
 
 def corners_where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Corners in the containers of a mask; elsewhere values are not looked at."""
+    """Compute corners for the containers of a mask; elsewhere ignore the values."""
     if not use.any():
         return opaque(call, f, args)
     if use.all():
@@ -137,7 +142,10 @@ def corners_where(use: Mask, call: Call, f: Function, args: tuple[Interval, ...]
 
 
 def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
-    """`chosen`, which has as many containers as `where` has set, at those; `other` elsewhere."""
+    """Return `chosen` where the mask is set and `other` elsewhere.
+
+    `chosen` has one entry for each container that the mask sets.
+    """
     parts: list[Any] = []
     for name in ("low", "high", "above", "real", "nulls", "nans", "lost"):
         a, b = getattr(chosen, name), getattr(other, name)
@@ -151,7 +159,11 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
 
 
 def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
-    """Of a strict function: where all arguments may have values, where some may be NULL, where some may be lost."""
+    """Combine the flags of a strict function's arguments.
+
+    Returns:
+        Three masks: all arguments may hold values, some may be NULL, some may be lost.
+    """
     alive, nulls, lost = YES, NO, NO
     for a in args:
         alive, nulls, lost = alive & a.some, nulls | a.nulls, lost | a.lost
@@ -159,7 +171,7 @@ def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
 
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """What is known of a strict function without looking at values."""
+    """Return the interval of a strict function that follows without looking at values."""
     alive, nulls, lost = _strict(args)
     u, policy = unknown(call.dtype), f.policy(call)
     return Interval(
@@ -168,11 +180,11 @@ def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
 
 def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
-    """Around the values at the corners of each box, and at NaN where an argument may be NaN.
+    """Compute the interval around the values at the corners of each box.
 
-    A function that is monotone in each argument takes its extremes at corners. A bad corner means
-    that bad points may lie inside: the interval then ends where the function saturates, or nowhere.
-    A box of one point is that point.
+    Where an argument may be NaN, NaN is a corner too. A function that is monotone in each argument
+    takes its extremes at corners. A bad corner means that bad points may lie inside: the interval
+    then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """
     assert f.point is not None
     alive, nulls, lost = _strict(args)
@@ -198,7 +210,7 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
         low = np.where(use & (~seen | less(data, low)), data, low)
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
-    # Nothing good lies between bad ends that saturate alike, nor in a box of one point.
+    # No good value lies between bad ends that saturate alike, nor in a box of one point.
     barren = (
         bad_seen
         & ~good
@@ -223,7 +235,9 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
-    """The points of an argument to try: (values, where they are possible, whether they are NaN)."""
+    """Return the points of an argument to try: (values, mask where they are possible, are they
+    NaN).
+    """
     out = [(a.low, a.real, False)]
     if a.low is not a.high:
         out.append((a.high, a.real, False))
@@ -234,7 +248,11 @@ def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
 
 
 def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Mask, Mask]:
-    """A function's values on points, where they are bad, and where they are not known here."""
+    """Evaluate a function on points.
+
+    Returns:
+        Its values, a mask of the bad ones, and a mask of those that are not known here.
+    """
     assert f.point is not None
     with np.errstate(all="ignore"):
         out = f.point(call, *data)
@@ -247,7 +265,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
 
 
 def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
-    """A function's values on rows."""
+    """Evaluate a function on rows."""
     if f.rows is not None:
         return f.rows(call, args)
     valid, lost = YES, NO
@@ -265,7 +283,7 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
 
 
 def _safe(a: Values, use: Mask) -> Data:
-    """Data with fillers where it is not used, so that nothing strange is computed."""
+    """Replace unused values by fillers, so that nothing is computed on arbitrary data."""
     if len(a.data) == 1 or use.all():
         return a.data
     fill = np.empty(1, a.data.dtype)

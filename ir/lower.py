@@ -1,15 +1,15 @@
-"""Lowering: a bound predicate becomes a Program over statistics slots.
+"""Lowering: turn a bound predicate into a Program over statistics slots.
 
-For each node of the predicate the three outcome bits are conditions over statistics, and only the
-bits that are asked for are built. Besides TRUE, FALSE and NULL two unions have short forms of their
-own: U ("not true": FALSE or NULL) and V ("not false": TRUE or NULL). For every kind of input with at
-least one outcome they satisfy
+For each node of the predicate, each of the three outcome bits is a condition over statistics. Only
+the bits that are needed are built. Besides TRUE, FALSE and NULL, two unions have short forms of
+their own: U ("not true": FALSE or NULL) and V ("not false": TRUE or NULL). For every kind of input
+with at least one outcome they satisfy
 
     T(a AND b) = T(a) & T(b)        U(a AND b) = U(a) | U(b)
     F(a AND b) = F(a) | F(b)        V(a AND b) = V(a) & V(b)
     N(a AND b) = V(a) & V(b) & (N(a) | N(b))
 
-and OR is the mirror image (swap T with F, U with V, & with |); NOT swaps T with F and U with V.
+OR is the mirror image (swap T with F, U with V, & with |). NOT swaps T with F and U with V.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
 
-DEEPEST: Final = 150  # Python's parser takes 200 nested parentheses, and kernels are its text
+DEEPEST: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
 
 
 class Want(enum.Enum):
-    """Which outcome a condition tells to be possible."""
+    """The outcome whose possibility a condition tests."""
 
     T = "true"
     F = "false"
@@ -54,7 +54,7 @@ class Program:
 
     Attributes:
         can_match: Some row may make the predicate TRUE. False prunes.
-        can_miss: Some row may make it FALSE or NULL; None when it was not asked for.
+        can_miss: Some row may make it FALSE or NULL; None if it was not built.
     """
 
     can_match: Node
@@ -62,16 +62,16 @@ class Program:
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        """The conditions that are there, `can_match` first."""
+        """The conditions that were built, `can_match` first."""
         return (self.can_match,) if self.can_miss is None else (self.can_match, self.can_miss)
 
     @cached_property
     def derived(self) -> bool:
-        """Whether it reads statistics that are derived for calls."""
+        """True if the program reads statistics that are derived for calls."""
         return any(isinstance(n.value, Node) for _, n, _ in self.steps())
 
     def steps(self) -> Iterator[tuple[int, Node, tuple[int, ...]]]:
-        """Each distinct operation once, inputs before use: (number, node, numbers of its inputs)."""
+        """Yield each distinct operation once, inputs first: (number, node, numbers of its inputs)."""
         numbers: dict[Node, int] = {}
         for root in self.roots:
             stack = [(root, False)]
@@ -113,7 +113,8 @@ def lower(
 
     Args:
         n: The bound predicate.
-        guarantees: Its literal guarantees; what breaks one cannot match. None: they contradict each other.
+        guarantees: Its literal guarantees; a container that breaks one cannot match. None: they
+            contradict each other.
         both: Build `can_miss` as well; pruning alone does not need it.
 
     Raises:
@@ -141,7 +142,10 @@ def lower(
 
 
 def _depth(program: Program) -> int:
-    """Levels of the deepest operation, an operation of k inputs counting as the tree of pairs that kernels make of it."""
+    """Return the depth of a program in levels.
+
+    An operation of k inputs counts as the tree of pairs that kernels make of it.
+    """
     levels: list[int] = []
     for _, _, inputs in program.steps():
         levels.append(max((levels[i] for i in inputs), default=0) + 1 + len(inputs).bit_length())
@@ -149,7 +153,7 @@ def _depth(program: Program) -> int:
 
 
 def condition_of(n: Node, want: Want) -> Node:
-    """When an outcome is possible: one bit of a bound predicate, as a condition over slots."""
+    """Return the condition over slots under which a bound predicate can have an outcome."""
     match n.op:
         case Op.LITERAL:
             outcome = Want.N if n.value is None else Want.T if n.value else Want.F
@@ -191,7 +195,7 @@ def condition_of(n: Node, want: Want) -> Node:
 
 
 def _test(n: Node, want: Want) -> Node:
-    """A test on one column or call, whose rows are not lost."""
+    """Return the condition for a test on one column or call, for rows that are not lost."""
     if n.op is Op.IS_NULL:
         return (
             FALSE
@@ -212,7 +216,7 @@ def _test(n: Node, want: Want) -> Node:
 
 def _combine(n: Node, want: Want) -> Node:
     if want is Want.N:
-        # NULL comes out when all inputs can avoid the outcome that decides, and one of them is NULL.
+        # The result is NULL if all inputs can avoid the deciding outcome and one of them is NULL.
         avoid = Want.NOT_FALSE if n.op is Op.AND else Want.NOT_TRUE
         return _and(
             *(condition_of(a, avoid) for a in n.args),
@@ -230,7 +234,9 @@ def _slot(op: Op, term: Node) -> Node:
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
-    """What a provider says of a set; of calls it knows nothing."""
+    """Return the slot of a provider's answer about a set; TRUE for calls, which providers do not
+    know.
+    """
     return (
         Node(op, value=(column.value, values), dtype=column.dtype)
         if column.op is Op.COLUMN
@@ -239,7 +245,7 @@ def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
 
 
 def _some(column: Node) -> Node:
-    """The column may hold a value that is not NULL."""
+    """Return the condition that the column may hold a value that is not NULL."""
     return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nans(column))
 
 
@@ -254,7 +260,10 @@ def _nans(column: Node) -> tuple[Node, ...]:
 
 
 def _leaf(n: Node, want: Want) -> Node:
-    """can_true (T) or can_false (F) of a test on one column. NaN is greater than every number."""
+    """Return can_true (T) or can_false (F) of a test on one column.
+
+    NaN is greater than every number.
+    """
     column = n.args[0]
     low, high, real, nans = (
         _slot(Op.MIN, column),
@@ -286,7 +295,8 @@ def _leaf(n: Node, want: Want) -> Node:
             )
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
-            # x = v can be true if v lies in [min, max]; false unless every value is v: min = v = max.
+            # x = v can be true if v lies in [min, max].
+            # x = v can be false unless every value is v:  min = v = max.
             v = n.args[1]
             if true:
                 return _and(
@@ -326,7 +336,7 @@ def _leaf(n: Node, want: Want) -> Node:
 
 
 def _prefix(n: Node, true: bool) -> Node:
-    """LIKE 'p%' is the range [p, after p)."""
+    """Return the condition of LIKE 'p%', which is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
     low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.MAY_HOLD_VALUE, column)
     assert column.dtype
@@ -351,7 +361,7 @@ def _or(*args: Node) -> Node:
 
 
 def _join(op: Op, args: Iterable[Node], neutral: Node, final: Node) -> Node:
-    """AND or OR, flat, without repeats and constants."""
+    """Build a flat AND or OR without repeats and constants."""
     flat: dict[Node, None] = {}
     for a in args:
         for inner in a.args if a.op is op else (a,):

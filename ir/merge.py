@@ -1,8 +1,8 @@
-"""What lowering sees: the bound predicate with tests of one scalar judged together.
+"""Merge the tests of one scalar before lowering.
 
-`bind` keeps a predicate as it was written, for people and for literal guarantees. Here patterns are
-split into their prefix, which prunes, and the whole; and tests of one scalar under AND, OR and NOT
-become one set of values, so that `x > 3 AND x < 4` on integers is never true.
+`bind` keeps a predicate as it was written, for people and for literal guarantees. Here a pattern is
+split into its prefix, which prunes, and the whole pattern. Tests of one scalar under AND, OR and
+NOT become one set of values, so that `x > 3 AND x < 4` on integers is never TRUE.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from skipstone.ir.ranges import Piece
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE, simplify
 
-Found = tuple[Node, Piece] | None  # the one scalar that a predicate tests, and what it is worth
+# The one scalar that a predicate tests, and the values that satisfy it.
+Found = tuple[Node, Piece] | None
 
 
 def merge(n: Node) -> Node:
-    """A predicate that has the same value as a bound one on every row, and of which statistics say more.
+    """Return a predicate that equals a bound one on every row, but that statistics decide more
+    often.
 
-    Besides the forms of bound predicates it may hold BOTH: two predicates that are equal on every row.
-    Each bounds the outcomes in its own way, so only what both allow is possible.
+    Besides the forms of bound predicates it may hold BOTH: two predicates that are equal on every
+    row. Each bounds the outcomes in its own way, so only the outcomes that both allow are possible.
     """
     return simplify(_merge(n)[0])
 
@@ -73,7 +75,9 @@ def _join(n: Node) -> tuple[Node, Found]:
 
 
 def _together(n: Node, piece: Piece, term: Node) -> Node:
-    """Several tests of one scalar: as they were, as the set of values that they make, or both."""
+    """Combine several tests of one scalar: keep them, replace them by their set of values, or use
+    both.
+    """
     leaves = _leaves(n)
     lists = [leaf for leaf in leaves if leaf.op in (Op.EQ, Op.IN)]
     members = sum(len(leaf.value) if isinstance(leaf.value, tuple) else 1 for leaf in lists)
@@ -81,7 +85,7 @@ def _together(n: Node, piece: Piece, term: Node) -> Node:
     plain = all(leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE) for leaf in leaves)
     if merged == n or (plain and len(_leaves(merged)) == len(leaves)):
         return n
-    # Of the members of lists, providers and bloom filters may know more than bounds tell.
+    # Providers and bloom filters may know more about the members of a list than bounds do.
     return (
         Node(Op.BOTH, (n, merged))
         if lists and term.op is Op.COLUMN and _lists(merged) != _lists(n)
@@ -102,7 +106,10 @@ def _lists(n: Node) -> set[Node]:
 
 
 def _split(n: Node) -> Node:
-    """s LIKE 'a%b' is s LIKE 'a%' AND s LIKE 'a%b'. The first is a range; the second is computed where s is one value."""
+    """Split s LIKE 'a%b' into s LIKE 'a%' AND s LIKE 'a%b'.
+
+    The first is a range. The second is computed where s has a single value.
+    """
     assert isinstance(n.value, str)
     subject, pattern = n.args
     prefix = pattern_of(n).prefix

@@ -1,8 +1,8 @@
-"""Sets of values of one scalar: what a test on it is true of, as ranges of its axis.
+"""Sets of values of one scalar: the ranges of its axis in which a test is TRUE.
 
-A range [low, high) is cut before its ends; None is beyond every value. Every axis lets a cut after a value
-be written as one before the next: integers and floats have a next value, and text has the one with a
-zero byte behind it.
+A range [low, high) is cut before its ends; None lies beyond every value. On every axis, a cut after
+a value can be written as a cut before the next one: integers and floats have a next value, and the
+next text is the same text followed by a zero byte.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from skipstone.ir.types import DType, Kind
 
 Range: TypeAlias = tuple[Any, Any]
 EVERYTHING: Final[tuple[Range, ...]] = ((None, None),)
-FEW: Final = 8  # single floats that ranges may be cut at to keep NaN apart
-MOST: Final = 4096  # members of an IN list, and ranges of a set; longer ones are left as they are
+FEW: Final = 8  # single floats that ranges may exclude to keep NaN apart
+# Limit of the members of an IN list and of the ranges of a set. Longer ones are left unchanged.
+MOST: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What a predicate over one scalar is worth, whatever the scalar is.
+    """The values of a scalar for which a predicate is TRUE, whatever the scalar is.
 
     Attributes:
-        ranges: Where it is TRUE among values besides NULL and NaN: disjoint, ascending, not touching.
-        nan: Whether it is TRUE of NaN.
-        null: What it is worth where the scalar is NULL.
+        ranges: The ranges where it is TRUE, NULL and NaN aside: disjoint, ascending, not touching.
+        nan: It is TRUE for NaN.
+        null: Its outcome where the scalar is NULL.
     """
 
     ranges: tuple[Range, ...]
@@ -43,7 +44,7 @@ class Piece:
 
 
 def after(v: Any, dtype: DType) -> Any:
-    """The least value above v; None if there is none."""
+    """Return the least value above v; None if there is none."""
     if isinstance(v, bytes):
         return v + b"\0"
     if dtype.kind is Kind.FLOAT:
@@ -56,19 +57,19 @@ def after(v: Any, dtype: DType) -> Any:
 
 
 def _before(v: float, dtype: DType) -> float:
-    """The greatest float below v."""
+    """Return the greatest float below v."""
     lane = np.dtype(dtype.lane).type
     with np.errstate(over="ignore", under="ignore"):
         return float(np.nextafter(lane(v), lane(-math.inf))) + 0.0
 
 
 def _start(v: Any, dtype: DType) -> Any:
-    """A cut before v; None where nothing lies before it."""
+    """Return a cut before v; None if no value lies before it."""
     return None if v == dtype.lowest else v
 
 
 def piece_of(n: Node) -> Piece | None:
-    """The piece of a test on one scalar; None for a list that is too long."""
+    """Return the set of values that pass a test on one scalar; None if its list is too long."""
     if n.op is Op.IS_NULL:
         return Piece((), False, True)
     dtype = n.args[0].dtype
@@ -108,7 +109,7 @@ def _nonempty(low: Any, high: Any, dtype: DType) -> tuple[Range, ...]:
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The ranges joined where they overlap or touch."""
+    """Merge ranges that overlap or touch."""
     out: list[list[Any]] = []
     for low, high in sorted(
         ranges, key=lambda r: (r[0] is not None, r[0] if r[0] is not None else 0)
@@ -122,7 +123,7 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """All values that lie in none of them."""
+    """Return the ranges of all values outside of the given ranges."""
     out: list[Range] = []
     at: Any = None
     for low, high in ranges:
@@ -135,12 +136,12 @@ def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
 
 
 def negated(p: Piece) -> Piece:
-    """NOT p."""
+    """Return NOT p."""
     return Piece(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
 
 
 def joined(op: Op, pieces: list[Piece]) -> Piece:
-    """AND or OR of pieces over one scalar."""
+    """Return the AND or OR of sets over one scalar."""
     if op is Op.AND:
         return negated(joined(Op.OR, [negated(p) for p in pieces]))
     nulls = [p.null for p in pieces]
@@ -149,27 +150,28 @@ def joined(op: Op, pieces: list[Piece]) -> Piece:
 
 
 def is_true(p: Piece) -> Piece:
-    """p IS TRUE."""
+    """Return p IS TRUE."""
     return replace(p, null=p.null is True)
 
 
 def is_null(p: Piece) -> Piece:
-    """p IS NULL."""
+    """Return p IS NULL."""
     return Piece((), False, p.null is None)
 
 
 def written(p: Piece, term: Node, members: int) -> Node:
-    """A piece as tests of its scalar.
+    """Write a set of values as tests of its scalar.
 
     Args:
-        p: The piece.
+        p: The set.
         term: The scalar.
-        members: Up to how many single values, besides ranges, are written as a list.
+        members: The most single values, besides ranges, to write as a list.
     """
     values = _values(p, term, members)
     if p.null is None:
         return values
-    # TRUE where NULL: it is not FALSE. OR with a null test says the same, and takes the two for independent.
+    # TRUE where NULL: the predicate is not FALSE. OR with a null test means the same, but its two
+    # inputs would be judged independently.
     return (
         Node(Op.IS_TRUE, (values,))
         if not p.null
@@ -196,14 +198,15 @@ def _values(p: Piece, term: Node, members: int) -> Node:
         others = Node(Op.NOT, (is_in(term, listed),))
         return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
     if nan and (len(p.ranges) > 1 or p.ranges[0][1] is not None):
-        # Written as what it is not, so that NaN is in none of the parts: beside others one part would take it along.
+        # Written as a negation, so that NaN is in none of the parts. Otherwise one part would
+        # include it.
         return Node(Op.NOT, (_values(negated(p), term, members),))
     parts = [_between(low, high, term, nan) for low, high in p.ranges]
     return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
 
 
 def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
-    """The members of ranges that hold few values; None for others."""
+    """Return the members of ranges that hold few values; None if there are too many."""
     out: list[Any] = []
     for low, high in ranges:
         v = dtype.lowest if low is None else low
@@ -222,7 +225,7 @@ def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | N
 
 
 def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
-    """A range as a test; `nan`: it may take NaN along, which lies above every number."""
+    """Write a range as a test. With `nan` it may include NaN, which lies above every number."""
     dtype = term.dtype
     ends: list[Node] = []
     if (
@@ -231,7 +234,7 @@ def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
         and low is not None
         and (high is not None or not nan)
     ):
-        # Two tests would be taken for independent, and NaN passes the first of them.
+        # Two tests would be judged independently, and NaN passes the first of them.
         last = math.inf if high is None else _before(high, dtype)
         return (
             is_in(term, [low])

@@ -1,4 +1,4 @@
-"""What each stage accepts. A node that breaks its stage's rules is a defect of Skipstone, not of the input."""
+"""The nodes that each stage accepts. A violation is a defect of Skipstone, not of the input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS: Final = (
 
 
 class SpecError(AssertionError):
-    """A stage was given a node that it does not accept."""
+    """A stage got a node that it does not accept."""
 
 
 def check_bound(n: Node) -> Node:

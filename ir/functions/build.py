@@ -1,4 +1,6 @@
-"""Building calls: a function's name and bound arguments become a bound scalar, with Spark's implicit casts."""
+"""Build calls: a function's name and bound arguments become a bound scalar with Spark's implicit
+casts.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,21 @@ from skipstone.ir.values import Values, constant
 from skipstone.ir.zones import is_fixed
 
 Build = Callable[[tuple[Node, ...], Session], Node]
-# The user's own functions (bindings/predicates/register.py), and under which key each name is now: a name that is registered
-# again gets a key of its own, so that predicates and statistics made before keep the function they were made with.
+# User-defined functions (bindings/predicates/register.py) by key, and the latest key of each name.
+# A name that is registered again gets a new key, so that existing predicates and statistics keep
+# the function that they were made with.
 REGISTERED: Final[dict[str, Function]] = {}
 LATEST: Final[dict[str, str]] = {}
 TRUTH: Final = "truth"  # a condition as a BOOLEAN value
 
 
 def function_of(name: str) -> Function | None:
-    """The description of a function, ours or the user's."""
+    """Return the description of a built-in or user-defined function; None if it is unknown."""
     return FUNCTIONS.get(name) or REGISTERED.get(name)
 
 
 def call_of(n: Node) -> Call:
-    """What a bound call means."""
+    """Return the use of a function that a bound call describes."""
     assert isinstance(n.value, tuple) and n.dtype is not None
     return Call(
         n.value[0], tuple(a.dtype for a in n.args if a.dtype is not None), n.dtype, n.value[1]
@@ -44,7 +47,7 @@ def call_of(n: Node) -> Call:
 
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
-    """A call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
+    """Build a call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
     refused = next((a for a in args if a.op is Op.UNKNOWN), None)
     if refused is not None:
         return refused
@@ -57,7 +60,7 @@ def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
 
 
 def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
-    """A call of a function of the table."""
+    """Build a call of a function of the table, without aliases."""
     try:
         name = LATEST.get(name, name)
         found = function_of(name)
@@ -76,7 +79,7 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
 
 
 def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
-    """A scalar in another type; the casts that lie between are spelled out."""
+    """Cast a scalar to another type, with each intermediate cast as a call of its own."""
     if n.dtype == to or n.op is Op.UNKNOWN:
         return n
     if n.dtype == ty.NULL or (n.op is Op.LITERAL and n.value is None):
@@ -85,7 +88,7 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
         check_cast((n,), to, session)
         assert n.dtype is not None
         wide = in_spark(n.dtype)
-        if wide != n.dtype:  # unsigned integers are wider ones to Spark
+        if wide != n.dtype:  # Spark reads unsigned integers as wider ones
             n = Node(Op.CALL, (n,), ("widen", _plain(session)), wide)
         for step in steps(wide, to):
             if n.dtype != step:
@@ -106,7 +109,9 @@ def _shown(name: str, args: tuple[Node, ...]) -> str:
 
 
 def folded(n: Node) -> Node:
-    """A call of literals as a literal; UNKNOWN where Spark raises or the value is not known here."""
+    """Fold a call of literals into a literal, or into UNKNOWN if Spark raises or the value is
+    unknown.
+    """
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
         return n
     v = evaluate(n, tuple(constant(a.value, a.dtype) for a in n.args if a.dtype is not None))
@@ -121,9 +126,9 @@ def folded(n: Node) -> Node:
 
 
 def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
-    """A bound call's values on rows."""
+    """Evaluate a bound call on rows."""
     found = function_of(call_of(n).name)
-    if found is None:  # a user's function that this process has not registered
+    if found is None:  # a user-defined function that this process has not registered
         return Values(
             call_of(n).dtype,
             constant(None, call_of(n).dtype).data,
@@ -133,7 +138,7 @@ def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
     return evaluate_rows(call_of(n), found, args)
 
 
-# Functions that are others in disguise. Each takes bound arguments and gives a bound scalar.
+# Functions that are rewritten into others. Each takes bound arguments and returns a bound scalar.
 
 
 def _alias(name: str) -> Build:
@@ -154,7 +159,7 @@ def _if(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
-    """Spark takes all for instants, and cuts them on the session's wall clock."""
+    """Truncate instants on the session's wall clock, as Spark does for every argument."""
     arity(args, 2)
     unit, at = args
     source = at.dtype
@@ -190,7 +195,7 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _move(args: tuple[Node, ...], session: Session) -> Node:
-    """A date or timestamp, a number and a unit: what `x + INTERVAL n unit` means."""
+    """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
     at, count, unit = args[0], whole_of(args[1]), text_of(args[2])
     source = at.dtype
     days, micros = (
@@ -209,7 +214,8 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
         and (not source.zoned or is_fixed(session.zone))
     )
     seconds = count * (micros or (days or 0) * 86400)
-    # Spark moves a zoned timestamp by the whole days of an interval on the wall clock, those of 40 hours too.
+    # Spark moves a zoned timestamp on the wall clock by the whole days of an interval, even those
+    # in 40 hours.
     if (
         source is not None
         and source.kind is Kind.TIMESTAMP
@@ -233,7 +239,7 @@ def _left(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _plus(sign: str) -> Build:
-    """+ and - also move dates by days."""
+    """Build + and -, which also move dates by days."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
         arity(args, 2)
@@ -262,21 +268,25 @@ def _negative(args: tuple[Node, ...], session: Session) -> Node:
             return literal(-a.value, ty.INT64)
         if a.dtype == ty.INT64 and a.value == 2**31:
             return literal(-a.value, ty.INT32)
-        # A number's sign belongs to it; a list of 100,000 of them is not computed row by row. The least integer has no negation.
+        # Fold the sign into a number, so that a list of 100,000 of them is not computed row by row.
+        # The least integer has no negation.
         if a.dtype.kind is Kind.DECIMAL or (a.dtype.kind is Kind.INT and a.value != a.dtype.lowest):
             return literal(-a.value, a.dtype)
     return plain_call("negative", args, session)
 
 
 def _positive(args: tuple[Node, ...], session: Session) -> Node:
-    """A number as it is. Of text Spark makes a DOUBLE, so `+ s = '5'` holds of '5.0' too."""
+    """Return a number unchanged.
+
+    Spark turns text into a DOUBLE, so `+ s = '5'` is TRUE for '5.0' too; text is refused here.
+    """
     arity(args, 1)
     number(args[0].dtype)
     return args[0]
 
 
 def truth(condition: Node, session: Session) -> Node:
-    """A bound condition as a BOOLEAN scalar."""
+    """Return a bound condition as a BOOLEAN scalar."""
     if condition.op in (Op.LITERAL, Op.UNKNOWN):
         return condition if condition.op is Op.UNKNOWN else literal(condition.value, ty.BOOL)
     return Node(Op.CALL, (condition,), (TRUTH, _plain(session)), ty.BOOL)

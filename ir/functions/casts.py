@@ -1,7 +1,8 @@
 """CAST and TRY_CAST between types.
 
-Those that keep order carry intervals by their ends; a narrowing one ends where the type ends, and
-what lies beyond raises, wraps or becomes NULL. Text keeps no order: only single values are cast.
+Casts that keep order carry intervals by their ends. A narrowing cast ends where the type ends;
+values beyond raise, wrap or become NULL. Text keeps no order: only single values are cast.
+
 Source: Spark 4, `Cast.scala`; seen in 4.3.
 """
 
@@ -40,7 +41,7 @@ def _integer(call: Call, a: Data) -> Any:
 
 
 def _clipped(call: Call, a: Data) -> Any:
-    """Integers that end where the type does; those beyond are bad."""
+    """Clip integers to the range of the type; those beyond it are bad."""
     low, high = call.dtype.lowest, call.dtype.highest
     assert isinstance(low, int) and isinstance(high, int)
     if a.dtype != object and high >= 2**63:
@@ -58,7 +59,8 @@ def _float_to_integer(call: Call, a: Data) -> Any:
     assert isinstance(low, int) and isinstance(high, int)
     nan = np.isnan(a)
     x = np.where(nan, 0, a).astype(np.float64)
-    # Spark compares in the float's own type, where the greatest integer may round up; Java then saturates.
+    # Spark compares in the float's own type, where the greatest integer may round up; Java then
+    # saturates.
     least, most = float(a.dtype.type(low)), float(a.dtype.type(high))
     bad = nan | (np.floor(x) > most) | (np.ceil(x) < least)
     inside = np.clip(np.trunc(x), -(2.0**63), np.nextafter(2.0**63, 0))
@@ -76,7 +78,7 @@ def _decimal_to_integer(call: Call, a: Data) -> Any:
 
 
 def _to_decimal(call: Call, a: Data) -> Any:
-    """From integers and decimals, rounded half up."""
+    """Cast integers and decimals to a decimal, rounded half up."""
     digits = call.dtype.scale - call.types[0].scale
     if digits >= 0:
         out = exact(np.multiply, a, np.array([10**digits], object if digits > 18 else np.int64), 64)
@@ -86,7 +88,11 @@ def _to_decimal(call: Call, a: Data) -> Any:
 
 
 def _float_to_decimal(call: Call, a: Data) -> Any:
-    """Spark rounds the shortest text of the number; where its exact value rounds elsewhere nothing is certain."""
+    """Cast floats to a decimal.
+
+    Spark rounds the shortest text of the number. Where its exact value rounds differently, the
+    result is lost.
+    """
     out, bad = np.zeros(len(a), object), np.zeros(len(a), np.uint8)
     unit, most = 10**call.dtype.scale, int(call.dtype.highest or 0)
     for i, x in enumerate(a.tolist()):
@@ -106,7 +112,7 @@ def _to_float(call: Call, a: Data) -> Any:
     if source.kind is not Kind.DECIMAL:
         return a.astype(lane_of(to))
     unit = 10**source.scale
-    # Both exact as doubles: then their quotient is rounded once.
+    # If both are exact as doubles, their quotient is rounded only once.
     if to.bits == 64 and source.scale <= 22 and a.dtype != object and (np.abs(a) <= 2**53).all():
         return a.astype(np.float64) / unit
     return np.array([to_float(Fraction(int(v), unit), to) for v in a], lane_of(to))
@@ -132,7 +138,10 @@ def _seconds_to_timestamp(call: Call, a: Data) -> Any:
 
 
 def _float_to_timestamp(call: Call, a: Data) -> Any:
-    """Seconds, which saturate where ANSI mode does not refuse them; NaN and the infinities are no time."""
+    """Cast seconds to timestamps.
+
+    They saturate, unless ANSI mode or TRY_CAST refuses them. NaN and the infinities are not times.
+    """
     micros = a.astype(np.float64) * MICROS
     inside = np.clip(
         np.where(np.isnan(micros), 0, np.trunc(micros)), -(2.0**63), np.nextafter(2.0**63, 0)
@@ -148,7 +157,7 @@ def _decimal_to_timestamp(call: Call, a: Data) -> Any:
 
 
 def _rescaled(call: Call, a: Data) -> Any:
-    """Between units of timestamps; Spark's is the microsecond."""
+    """Convert between units of timestamps; Spark's is the microsecond."""
     source, to = (ty.PER_SECOND[t.unit] for t in (call.types[0], call.dtype))
     return (
         a // (source // to)
@@ -207,7 +216,7 @@ def _text_to(call: Call, a: Data) -> Any:
 
 
 def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Between two texts lie some of which nothing is known."""
+    """Return the interval of a cast from text: between two texts, the result of some is unknown."""
     (a,) = args
     found = apply(call, _TEXT_TO, args)
     return replace(found, lost=found.lost | (a.some & ~a.single))
@@ -240,7 +249,7 @@ def _show_wall(micros: int, t: DType) -> str | None:
 
 
 def _show_decimal(digits: int, t: DType) -> str | None:
-    # Java's toString turns to exponents for small numbers of a large scale.
+    # Java's toString writes exponents for small numbers of a large scale.
     return format(decimal.Decimal(digits).scaleb(-t.scale, ty.EXACT), "f") if t.scale <= 6 else None
 
 
@@ -259,7 +268,7 @@ def _as_text_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     (a,) = args
     if call.dtype.kind is Kind.BINARY:
         return Interval(call.dtype, a.low, a.high, a.above, a.real, a.nulls, NO, a.lost)
-    u = unknown(call.dtype)  # not each of the bytes between two is text
+    u = unknown(call.dtype)  # not all bytes between two texts are text
     return Interval(call.dtype, u.low, u.high, u.above, a.real, a.nulls, NO, a.lost | a.real)
 
 
@@ -335,16 +344,19 @@ UNITS: Final = _rule(_rescaled, monotone=True, bad="lost", saturates=True)
 
 
 def rule_of(source: DType, to: DType) -> Function | None:
-    """The rule of one cast; None: it is not understood. Zoned timestamps change clocks first (`steps`)."""
+    """Return the rule of a single cast; None if the cast is not supported.
+
+    Zoned timestamps change clocks first (`steps`).
+    """
     if source.kind is _STAMP and to.kind is _STAMP:
         return UNITS if source.zoned == to.zoned else CLOCK
     return RULES.get((source.kind, to.kind))
 
 
 def steps(source: DType, to: DType) -> tuple[DType, ...]:
-    """The types that a cast passes through, the last of them its own.
+    """Return the types that a cast passes through; the last one is its own.
 
-    Microseconds of the wall clock are in the middle of every way between dates, timestamps and text.
+    Every path between dates, timestamps and text passes through microseconds of the wall clock.
     """
     at, path = in_spark(source), []
     stamps = at.kind is _STAMP and to.kind is _STAMP
@@ -387,10 +399,10 @@ FUNCTIONS: Final = {
 
 
 def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
-    """Refuse what Spark refuses, and what is not understood.
+    """Check that a cast is supported.
 
     Raises:
-        Incomparable: why.
+        Incomparable: Spark refuses the cast, or it is not supported here.
     """
     arity(args, 1)
     source = args[0].dtype

@@ -1,4 +1,7 @@
-"""Functions that choose among their arguments: coalesce, if, case, greatest, least; and comparison as a function."""
+"""Functions that choose among their arguments, and comparison as a function.
+
+They are coalesce, if, case, greatest and least.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
 
 
 def common(args: tuple[Node, ...], session: Session) -> DType:
-    """The type that Spark brings all arguments to."""
+    """Return the type to which Spark casts all arguments."""
     found = ty.NULL
     for a in args:
         assert a.dtype is not None
@@ -42,7 +45,7 @@ def _alike(least: int, most: int) -> Any:
 
 
 def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    """condition, value, condition, value, ..., and the value for no condition."""
+    """Return the types of condition, value, condition, value, ..., and the value for no condition."""
     values = (*args[1::2], *args[-1:])
     to = common(values, session)
     for condition in args[:-1:2]:
@@ -53,7 +56,7 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Around the values whose condition may hold while none before it surely does."""
+    """Return the hull of the values whose condition may be TRUE while no earlier one surely is."""
     open_, lost, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_hold = condition.real & (condition.high != 0)
@@ -86,7 +89,7 @@ def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
 
 
 def _pick(dtype: DType, picks: list[tuple[Values, Mask]], lost: Mask) -> Values:
-    """Each row from the one value whose mask is set."""
+    """Take each row from the one value whose mask is set."""
     n = max(max(len(v.data), len(v.valid), len(v.lost), len(m)) for v, m in picks)
     data = np.empty(n, lane_of(dtype))
     data[:] = b"" if dtype.kind in TEXT else 0
@@ -119,11 +122,11 @@ def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
 
 
 def _extreme(greatest: bool) -> Function:
-    """NULLs are passed over; NaN is the greatest."""
+    """Return greatest or least: they skip NULLs, and NaN is the greatest."""
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         every = hull(call.dtype, [(a, YES) for a in args])
-        # A value that is always there bounds the result on one side.
+        # A value that always exists bounds the result on one side.
         low, high, above = every.low, every.high, every.above
         nulls, nans = YES, YES
         for a in args:
@@ -153,7 +156,7 @@ def _extreme(greatest: bool) -> Function:
 
 
 def beyond(a: Values, b: Values) -> Mask:
-    """a > b where both are valid, NaN being the greatest."""
+    """Return a > b where both are valid; NaN is the greatest."""
     found = less(b.data, a.data)
     if a.dtype.kind is Kind.FLOAT:
         found = found | (np.isnan(a.data) & ~np.isnan(b.data))
@@ -161,7 +164,10 @@ def beyond(a: Values, b: Values) -> Mask:
 
 
 def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """-1, 0 or 1: which of them are possible. NaN is the greatest, and equal to itself."""
+    """Return the interval of the possible signs -1, 0 and 1.
+
+    NaN is the greatest, and equal to itself.
+    """
     a, b = args
     both = a.real & b.real
     lesser = (both & (b.above | less(a.low, b.high))) | (a.real & b.nans)

@@ -1,7 +1,7 @@
 """Functions of dates and timestamps.
 
-They are defined on dates (days) and on wall clocks (TIMESTAMP_NTZ, microseconds); a zoned timestamp is
-cast to one of them first, in the session's time zone.
+They are defined on dates (days) and on wall clocks (TIMESTAMP_NTZ, microseconds). A zoned timestamp
+is first cast to one of them, in the session's time zone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNITS: Final = {
     "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month", "quarter": "quarter",
     "year": "year", "yyyy": "year", "yy": "year",
 }  # fmt: skip
-# Names of fields, as EXTRACT and date_part take them, and the functions that they name.
+# Names of fields, as EXTRACT and date_part take them, and their functions.
 FIELDS: Final = {
     "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
     "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
@@ -46,17 +46,17 @@ STEPS: Final = {
 
 
 def months(days: Data) -> Data:
-    """Months since January 1970."""
+    """Convert days since 1970 to months since January 1970."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
 def month_start(month: Data) -> Data:
-    """The first day of a month, in days since 1970."""
+    """Return the first day of a month, in days since 1970."""
     return month.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def truncate_days(days: Data, unit: str) -> Data:
-    """The first day of the week, month, quarter or year of a day."""
+    """Return the first day of the week, month, quarter or year of a day."""
     if unit == "week":
         return np.asarray(days - (days + 3) % 7)
     m = months(days)
@@ -64,7 +64,7 @@ def truncate_days(days: Data, unit: str) -> Data:
 
 
 def _iso_year(days: Data) -> Data:
-    """The year that the day's week belongs to: that of its Thursday."""
+    """Return the year of the day's ISO week: that of its Thursday."""
     return np.asarray(months(days - (days + 3) % 7 + 3) // 12)
 
 
@@ -75,7 +75,10 @@ def _field(
     value: Callable[[Data], Data],
     period: Callable[[Data], Data],
 ) -> Function:
-    """A part of a date or clock, which rises within a period and starts anew with the next."""
+    """Return a function for a part of a date or clock.
+
+    The part increases within a period and restarts with the next one.
+    """
     base = Function(fixed(source, returns=ty.INT32), lambda call, a: value(a), monotone=True)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -132,7 +135,7 @@ def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
 
 
 def _in_days(values: Data) -> Any:
-    """Days as a date, which is 32 bits wide; what Spark makes of others is not looked into."""
+    """Return days as a date, which is 32 bits wide; days beyond are lost."""
     low, high = ty.DATE.lowest, ty.DATE.highest
     assert isinstance(low, int) and isinstance(high, int)
     return np.clip(values, low, high), np.where((values < low) | (values > high), LOST, 0)
@@ -146,7 +149,7 @@ def _add_months(call: Call, days: Data, count: Data) -> Any:
 
 
 def _micros(step: int) -> Function:
-    """Whole numbers of some unit as an instant."""
+    """Return a function that reads whole numbers of a unit as an instant."""
     return Function(
         fixed(ty.INT64, returns=ty.TIMESTAMP),
         lambda call, a: _instant(exact(np.multiply, a, np.full(1, step), 64)),

@@ -1,7 +1,8 @@
-"""Iceberg's transforms as functions, under their names in Spark: system.bucket(16, x), system.days(ts), ...
+"""Iceberg's transforms as functions, by their names in Spark: system.bucket(16, x),
+system.days(ts).
 
-They count from 1970 in UTC, whatever the session's time zone is. `system.days` gives the number of days;
-beside a DATE it is read as one (ir/bind.py).
+They count from 1970 in UTC, whatever the session's time zone is. `system.days` returns the number
+of days; beside a DATE it is read as a date (ir/comparisons.py).
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ _TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="l
 
 
 def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Text keeps its order when both ends are cut, and an end that is not known stays so."""
+    """Return the interval of truncated text: cutting both ends keeps order; unknown ends stay
+    unknown.
+    """
     width, a = args
     if call.dtype.kind not in TEXT:
         return apply(call, _TRUNCATE, args)

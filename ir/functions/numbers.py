@@ -19,7 +19,7 @@ from skipstone.ir.values import NO, Data, lane_of
 
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
-    """floor and ceil: decimals stay decimals, all else becomes BIGINT."""
+    """Return the types of floor and ceil: decimals stay decimals, all others become BIGINT."""
     arity(args, 1)
     t = number(args[0].dtype)
     if t.kind is Kind.DECIMAL:
@@ -28,7 +28,11 @@ def _whole(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _saturated(call: Call, x: Data) -> Any:
-    """Java's conversion to long: NaN is 0, in ANSI mode too; what lies beyond ends at the ends, or is an error there."""
+    """Convert floats to long as Java does.
+
+    NaN becomes 0, in ANSI mode too. Values beyond the range become its ends; in ANSI mode they are
+    errors.
+    """
     nan = np.isnan(x)
     inside = np.clip(np.where(nan, 0, x), -(2.0**63), np.nextafter(2.0**63, 0)).astype(np.int64)
     whole = np.where(x >= 2.0**63, np.iinfo(np.int64).max, inside)
@@ -66,7 +70,8 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
         return a
     if call.dtype.kind is Kind.DECIMAL:
         return half_up(a, 10 ** (call.types[0].scale - call.dtype.scale))
-    # Spark rounds the number's shortest text half up; where its exact value rounds elsewhere nothing is certain.
+    # Spark rounds the number's shortest text half up. Where its exact value rounds differently, the
+    # result is lost.
     out, bad = np.array(a, lane_of(call.dtype)), np.zeros(len(a), np.uint8)
     for i, x in enumerate(np.asarray(a, np.float64).tolist()):
         if np.isfinite(x):
@@ -86,7 +91,7 @@ def _double(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _sqrt_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """The root of a number below 0 is NaN."""
+    """Return the interval of a root; the root of a number below 0 is NaN."""
     (a,) = args
     low, high = (np.sqrt(np.maximum(bound, 0)) for bound in (a.low, a.high))
     below, above = (

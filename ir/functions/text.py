@@ -1,7 +1,7 @@
 """Functions of text: lengths, prefixes, case, concatenation, patterns.
 
-Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share a
-prefix has it too, which is all that most functions can carry.
+Text is UTF-8 bytes; characters are code points, as in Spark. A value between two bounds that share
+a prefix has that prefix too. Most functions can carry no more than this.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from skipstone.ir.values import NO, TEXT, Data
 
 LONGEST: Final = 2**31 - 1
 PAST: Final = (
-    b"\xff"  # above every byte of UTF-8: behind a prefix, above all texts that start with it
+    # Above every byte of UTF-8; appended to a prefix, above all texts that start with it.
+    b"\xff"
 )
-NEAR: Final = 64  # bytes; an upper bound that goes on for longer ends there, in PAST
+NEAR: Final = 64  # bytes; a longer upper bound is cut there and ends in PAST
 
 
 def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
-    """A Python function applied to each element; arguments of one element serve all."""
+    """Apply a Python function to each element; arguments of one element are repeated."""
     n = max(map(len, data))
     rows = zip(*((d.tolist() * n if len(d) == 1 else d.tolist()) for d in data), strict=True)
     out = np.empty(n, to)
@@ -42,7 +43,7 @@ def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
 
 
 def shared(a: bytes, b: bytes) -> int:
-    """How many bytes two texts start with alike; all texts between them start so too."""
+    """Return the number of leading bytes that two texts, and all texts between them, share."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )
@@ -65,7 +66,7 @@ def _length(call: Call, a: Data) -> Any:
 
 
 def _ranged(f: Function, low: int, high: int) -> Function:
-    """A function whose results lie in a range; single values are computed."""
+    """Return a function whose results lie in a range; single values are computed."""
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         found = apply(call, f, args)
@@ -77,7 +78,7 @@ def _ranged(f: Function, low: int, high: int) -> Function:
 
 
 def _part(raw: bytes, at: int, count: int) -> bytes:
-    """Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
+    """Return Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
     text = raw.decode("utf-8", "surrogateescape")
     start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
     stop = start + count
@@ -99,7 +100,11 @@ def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Behind characters that all texts share order is kept, and both ends are cut; at the start that holds of all."""
+    """Return the interval of a substring.
+
+    After characters that all texts share, order is kept, so both ends are cut. A substring from the
+    start always keeps order.
+    """
     text, at, *count = args
     literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
     plain = Function(_part_signature, _substring)
@@ -123,21 +128,26 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def _alike(a: bytes, b: bytes) -> int:
-    """How many whole characters two texts start with alike; all texts between them start so too."""
+    """Return the number of leading whole characters that two texts, and all between them, share."""
     end = shared(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
     return _characters(a[:end])
 
 
-# ASCII, Latin, Greek and Cyrillic without the letters of several or contextual forms; scripts without case.
+# ASCII, Latin, Greek and Cyrillic without letters that have several or contextual forms; scripts
+# without case.
 _STEADY_CASE: Final = re.compile(
     "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
 )
 
 
 def _case(upper: bool) -> Function:
-    """Characters whose other case is one character in every version of Unicode; others are not known here."""
+    """Return upper or lower.
+
+    It handles characters whose other case is one character in every version of Unicode. The result
+    for other characters is lost.
+    """
     turn = str.upper if upper else str.lower
 
     def change(raw: bytes) -> bytes:
@@ -158,7 +168,7 @@ def _case(upper: bool) -> Function:
         start, last = change(plain), high[len(common) : len(common) + 1]
         if above or len(plain) < len(common) or not last.isascii() or not last:
             return start, start + PAST, not start
-        # The next character, if there is one, lies between those of the bounds, and all of these are ASCII.
+        # The next character, if any, lies between those of the bounds, and all of these are ASCII.
         first = low[len(common) : len(common) + 1]
         least, most = images(first or b"\0", last)
         return start + (least if first else b""), start + most + PAST, False
@@ -188,7 +198,7 @@ def _case(upper: bool) -> Function:
             return near
         value = apply(call, base, (a.take(where),))
         known = where.copy()
-        known[where] = ~value.lost  # what the value is not known for has its bounds all the same
+        known[where] = ~value.lost  # where the value is unknown, its bounds still hold
         return merge(known, value.take(~value.lost), near)
 
     return Function(base.signature, base.point, bad="lost", interval=interval)
@@ -208,7 +218,11 @@ def _concat(call: Call, *data: Data) -> Any:
 
 
 def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Parts that are one value each make a prefix; the first part that is not ends it with its own bounds."""
+    """Return the interval of a concatenation.
+
+    Leading parts that have a single value form a prefix. The first other part ends it with its own
+    bounds.
+    """
     nulls, lost, alive = NO, NO, np.ones(1, np.bool_)
     for a in args:
         nulls, lost, alive = nulls | a.nulls, lost | a.lost, alive & a.real
@@ -226,20 +240,24 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
-    """Bounds of texts that are put together; None: there is no upper one."""
+    """Return bounds of concatenated texts; None: there is no upper one."""
     least: bytes = b""
     most: bytes | None = b""
     for low, high, above in reversed(parts):
-        # Equal ends let the rest go on; otherwise all that is known from below is that nothing shorter precedes.
+        # After equal ends the rest continues. Otherwise the lower bound is that nothing shorter
+        # precedes.
         least = low + least if low == high and not above else low
         most = None if above else _followed(low, high, most)
     return least, most
 
 
 def _followed(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
-    """The upper bound of texts between two that are followed by at most `rest`, or by anything (None)."""
-    # A text up to `high` that does not begin it is less already, whatever follows. Those that begin it are
-    # followed by `rest`: from the shortest that is not below `low` to `high` itself.
+    """Return the upper bound of texts in [low, high] that are followed by at most `rest`.
+
+    None means any text, or no bound.
+    """
+    # A text up to `high` that is not its prefix is less already, whatever follows. Prefixes of
+    # `high` are followed by `rest`: from the shortest that is not below `low` to `high` itself.
     same = shared(low, high)
     first = same + (same < len(low))
     start, tail = high[:first], high[first:]
@@ -281,7 +299,7 @@ def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
 
 
 def _texts_of(a: Data) -> pa.Array:
-    """Text as Arrow's; what is no UTF-8 is replaced, as in Spark."""
+    """Convert text to an Arrow array; bytes that are not UTF-8 are replaced, as in Spark."""
     return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
 
 
@@ -289,12 +307,13 @@ def _marks(found: pa.BooleanArray) -> Data:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
-# What Java and RE2 read alike: no classes of letters, groups with options, references or lookaround.
+# The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
+# lookaround.
 _SAFE_REGEX: Final = re.compile(
     r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]|[\^$](?![?*+])|[?*+]\??(?![?*+])"
     r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
-# Java's `.` and `$` know more ends of lines than RE2's.
+# Java's `.` and `$` recognize more line ends than RE2's.
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
 _LONGEST_REGEX: Final = 1000
 
@@ -310,7 +329,7 @@ def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
     text, shown = one(pattern).decode(), _texts_of(a)
     if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
-        # One that RE2 refuses is an error in Spark, or says there what RE2 has no form for.
+        # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
             return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(
                 pc.match_substring_regex(shown, pattern=_LINE_END)
@@ -319,7 +338,9 @@ def _rlike(call: Call, a: Data, pattern: Data) -> Any:
 
 
 def regex_prefix(pattern: str) -> tuple[str, bool]:
-    """The literal text that every match of an anchored Java pattern starts with; and whether any such text matches.
+    """Return the literal prefix of every match of an anchored Java pattern.
+
+    The second result is True if every text with that prefix matches.
 
     Example:
         >>> regex_prefix("^ab+c"), regex_prefix("^ab"), regex_prefix("^ab.*"), regex_prefix("ab")

@@ -1,4 +1,7 @@
-"""More functions of text, bytes, bits, and powers: on rows, and where all rows of a container have one value."""
+"""Functions that are computed value by value: more functions of text, bytes and bits, and powers.
+
+They work on rows, and on containers in which all rows have one value.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
 from skipstone.ir.values import Data
 
-HUGE: Final = 1 << 16  # characters; longer results are not made here
+HUGE: Final = 1 << 16  # characters; longer results are not computed here
 S, I, B = ty.STRING, ty.INT32, ty.BINARY
 
 
@@ -39,7 +42,7 @@ def _typed(
 def _characters(
     change: Callable[..., str | None], *types: DType, least: int | None = None
 ) -> Function:
-    """A function of characters; None is a result that is too long to be made."""
+    """Return a function of characters; a result of None is too long to compute."""
 
     def one(*row: Any) -> bytes | None:
         made = change(
@@ -86,7 +89,7 @@ def _right(text: str, n: int) -> str:
 
 def _split_part(text: str, by: str, n: int) -> str | None:
     if n == 0:
-        return None  # an error
+        return None  # Spark raises an error
     parts = text.split(by) if by else [text]
     at = n - 1 if n > 0 else len(parts) + n
     return parts[at] if 0 <= at < len(parts) else ""
@@ -99,7 +102,10 @@ def _number(count: Callable[..., int], types: tuple[DType, ...], returns: DType)
 
 
 def _place(text: bytes, part: bytes) -> int:
-    """From 1; 0 if it is not there. Characters are counted, bytes are searched: UTF-8 never matches amid a character."""
+    """Return the position of a part in a text from 1; 0 if it does not occur.
+
+    Characters are counted, bytes are searched: UTF-8 never matches inside a character.
+    """
     at = text.find(part)
     return 0 if at < 0 else 1 + sum(b & 0xC0 != 0x80 for b in text[:at])
 
@@ -145,7 +151,9 @@ def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _power(call: Call, a: Data, b: Data) -> Any:
-    """Known where it is a whole number that a DOUBLE holds; elsewhere libraries round differently."""
+    """Return powers. Only whole numbers that a DOUBLE holds are certain; libraries round others
+    differently.
+    """
     out = np.power(a, b)
     whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)
     return out, np.where(whole, 0, LOST).astype(np.uint8)

@@ -1,1 +1,3 @@
-"""Partition transforms: what a predicate says of the values that Iceberg and Hive partition by."""
+"""Partition transforms: conditions on rows become conditions on the partition values of Iceberg and
+Hive.
+"""

@@ -1,18 +1,19 @@
-"""Projection: a predicate over rows becomes one over the partitions that they lie in.
+"""Projection: turn a predicate over rows into one over their partitions.
 
-Under a partition's values a predicate can have some of its three outcomes. Inclusive asks which
-partitions may hold a row that makes it TRUE, strict in which ones every row does; a NULL row is not
-TRUE. Both walk the tree with a set of outcomes. Each rule holds for "may be in the set" and for
-"always is", so that only leaves know which of the two is asked:
+The values of a partition restrict the outcomes that a predicate can have on its rows. An inclusive
+projection selects the partitions that may hold a row on which it is TRUE. A strict projection
+selects those in which it is TRUE on every row; a NULL row is not TRUE. Both walk the tree with a
+set of outcomes. Each rule holds both for "may be in the set" and for "always is", so only leaves
+know the mode:
 
     AND is TRUE:      all inputs are               AND is FALSE:     one input is
     AND is not TRUE:  one input is not TRUE        AND is not FALSE: no input is FALSE
     AND is NULL:      no input is FALSE, and one is NULL
     AND is not NULL:  no input is NULL, or one is FALSE
 
-OR is the mirror image. What is made of them holds no NOT above a leaf, so a NULL within never turns.
+OR is the mirror image. The result holds no NOT above a leaf, so an inner NULL never becomes TRUE.
 
-Source: Iceberg, Projections; there in two-valued logic. Spark SQL decides here, and it has three.
+Source: Iceberg, Projections. Its logic has two values; Spark SQL, which decides here, has three.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ NOT_NULL: Final[Wanted] = frozenset({True, False})
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One field of a partition spec: the column it is made from, how, and the name of its values."""
+    """One field of a partition spec: its source column, its transform, and the name of its values."""
 
     source: Path
     transform: Transform
@@ -51,22 +52,21 @@ class PartitionField:
 
 
 def project(bound: Node, fields: Sequence[PartitionField], mode: Mode = "inclusive") -> Node:
-    """The predicate that a bound predicate is over partition values.
+    """Project a bound predicate onto partition values.
 
     Args:
         bound: A bound predicate over rows.
-        fields: The partition spec under which the partitions were written, over columns of the types they had
-            then. A column may have several fields.
-        mode: "inclusive": TRUE wherever a row of the partition may make `bound` TRUE. "strict": TRUE only
-            where every row of the partition does.
+        fields: The partition spec under which the partitions were written, over columns of the
+            types they had then. A column may have several fields.
+        mode: "inclusive": TRUE wherever `bound` may be TRUE on a row of the partition. "strict":
+            TRUE only where it is TRUE on every row of the partition.
 
     Returns:
-        A bound predicate. Its columns have paths of one name, that of a field, and the result types of the
-        transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
+        A bound predicate. Its columns have one-part paths, the names of fields, and the result
+        types of the transforms. Only TRUE counts: elsewhere it may be FALSE or NULL.
 
     Raises:
         PredicateTooDeep: the nesting exceeds what Python can follow.
-
     Example:
         >>> from skipstone.ir.node import literal
         >>> from skipstone.ir.text import show
@@ -90,7 +90,7 @@ Leaf = Callable[[Node, Wanted], Node]
 
 
 def _walk(n: Node, wanted: Wanted, leaf: Leaf) -> Node:
-    """A condition for the outcome of a predicate to be among the wanted ones."""
+    """Return a condition under which the outcome of a predicate is among the wanted ones."""
     if not wanted or len(wanted) == 3:
         return TRUE if wanted else FALSE
     match n.op:
@@ -126,7 +126,10 @@ def _swapped(wanted: Wanted) -> Wanted:
 
 
 def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
-    """What an input must be for a test of it, which is never NULL, to be among the wanted outcomes."""
+    """Return the outcomes that an input needs, so that a test of it has a wanted outcome.
+
+    The test is never NULL.
+    """
     return (if_true if True in wanted else frozenset()) | (
         if_false if False in wanted else frozenset()
     )
@@ -134,19 +137,20 @@ def _chosen(wanted: Wanted, if_true: Wanted, if_false: Wanted) -> Wanted:
 
 @functools.lru_cache(maxsize=512)
 def told(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
-    """What partition values tell of a leaf: that a row may have a wanted outcome, or (strict) that every row has one.
+    """Return the condition on partition values under which a leaf has a wanted outcome.
 
-    Each field on the column is right for itself: a row must be possible under all, and one suffices to prove.
+    Inclusive: some row may have one. Strict: every row has one. The condition of each field is
+    correct by itself. A row must be possible under all fields, and one field suffices as a proof.
     """
     if n.args and n.args[0].op is Op.CALL:
         return _call(n, wanted, fields, strict)
     path = n.args[0].value if n.args else None
     told_by = [_field(n, wanted, f, strict) for f in fields if f.source == path and _speaks(f, n)]
-    return Node(Op.OR if strict else Op.AND, tuple(told_by))  # of none: FALSE, TRUE
+    return Node(Op.OR if strict else Op.AND, tuple(told_by))  # without conditions: FALSE or TRUE
 
 
 def _call(n: Node, wanted: Wanted, fields: tuple[PartitionField, ...], strict: bool) -> Node:
-    """A test of a function, where partitions have the values of all its columns: the same test of these."""
+    """Test the same function on partition values, if they determine all of its columns."""
     sources = {f.source: f for f in fields}
 
     def moved(a: Node) -> Node:
@@ -182,7 +186,7 @@ def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node
     column = Node(Op.COLUMN, value=(field.name,), dtype=field.transform.result_type(source))
     null = Node(Op.IS_NULL, (column,))
     real = Node(Op.NOT, (null,))
-    if n.op is Op.IS_NULL:  # never NULL itself
+    if n.op is Op.IS_NULL:  # IS NULL is never NULL
         return (
             TRUE
             if wanted >= NOT_NULL
@@ -197,7 +201,7 @@ def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node
         parts.append(real)
     elif True in wanted or False in wanted:
         outcome = True in wanted
-        # Every row with a value has the outcome where none can have the other.
+        # If no row can have the other outcome, every row with a value has this one.
         found = (
             negated(some(n, not outcome, field.transform, column))
             if strict
@@ -208,7 +212,7 @@ def _field(n: Node, wanted: Wanted, field: PartitionField, strict: bool) -> Node
 
 
 def _plain(condition: Node, real: Node) -> Node:
-    """Conditions that all or no values meet, in words that are easier to read; what is TRUE stays TRUE."""
+    """Replace conditions that all or no values meet by simpler ones; TRUE stays TRUE."""
     match condition:
         case Node(Op.DEFINED):
             return real

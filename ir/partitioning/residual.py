@@ -1,4 +1,4 @@
-"""Residuals: what is left of a predicate over rows once the values of their partition are known."""
+"""Residuals: the part of a predicate that remains once the partition's values are known."""
 
 from __future__ import annotations
 
@@ -32,28 +32,32 @@ PROOFS: Final = ((IS_TRUE, TRUE), (IS_FALSE, FALSE), (IS_NULL, NULL))
 def residual(
     bound: Node, fields: Sequence[PartitionField], partition: Mapping[str, object]
 ) -> Node:
-    """A predicate that has, on every row of a partition, the outcome of `bound`: TRUE, FALSE or NULL.
+    """Return a predicate with the outcome of `bound` on every row of a partition: TRUE, FALSE or
+    NULL.
 
     Args:
         bound: A bound predicate over rows.
         fields: The partition spec under which the partition was written.
-        partition: Its values by field name, on the axes of the transforms' result types; None is NULL. A
-            field that is not there is not known.
+        partition: Its values by field name, on the axes of the transforms' result types; None is
+            NULL. A missing field is unknown.
 
     Returns:
-        A bound predicate: each leaf that the partition decides is gone; the others, and tests of functions, stay as they are.
+        A bound predicate. Leaves that the partition decides are replaced by their outcome. The
+        other leaves, and tests of functions, stay unchanged.
 
     Raises:
         PredicateTooDeep: the nesting exceeds what Python can follow.
-
     Example:
         >>> from skipstone.ir.node import literal
         >>> from skipstone.ir.text import show
         >>> from skipstone.ir.partitioning.transforms import Transform
         >>> from skipstone.ir.types import DATE, INT32
-        >>> d, x = Node(Op.COLUMN, value=("d",), dtype=DATE), Node(Op.COLUMN, value=("x",), dtype=INT32)
-        >>> p = Node(Op.AND, (Node(Op.GE, (d, literal(19358, DATE))), Node(Op.EQ, (x, literal(7, INT32)))))
+        >>> d = Node(Op.COLUMN, value=("d",), dtype=DATE)
+        >>> x = Node(Op.COLUMN, value=("x",), dtype=INT32)
+        >>> since = Node(Op.GE, (d, literal(19358, DATE)))
+        >>> seven = Node(Op.EQ, (x, literal(7, INT32)))
         >>> months = [PartitionField(("d",), Transform("month"), "d_month")]
+        >>> p = Node(Op.AND, (since, seven))
         >>> [show(residual(p, months, {"d_month": m})) for m in (635, 636, 637)]
         ['false', 'x = 7', 'x = 7']
     """
@@ -86,11 +90,11 @@ def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object
 
 
 def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
-    """The outcome of a bound predicate on one row, in plain Python.
+    """Evaluate a bound predicate on one row, in plain Python.
 
     Args:
         n: A bound predicate, without UNKNOWN.
-        row: Its columns' values on their axes; None is NULL.
+        row: The values of its columns on their axes; None is NULL.
 
     Raises:
         Incomparable: a pattern of LIKE is too long.
