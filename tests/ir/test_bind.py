@@ -183,8 +183,8 @@ DECLINED = [
     ("a = 1",                                   "null tests only"),
     ("hash(i) = 1",                             "the function hash is not understood"),
     ("i = 2147483647 + 1",                      "Spark raises an error"),           # overflows INT
-    ("i",                                       "a condition is BOOLEAN"),
-    ("i LIKE 'a%'",                             "LIKE is understood on STRING"),
+    ("i",                                       "expected a BOOLEAN condition"),
+    ("i LIKE 'a%'",                             "LIKE expects STRING"),
     ("w = 99999999999999999999999999999999999999", "Spark rounds beyond 38"),
     ("t = TIMESTAMP_NTZ '1850-01-01'",          "offset is not certain"),
 ]  # fmt: skip
