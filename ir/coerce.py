@@ -21,7 +21,7 @@ DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}  # decimal digits that Spark gives
 
 
 def in_spark(t: DType) -> DType:
-    """Return the type under which Spark reads a column: unsigned integers become wider signed ones."""
+    """Return the type that Spark reads for a column: unsigned integers become wider signed ones."""
     if t.kind is Kind.UINT:
         return ty.decimal_type(20, 0) if t.bits == 64 else ty.DType(Kind.INT, bits=t.bits * 2)
     return t
@@ -73,11 +73,11 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
         return a
     if b.kind is Kind.STRING and a.kind in (Kind.FLOAT, Kind.DECIMAL):
         if a.bits == 32 and not session.ansi:
-            raise Incomparable("a string is rounded to FLOAT first when ANSI mode is off")
+            raise Incomparable("without ANSI mode, Spark first rounds the string to FLOAT")
         return ty.DOUBLE
     if a.kind is Kind.STRING:
         raise Incomparable(
-            f"Spark casts the column from STRING to compare it with {b}, and that keeps no order"
+            f"Spark casts the column from STRING to compare it with {b}, which keeps no order"
         )
     raise Incomparable(f"Spark does not compare {a} with {b}")
 

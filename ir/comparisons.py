@@ -1,4 +1,4 @@
-"""Comparisons of bound scalars: Spark's common type, literals as thresholds, lists, NULL and NaN."""
+"""Comparisons of bound scalars: common types, literals as thresholds, IN lists, NULL and NaN."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class PredicateError(SkipstoneError, ValueError):
         part = (
             shown[cut : cut + 100].encode(errors="replace").decode()
         )  # A lone surrogate cannot be printed.
-        return f"{self.message} (line {line}, column {column + 1})\n  {part}\n  {' ' * (column - cut)}^"
+        position = f"(line {line}, column {column + 1})"
+        return f"{self.message} {position}\n  {part}\n  {' ' * (column - cut)}^"
 
 
 class PredicateSyntaxError(PredicateError):

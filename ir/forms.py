@@ -65,7 +65,7 @@ def _ilike(args: tuple[Node, ...]) -> Node:
     arity(args, 2, 3)
     pattern, escape = text_of(args[1]), text_of(args[2]) if len(args) > 2 else "\\"
     if not pattern.isascii() or decode(pattern, escape) is None or escape.isalpha():
-        raise Incomparable("ILIKE is understood with a pattern of ASCII characters")
+        raise Incomparable("ILIKE expects a pattern of ASCII characters")
     return like(Node(Op.CALL, args[:1], "lower"), pattern.lower(), escape)
 
 

@@ -104,7 +104,7 @@ def arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
     most = least if most is None else most
     if not least <= len(args) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
-        raise Incomparable(f"it takes {expected} arguments, and {len(args)} were given")
+        raise Incomparable(f"expected {expected} arguments, got {len(args)}")
 
 
 def text_of(a: Node) -> str:
@@ -115,7 +115,7 @@ def text_of(a: Node) -> str:
     """
     if isinstance(a.value, bytes):
         return a.value.decode()
-    raise Incomparable("an argument must be a text literal")
+    raise Incomparable("expected a text literal as argument")
 
 
 def whole_of(a: Node) -> int:
@@ -126,7 +126,7 @@ def whole_of(a: Node) -> int:
     """
     if isinstance(a.value, int) and a.dtype is not None and a.dtype.discrete:
         return a.value
-    raise Incomparable("an argument must be an integer literal")
+    raise Incomparable("expected an integer literal as argument")
 
 
 def one(data: Any) -> Any:

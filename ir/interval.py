@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -174,9 +174,13 @@ def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a strict function that follows without looking at values."""
     alive, nulls, lost = _strict(args)
     u, policy = unknown(call.dtype), f.policy(call)
-    return Interval(
-        call.dtype, u.low, u.high, u.above, alive, nulls | (alive & (policy == "null")), alive & u.nans, lost | (alive & (policy in ("raise", "lost")))
-    )  # fmt: skip
+    return replace(
+        u,
+        real=alive,
+        nulls=nulls | (alive & (policy == "null")),
+        nans=alive & u.nans,
+        lost=lost | (alive & (policy in ("raise", "lost"))),
+    )
 
 
 def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
@@ -259,7 +263,7 @@ def evaluate_points(call: Call, f: Function, data: list[Data]) -> tuple[Data, Ma
     values, bad = out if isinstance(out, tuple) else (out, NO)
     bad = np.asarray(bad)
     assert bad is NO or f.policy(call) != "never" or not bad.any(), (
-        f"{call.name} has bad results, and does not say what they mean"
+        f"{call.name} returned bad results, but declares no policy for them"
     )
     return np.asarray(values, lane_of(call.dtype)), bad > 0, bad == LOST
 

@@ -134,12 +134,13 @@ def check_length(pattern: Pattern) -> None:
         return
     if len(pattern.tokens) > WILDCARDS:
         raise Incomparable(
-            f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; expected at most {WILDCARDS:,}"
+            f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; "
+            f"expected at most {WILDCARDS:,}"
         )
     behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
     if behind > LONGEST:
         raise Incomparable(
-            f"LIKE with {behind:,} characters behind the prefix; expected at most {LONGEST:,}"
+            f"LIKE with {behind:,} characters after the prefix; expected at most {LONGEST:,}"
         )
 
 

@@ -72,7 +72,8 @@ def literal_type(value: object) -> tuple[DType, object]:
     if type(value).__name__ == "NAType":  # pandas.NA
         return ty.NULL, None
     raise TypeError(
-        f"{value!r} ({type(value).__name__}) is not a literal; expected None, bool, int, float, Decimal, date, datetime, str or bytes"
+        f"{value!r} ({type(value).__name__}) is not a literal; "
+        "expected None, bool, int, float, Decimal, date, datetime, str or bytes"
     )
 
 
@@ -81,7 +82,7 @@ def _datetime64(value: np.datetime64) -> tuple[DType, object]:
         return ty.NULL, None
     unit = np.datetime_data(value.dtype)[0]
     if unit in ("ps", "fs", "as"):
-        raise TypeError(f"{value!r} is not a literal; timestamps have nanoseconds at most")
+        raise TypeError(f"{value!r} is not a literal; expected a unit of nanoseconds or coarser")
     if unit == "ns":
         micros, rest = divmod(int(value.astype("datetime64[ns]").astype(np.int64)), 1000)
         return _nanoseconds(ty.TIMESTAMP_NTZ, micros, rest)
@@ -165,6 +166,12 @@ _NUMBER = re.compile(
 _DECIMAL = re.compile(r"[+-]?(\d{1,38}(\.\d{0,38})?|\.\d{1,38})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+def _in_range(value: int, to: DType) -> bool:
+    low, high = to.lowest, to.highest
+    assert isinstance(low, int) and isinstance(high, int)
+    return low <= value <= high
+
+
 def from_text(text: str, to: DType, session: Session) -> int | float:
     """Cast a string literal as Spark casts it.
 
@@ -174,7 +181,7 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
     text = text.strip(" ")
     plain = Incomparable(f"{text!r} is not a plain {to}")
     match to.kind:
-        case Kind.INT if _INTEGER.fullmatch(text) and to.lowest <= int(text) <= (to.highest or 0):  # type: ignore[operator]
+        case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
             return int(text)
         case Kind.FLOAT if text.lower() in NAMED:
             return NAMED[text.lower()]

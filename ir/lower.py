@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import PredicateTooDeep
@@ -71,7 +71,7 @@ class Program:
         return any(isinstance(n.value, Node) for _, n, _ in self.steps())
 
     def steps(self) -> Iterator[tuple[int, Node, tuple[int, ...]]]:
-        """Yield each distinct operation once, inputs first: (number, node, numbers of its inputs)."""
+        """Yield each distinct operation once, inputs first: (number, node, numbers of inputs)."""
         numbers: dict[Node, int] = {}
         for root in self.roots:
             stack = [(root, False)]
@@ -95,7 +95,9 @@ class Program:
             if n.op is Op.LITERAL:
                 what = show(n)
             elif n.op in SLOTS:
-                what = f"{n.op.value} {show(n.value) if isinstance(n.value, Node) else show_path(n.value)}"  # type: ignore[arg-type]
+                value: Any = n.value
+                slot = show(value) if isinstance(value, Node) else show_path(value)
+                what = f"{n.op.value} {slot}"
             else:
                 what = " ".join([n.op.value, *(f"%{a}" for a in args)])
             lines.append(f"%{i} = {what}")

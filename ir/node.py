@@ -188,11 +188,16 @@ def not_understood(n: Node) -> list[Reason]:
 
 # Words that our parser, or Spark's, reads as names only in backticks. Spark's wants names in ASCII.
 WORDS: Final = frozenset((
-    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit", "copy", "create", "cross", "current_date"),
-    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct", "drop", "else", "except", "execute", "explain", "false"),
-    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect", "into", "join", "lateral", "like", "load", "merge"),
-    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke", "rlike", "rollback", "select", "session_user", "set", "show"),
-    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use", "using", "values", "when", "where", "while", "with"),
+    *("alter", "analyze", "and", "any", "as", "between", "cache", "case", "comment", "commit"),
+    *("copy", "create", "cross", "current_date"),
+    *("current_timestamp", "current_user", "declare", "delete", "desc", "describe", "distinct"),
+    *("drop", "else", "except", "execute", "explain", "false"),
+    *("fetch", "for", "from", "grant", "having", "if", "ilike", "inner", "insert", "intersect"),
+    *("into", "join", "lateral", "like", "load", "merge"),
+    *("minus", "not", "null", "on", "or", "outer", "pivot", "refresh", "rename", "revoke"),
+    *("rlike", "rollback", "select", "session_user", "set", "show"),
+    *("tablesample", "then", "true", "truncate", "uncache", "union", "unpivot", "update", "use"),
+    *("using", "values", "when", "where", "while", "with"),
 ))  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 
 def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of a batch for which the predicate is TRUE. Raises as `evaluate_rows` does."""
+    """Return the rows for which the predicate is TRUE. Raises as `evaluate_rows` does."""
     if not batch.num_rows:
         return batch
     truth = judge(predicate, batch, {})
@@ -74,9 +74,10 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _refuse_lost(predicate: Node, truth: Truth) -> None:
     if truth.lost.any():
         raise UnsupportedForm(
-            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: Spark raises an error for them in ANSI mode "
-            "(overflow, division by zero, a cast that fails), or what it gives is not known here (of text that is no UTF-8). "
-            "Guard it (TRY_CAST, nullif), or filter with another engine."
+            f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: "
+            "Spark raises an error for them in ANSI mode (overflow, division by zero, "
+            "a failed cast), or its result is not known here (text that is not UTF-8). "
+            "Guard the expression (TRY_CAST, nullif), or filter with another engine."
         )
 
 
@@ -100,7 +101,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
             assert isinstance(n.value, Reason)
             raise UnsupportedForm(
                 f"rows cannot be judged by {n.value.what!r}: {n.value.why}. "
-                "Plan with it, and filter what is read by another engine; or leave this condition out."
+                "Plan with it and filter the rows with another engine, or leave this condition out."
             )
         case Op.NOT:
             p = judge(n.args[0], batch, cache)

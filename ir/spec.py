@@ -114,4 +114,4 @@ def _bound_ok(n: Node) -> bool:
 
 def _require(ok: bool, n: Node, stage: str) -> None:
     if not ok:
-        raise SpecError(f"{n.op} is not acceptable in a {stage}: {n!r:.300}")
+        raise SpecError(f"{n.op} is not allowed in a {stage}: {n!r:.300}")

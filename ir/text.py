@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from typing import Final
+from typing import Any, Final
 
 from skipstone.ir.node import Name, Node, Op, Path, Reason, sql_path
 from skipstone.ir.simplify import TRUE
@@ -28,7 +28,8 @@ def show_value(value: object, dtype: DType | None) -> str:
         case Kind.BOOL, v:
             return "true" if v else "false"
         case Kind.FLOAT, float() as v if math.isnan(v) or math.isinf(v):
-            return f"CAST('{'NaN' if math.isnan(v) else 'Infinity' if v > 0 else '-Infinity'}' AS {dtype})"
+            special = "NaN" if math.isnan(v) else "Infinity" if v > 0 else "-Infinity"
+            return f"CAST('{special}' AS {dtype})"
         case Kind.FLOAT, v:
             return f"{v!r}{'F' if dtype.bits == 32 else 'D'}"
         case Kind.STRING, str() as v:
@@ -74,7 +75,8 @@ def _show(n: Node, tight: int) -> str:
     """
     match n.op:
         case Op.COLUMN:
-            return sql_path(n.value.parts if isinstance(n.value, Name) else n.value)  # type: ignore[arg-type]
+            path: Any = n.value.parts if isinstance(n.value, Name) else n.value
+            return sql_path(path)
         case Op.LITERAL:
             return show_value(n.value, n.dtype)
         case Op.UNKNOWN:
@@ -267,7 +269,8 @@ def _guarded(n: Node, tight: bool) -> str:
 
 
 def _all_null(real: Node) -> str:
-    path: Path = real.value if isinstance(real.value, tuple) else (show(real.value),)  # type: ignore[arg-type]
+    value: Any = real.value
+    path: Path = value if isinstance(value, tuple) else (show(value),)
     nulls, rows = (column_name(path, s) for s in ("null_count", "row_count"))
     plain = f"{nulls} = {rows}"
     if real.dtype is not None and real.dtype.kind is Kind.FLOAT:

@@ -117,7 +117,7 @@ class DType:
 
     @property
     def coded(self) -> bool:
-        """True if values are wider than a machine word, so that kernels see order-preserving codes."""
+        """True if values exceed a machine word, so that kernels see order-preserving codes."""
         return self.kind in (Kind.STRING, Kind.BINARY) or (
             self.kind is Kind.DECIMAL and self.precision > 18
         )
@@ -266,7 +266,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A column that a predicate can name: its path, its type, and whether its schema allows NULL."""
+    """A column that a predicate can name: its path, its type, and if it may hold NULL by schema."""
 
     path: Path
     dtype: DType

@@ -131,7 +131,10 @@ def _data(array: pa.Array, dtype: DType) -> Data:
 
 
 def unscaled(array: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return the digits of a decimal128 array as words, shape (n, 2), low word first; 0 for a null."""
+    """Return the digits of a decimal128 array as words, shape (n, 2), low word first.
+
+    Nulls have digits 0.
+    """
     words = np.zeros((len(array), 2), np.uint64)
     data = array.buffers()[1]
     if data is not None and len(array):

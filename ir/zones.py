@@ -38,7 +38,8 @@ def zone_of(name: str) -> dt.tzinfo:
     """
     if not isinstance(name, str):
         raise ValueError(
-            f"timezone is {name!r}; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+            f"timezone is {name!r}; expected a region such as 'Europe/Berlin' "
+            "or an offset such as '+01:00'"
         )
     if name.upper() in ("UTC", "Z", "GMT", "ETC/UTC"):
         return dt.UTC
@@ -46,13 +47,16 @@ def zone_of(name: str) -> dt.tzinfo:
         hours, minutes, seconds = (int(g or 0) for g in m.groups()[1:])
         delta = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if delta > FARTHEST or minutes > 59 or seconds > 59:
-            raise ValueError(f"timezone {name!r} is not known; an offset is at most 18 hours")
+            raise ValueError(
+                f"timezone {name!r} is not known; expected an offset of at most 18 hours"
+            )
         return dt.timezone(-delta if m[1] == "-" else delta)
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as e:
         raise ValueError(
-            f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' or an offset such as '+01:00'"
+            f"timezone {name!r} is not known; expected a region such as 'Europe/Berlin' "
+            "or an offset such as '+01:00'"
         ) from e
 
 

@@ -29,7 +29,7 @@ def number(t: DType | None) -> DType:
         Incomparable: the type is not numeric.
     """
     if t is None or in_spark(t).kind not in NUMERIC:
-        raise Incomparable(f"arithmetic is understood between numbers, and this is {t}")
+        raise Incomparable(f"expected a number, got {t}")
     return in_spark(t)
 
 

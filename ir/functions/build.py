@@ -67,9 +67,8 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         if found is None:
             raise Incomparable(f"the function {name} is not understood")
         if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
-            raise Incomparable(
-                f"{next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)} allows null tests only"
-            )
+            other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
+            raise Incomparable(f"{other} allows null tests only")
         types, dtype = found.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except Incomparable as e:
@@ -164,16 +163,15 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(
-            f"date_trunc is understood on dates and timestamps, and this is {source}"
-        )
+        raise Incomparable(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
         and UNITS.get(text_of(unit).lower()) in STEPS
         and UNITS[text_of(unit).lower()] != "day"
     ):
         raise Incomparable(
-            "what is cut from a clock where the zone's offset changes depends on which of two equal readings it is"
+            "where the zone's offset changes, two instants have the same clock reading, "
+            "and the result differs between them"
         )
     wall = cast(cast(at, ty.TIMESTAMP, session), ty.TIMESTAMP_NTZ, session)
     return cast(build("wall_trunc", (unit, wall), session), ty.TIMESTAMP, session)
@@ -182,10 +180,9 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
-        raise Incomparable(
-            f"unix_timestamp is understood on dates and timestamps, and this is {args[0].dtype}"
-        )
-    # A wall clock is read as it stands, in no zone; and seconds are cut towards zero. Source: Spark, `ToTimestamp`; seen in 4.3.
+        raise Incomparable(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
+    # A wall clock is read without a zone, and seconds are cut towards zero.
+    # Source: Spark, `ToTimestamp`; seen in 4.3.
     wall = args[0].dtype.kind is Kind.TIMESTAMP and not args[0].dtype.zoned
     return build(
         "whole_seconds",
@@ -223,7 +220,7 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
         and (steady or abs(seconds) < 86400)
     ):
         return build("later", (at, literal(seconds * 10**6, ty.INT64)), session)
-    raise Incomparable(f"{source} is not moved by {unit}s here")
+    raise Incomparable(f"adding {unit}s to {source} is not understood")
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
@@ -293,9 +290,12 @@ def truth(condition: Node, session: Session) -> Node:
 
 
 _SAME: Final = {
-    "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length", "ucase": "upper", "lcase": "lower",
-    "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff", "nvl": "coalesce", "ifnull": "coalesce",
-    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat", "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
+    "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length",
+    "ucase": "upper", "lcase": "lower",
+    "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
+    "nvl": "coalesce", "ifnull": "coalesce",
+    "signum": "sign", "power": "pow", "btrim": "trim", "sha": "sha1", "||": "concat",
+    "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
     **{alias: _alias(name) for alias, name in _SAME.items()},
@@ -303,8 +303,10 @@ ALIASES: Final[dict[str, Build]] = {
     "date": _cast_to(ty.DATE),
     "to_timestamp": _cast_to(ty.TIMESTAMP),
     "timestamp": _cast_to(ty.TIMESTAMP),
-    "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16), "tinyint": _cast_to(ty.INT8),
-    "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING), "boolean": _cast_to(ty.BOOL),
+    "int": _cast_to(ty.INT32), "bigint": _cast_to(ty.INT64), "smallint": _cast_to(ty.INT16),
+    "tinyint": _cast_to(ty.INT8),
+    "double": _cast_to(ty.DOUBLE), "float": _cast_to(ty.FLOAT), "string": _cast_to(ty.STRING),
+    "boolean": _cast_to(ty.BOOL),
     "binary": _cast_to(ty.BINARY),
     "if": _if,
     "date_trunc": _date_trunc,

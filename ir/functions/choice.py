@@ -5,6 +5,7 @@ They are coalesce, if, case, greatest and least.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,9 @@ def common(args: tuple[Node, ...], session: Session) -> DType:
         if t.kind is Kind.NULL or t == found:
             continue
         if found.kind is not Kind.NULL and Kind.STRING in (t.kind, found.kind):
-            raise Incomparable(f"which of {found} and {t} Spark takes depends on its version")
+            raise Incomparable(
+                f"the choice between {found} and {t} depends on the version of Spark"
+            )
         found = t if found.kind is Kind.NULL else common_type(found, t, session)
     return found
 
@@ -45,12 +48,12 @@ def _alike(least: int, most: int) -> Any:
 
 
 def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    """Return the types of condition, value, condition, value, ..., and the value for no condition."""
+    """Return the types of condition, value, condition, value, ..., and the value of ELSE."""
     values = (*args[1::2], *args[-1:])
     to = common(values, session)
     for condition in args[:-1:2]:
         if condition.dtype != ty.BOOL:
-            raise Incomparable(f"a condition is BOOLEAN, and this is {condition.dtype}")
+            raise Incomparable(f"expected a BOOLEAN condition, got {condition.dtype}")
     types = [ty.BOOL if i % 2 == 0 and i < len(args) - 1 else to for i in range(len(args))]
     return types, to
 
@@ -65,16 +68,7 @@ def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         open_ = open_ & (condition.nulls | (condition.real & (condition.low == 0)))
     parts.append((args[-1], open_))
     found = hull(call.dtype, parts)
-    return Interval(
-        found.dtype,
-        found.low,
-        found.high,
-        found.above,
-        found.real,
-        found.nulls,
-        found.nans,
-        found.lost | lost,
-    )
+    return replace(found, lost=found.lost | lost)
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
@@ -108,9 +102,7 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         parts.append((a, reach))
         reach = reach & a.nulls
     found = hull(call.dtype, parts)
-    return Interval(
-        found.dtype, found.low, found.high, found.above, found.real, reach, found.nans, found.lost
-    )
+    return replace(found, nulls=reach)
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:

@@ -25,15 +25,20 @@ SECOND: Final = 10**6
 HOUR: Final = 3600 * SECOND
 # Names of units, as trunc and date_trunc take them. Source: Spark, `DateTimeUtils.parseTruncLevel`.
 UNITS: Final = {
-    "microsecond": "microsecond", "millisecond": "millisecond", "second": "second", "minute": "minute", "hour": "hour",
-    "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month", "quarter": "quarter",
+    "microsecond": "microsecond", "millisecond": "millisecond", "second": "second",
+    "minute": "minute", "hour": "hour",
+    "day": "day", "dd": "day", "week": "week", "mon": "month", "month": "month", "mm": "month",
+    "quarter": "quarter",
     "year": "year", "yyyy": "year", "yy": "year",
 }  # fmt: skip
 # Names of fields, as EXTRACT and date_part take them, and their functions.
 FIELDS: Final = {
-    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter", "month": "month", "mon": "month", "months": "month",
-    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day", "dayofweek": "dayofweek", "dow": "dayofweek",
-    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute", "min": "minute", "minutes": "minute",
+    "year": "year", "y": "year", "years": "year", "quarter": "quarter", "qtr": "quarter",
+    "month": "month", "mon": "month", "months": "month",
+    "week": "weekofyear", "w": "weekofyear", "day": "day", "d": "day", "days": "day",
+    "dayofweek": "dayofweek", "dow": "dayofweek",
+    "doy": "dayofyear", "hour": "hour", "h": "hour", "hours": "hour", "minute": "minute",
+    "min": "minute", "minutes": "minute",
 }  # fmt: skip
 STEPS: Final = {
     "microsecond": 1,
@@ -173,7 +178,7 @@ def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signat
     arity(args, 1)
     t = args[0].dtype
     if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
-        raise Incomparable(f"seconds are counted of timestamps, and this is {t}")
+        raise Incomparable(f"expected a timestamp, got {t}")
     return (t,), ty.INT64
 
 
@@ -189,7 +194,7 @@ def _later_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 2)
     t = args[0].dtype
     if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
-        raise Incomparable(f"an interval is added to timestamps, and this is {t}")
+        raise Incomparable(f"expected a timestamp beside an interval, got {t}")
     return (t, ty.INT64), t
 
 

@@ -31,7 +31,7 @@ def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
 def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
     if a.kind is Kind.FLOAT:
-        raise Incomparable("div is understood between integers and decimals")
+        raise Incomparable("div expects integers or decimals")
     return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
 
 
@@ -177,10 +177,13 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         np.where(small, a.high, high).astype(np.int64),
     )
     use = clear & ~exact_at
-    return Interval(
-        call.dtype, np.where(use, low, found.low), np.where(use, high, found.high), found.above, found.real,
-        np.where(use, a.nulls | b.nulls, found.nulls), found.nans, np.where(use, a.lost | b.lost, found.lost),
-    )  # fmt: skip
+    return replace(
+        found,
+        low=np.where(use, low, found.low),
+        high=np.where(use, high, found.high),
+        nulls=np.where(use, a.nulls | b.nulls, found.nulls),
+        lost=np.where(use, a.lost | b.lost, found.lost),
+    )
 
 
 FUNCTIONS: Final = {

@@ -56,7 +56,7 @@ def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
     t = number(args[0].dtype)
     digits = whole_of(args[1]) if len(args) > 1 else 0
     if digits < 0 or digits > 300:
-        raise Incomparable("rounding is understood from the unit down to 300 digits")
+        raise Incomparable("round expects 0 to 300 digits")
     tail = (ty.INT32,) * (len(args) - 1)
     if t.kind is not Kind.DECIMAL:
         return (t, *tail), t

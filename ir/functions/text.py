@@ -10,6 +10,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -57,7 +58,7 @@ def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 1)
     t = args[0].dtype
     if t is None or t.kind not in TEXT:
-        raise Incomparable(f"length is understood on text, and this is {t}")
+        raise Incomparable(f"length expects text, got {t}")
     return (t,), ty.INT32
 
 
@@ -70,9 +71,7 @@ def _ranged(f: Function, low: int, high: int) -> Function:
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         found = apply(call, f, args)
-        return Interval(
-            found.dtype, np.maximum(found.low, low), np.minimum(found.high, high), found.above, found.real, found.nulls, found.nans, found.lost
-        )  # fmt: skip
+        return replace(found, low=np.maximum(found.low, low), high=np.minimum(found.high, high))
 
     return Function(f.signature, f.point, bad=f.bad, interval=interval)
 
@@ -88,7 +87,7 @@ def _part(raw: bytes, at: int, count: int) -> bytes:
 def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 2, 3)
     if args[0].dtype != ty.STRING:
-        raise Incomparable(f"substring is understood on STRING, and this is {args[0].dtype}")
+        raise Incomparable(f"substring expects STRING, got {args[0].dtype}")
     for a in args[1:]:
         if a.dtype is None or a.dtype.kind is not Kind.INT:
             raise Incomparable("positions and lengths must be integers")
@@ -138,7 +137,11 @@ def _alike(a: bytes, b: bytes) -> int:
 # ASCII, Latin, Greek and Cyrillic without letters that have several or contextual forms; scripts
 # without case.
 _STEADY_CASE: Final = re.compile(
-    "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
+    "[\0-\xb4\xb6-\xde\xe0-\u012f\u0132-\u0148\u014a-\u017e\u0180-\u0188"
+    "\u0391-\u03a1\u03a4-\u03a9\u03b1-\u03c1\u03c4-\u03c9\u0400-\u0481"
+    "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
+    "\u05d0-\u05ea\u0621-\u064a\u2010-\u205e\u20a0-\u20bf"
+    "\U0001f300-\U0001f64f\U000f0000-\U0010ffff]*"
 )
 
 
@@ -206,10 +209,10 @@ def _case(upper: bool) -> Function:
 
 def _texts(args: tuple[Node, ...], session: Session) -> Signature:
     if not args:
-        raise Incomparable("it takes an argument at least")
+        raise Incomparable("expected at least one argument")
     for a in args:
         if a.dtype != ty.STRING:
-            raise Incomparable(f"text is expected, and this is {a.dtype}")
+            raise Incomparable(f"expected STRING, got {a.dtype}")
     return (ty.STRING,) * len(args), ty.STRING
 
 
@@ -287,7 +290,7 @@ def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 3)
     decoded = decode(text_of(args[1]), text_of(args[2]))
     if args[0].dtype != ty.STRING or decoded is None:
-        raise Incomparable("LIKE is understood on STRING, with a pattern that Spark takes")
+        raise Incomparable("LIKE expects STRING and a pattern that Spark accepts")
     check_length(decoded)
     return (ty.STRING,) * 3, ty.BOOL
 
@@ -310,7 +313,8 @@ def _marks(found: pa.BooleanArray) -> Data:
 # The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or
 # lookaround.
 _SAFE_REGEX: Final = re.compile(
-    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]|[\^$](?![?*+])|[?*+]\??(?![?*+])"
+    r"(?:[^\\()\[\]{}?*+|.^$]|\\[.^$*+?()\[\]{}|\\/-]|\((?:\?:|(?!\?))|[|.)]"
+    r"|[\^$](?![?*+])|[?*+]\??(?![?*+])"
     r"|\[\^?(?:[A-Za-z0-9 _]-[A-Za-z0-9]|[A-Za-z0-9 _])+\])*"
 )
 # Java's `.` and `$` recognize more line ends than RE2's.
@@ -321,7 +325,7 @@ _LONGEST_REGEX: Final = 1000
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 2)
     if args[0].dtype != ty.STRING:
-        raise Incomparable("RLIKE is understood on STRING")
+        raise Incomparable("RLIKE expects STRING")
     text_of(args[1])
     return (ty.STRING, ty.STRING), ty.BOOL
 

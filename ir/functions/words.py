@@ -33,7 +33,7 @@ def _typed(
             text = a.dtype is not None and a.dtype.kind in (Kind.STRING, Kind.BINARY, Kind.NULL)
             whole = a.dtype is not None and a.dtype.kind in (Kind.INT, Kind.NULL)
             if not (whole if t.kind is Kind.INT else text):
-                raise Incomparable(f"{t} is expected, and this is {a.dtype}")
+                raise Incomparable(f"expected {t}, got {a.dtype}")
         return types[: len(args)], returns
 
     return signature
@@ -129,7 +129,7 @@ def _bits(op: Any) -> Function:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
         arity(args, 2)
         if any(a.dtype is None or a.dtype.kind is not Kind.INT for a in args):
-            raise Incomparable("bits are understood of integers")
+            raise Incomparable("bit operations expect integers")
         wide = max((a.dtype for a in args if a.dtype is not None), key=lambda t: t.bits)
         return (wide, wide), wide
 
@@ -139,7 +139,7 @@ def _bits(op: Any) -> Function:
 def _inverted(args: tuple[Node, ...], session: Session) -> Signature:
     arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind is not Kind.INT:
-        raise Incomparable("bits are understood of integers")
+        raise Incomparable("bit operations expect integers")
     return (args[0].dtype,), args[0].dtype
 
 

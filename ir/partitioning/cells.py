@@ -238,8 +238,8 @@ def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> N
     assert isinstance(v, bytes)
     start, length = _cut(v, width, dtype), _length(v, dtype)
     # x < v: the least row of a cell is the cell's value p. Is p < v? Beyond the width: p <= start.
-    # x > v: some row that starts with p is greater if p >= start. A v that is shorter than the width
-    # is the only row of its cell.
+    # x > v: some row that starts with p is greater if p >= start. A v shorter than the width is the
+    # only row of its cell.
     closed = {Op.LT: length > width, Op.LE: True, Op.GT: length >= width, Op.GE: True}[op]
     low = op in (Op.LT, Op.LE)
     return against_span(
@@ -250,7 +250,7 @@ def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> N
 
 
 def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
-    """Return the condition for LIKE, from the characters before the first `%`; None represents `_`."""
+    """Return the condition for LIKE, from the characters before the first `%`; None is `_`."""
     head: list[str | None] = []
     rest: list[tuple[bool, str]] = []
     for wild, text in pattern_of(leaf).tokens:

@@ -44,7 +44,7 @@ NOT_NULL: Final[Wanted] = frozenset({True, False})
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One field of a partition spec: its source column, its transform, and the name of its values."""
+    """One field of a partition spec: source column, transform, and name of its values."""
 
     source: Path
     transform: Transform

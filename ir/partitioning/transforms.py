@@ -124,7 +124,8 @@ class Transform:
         """
         if not self.supports(source):
             raise UnsupportedForm(
-                f"the partition transform {str(self)!r} of {source} is not known; expected one that Iceberg's specification defines"
+                f"the partition transform {str(self)!r} of {source} is not known; "
+                "expected one that Iceberg's specification defines"
             )
         if self.name == "identity":
             return values
