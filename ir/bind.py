@@ -23,7 +23,7 @@ from skipstone.ir.node import (
     Node,
     Op,
     Path,
-    chain,
+    flatten_chain,
     literal,
     show_path,
     unknown,
@@ -94,7 +94,7 @@ class _Binder:
         """Bind a condition. The result is not yet simplified."""
         match n.op:
             case Op.AND | Op.OR:
-                return Node(n.op, tuple(self.predicate(a) for a in chain(n)))
+                return Node(n.op, tuple(self.predicate(a) for a in flatten_chain(n)))
             case Op.NOT | Op.IS_TRUE:
                 return Node(n.op, (self.predicate(n.args[0]),))
             case Op.IS_NULL:

@@ -88,7 +88,7 @@ def fixed(*types: DType | None, returns: DType) -> Callable[[tuple[Node, ...], S
     """Return a signature of these argument types; None accepts any type unchanged."""
 
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, len(types))
+        check_arity(args, len(types))
         return [_own(a) if t is None else t for a, t in zip(args, types, strict=True)], returns
 
     return signature
@@ -99,7 +99,7 @@ def _own(a: Node) -> DType:
     return a.dtype
 
 
-def arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
+def check_arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
     """Raise Incomparable unless the number of arguments lies from `least` to `most`."""
     most = least if most is None else most
     if not least <= len(args) <= most:
@@ -107,7 +107,7 @@ def arity(args: tuple[Node, ...], least: int, most: int | None = None) -> None:
         raise Incomparable(f"expected {expected} arguments, got {len(args)}")
 
 
-def text_of(a: Node) -> str:
+def text_literal(a: Node) -> str:
     """Return the text of a literal argument.
 
     Raises:
@@ -118,7 +118,7 @@ def text_of(a: Node) -> str:
     raise Incomparable("expected a text literal as argument")
 
 
-def whole_of(a: Node) -> int:
+def int_literal(a: Node) -> int:
     """Return the number of an integer literal argument.
 
     Raises:
@@ -129,6 +129,6 @@ def whole_of(a: Node) -> int:
     raise Incomparable("expected an integer literal as argument")
 
 
-def one(data: Any) -> Any:
+def only_value(data: Any) -> Any:
     """Return the only value of an argument that is a literal."""
     return data[0]

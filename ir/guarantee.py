@@ -57,25 +57,27 @@ def guarantees(n: Node) -> tuple[LiteralGuarantee, ...] | None:
     for conjunct in n.args if n.op is Op.AND else (n,):
         for t in _conjunct(conjunct):
             terms.setdefault((t.column, t.positive), []).append(t.values)
-    found = {key: _joined(sets, key[1]) for key, sets in terms.items()}
-    for (column, positive), values in found.items():
-        if positive and set(values) <= set(found.get((column, False), ())):
+    combined = {key: _combined(sets, key[1]) for key, sets in terms.items()}
+    for (column, positive), values in combined.items():
+        if positive and set(values) <= set(combined.get((column, False), ())):
             return None
-    return tuple(_public(column, positive, values) for (column, positive), values in found.items())
+    return tuple(
+        _guarantee(column, positive, values) for (column, positive), values in combined.items()
+    )
 
 
-def _public(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
+def _guarantee(column: Node, positive: bool, values: Values) -> LiteralGuarantee:
     path, dtype = column.value, column.dtype
     assert isinstance(path, tuple) and isinstance(dtype, DType)
     return LiteralGuarantee(show_path(path), "in" if positive else "not_in", path, values, dtype)
 
 
-def _joined(sets: list[Values], common: bool) -> Values:
+def _combined(sets: list[Values], common: bool) -> Values:
     """Return the intersection of the sets if `common` is set, otherwise their union."""
     if len(sets) == 1:
         return sets[0]
-    kept: set[Any] = set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))
-    return tuple(sorted(kept))
+    members: set[Any] = set.intersection(*map(set, sets)) if common else set.union(*map(set, sets))
+    return tuple(sorted(members))
 
 
 def _term(n: Node) -> _Term | None:
@@ -105,17 +107,17 @@ def _conjunct(n: Node) -> Iterable[_Term]:
     # term for it. A branch without terms frees all columns.
     branches: list[dict[Node, Values]] = []
     for branch in n.args:
-        own: dict[Node, Values] = {}
+        terms_of_branch: dict[Node, Values] = {}
         for a in branch.args if branch.op is Op.AND else (branch,):
             t = _term(a)
             if t is None or not t.positive:
                 continue
-            if t.column in own:
+            if t.column in terms_of_branch:
                 return ()
-            own[t.column] = t.values
-        branches.append(own)
+            terms_of_branch[t.column] = t.values
+        branches.append(terms_of_branch)
     shared = [c for c in branches[0] if all(c in b for b in branches)]
-    return tuple(_Term(c, True, _joined([b[c] for b in branches], common=False)) for c in shared)
+    return tuple(_Term(c, True, _combined([b[c] for b in branches], common=False)) for c in shared)
 
 
 def membership_paths(n: Node) -> tuple[Path, ...]:

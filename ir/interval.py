@@ -158,7 +158,7 @@ def merge(where: Mask, chosen: Interval, other: Interval) -> Interval:
     return Interval(chosen.dtype, *parts)
 
 
-def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
+def _strict_flags(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
     """Combine the flags of a strict function's arguments.
 
     Returns:
@@ -172,7 +172,7 @@ def _strict(args: tuple[Interval, ...]) -> tuple[Mask, Mask, Mask]:
 
 def opaque(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a strict function that follows without looking at values."""
-    alive, nulls, lost = _strict(args)
+    alive, nulls, lost = _strict_flags(args)
     u, policy = unknown(call.dtype), f.policy(call)
     return replace(
         u,
@@ -191,50 +191,50 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
     then ends where the function saturates, or it is unbounded. A box of one point is that point.
     """
     assert f.point is not None
-    alive, nulls, lost = _strict(args)
+    alive, nulls, lost = _strict_flags(args)
     policy = f.policy(call)
     saturates = f.saturates and policy != "keep"
     single = functools.reduce(np.logical_and, (a.single for a in args), YES)
-    counted = YES if saturates else single if policy == "keep" else NO
+    included = YES if saturates else single if policy == "keep" else NO
     n = max(1, *map(len, args))
     low, high = (np.broadcast_to(end(call.dtype, high=h), n) for h in (True, False))
-    seen, bad_seen, nan_seen, wild, good = (np.zeros(n, np.bool_) for _ in range(5))
+    seen, bad_seen, nan_seen, unbounded, good = (np.zeros(n, np.bool_) for _ in range(5))
     for combination in itertools.product(*map(_candidates, args)):
         use = functools.reduce(np.logical_and, (c[1] for c in combination), YES)
         if not use.any():
             continue
-        data, bad, gone = evaluate_points(call, f, [c[0] for c in combination])
-        lost = lost | (use & gone)
+        data, bad, not_known = evaluate_points(call, f, [c[0] for c in combination])
+        lost = lost | (use & not_known)
         nan = np.isnan(data) if call.dtype.kind is Kind.FLOAT else NO
         nan_seen = nan_seen | (use & nan & ~bad)
         if not any(c[2] for c in combination):
-            wild = wild | (use & nan)
+            unbounded = unbounded | (use & nan)
         bad_seen, good = bad_seen | (use & bad), good | (use & ~bad)
-        use = use & ~nan & (~bad | counted)
+        use = use & ~nan & (~bad | included)
         low = np.where(use & (~seen | less(data, low)), data, low)
         high = np.where(use & (~seen | less(high, data)), data, high)
         seen = seen | use
     # No good value lies between bad ends that saturate alike, nor in a box of one point.
-    barren = (
+    empty = (
         bad_seen
         & ~good
         & (policy != "keep")
         & (single | (saturates & np.asarray(low == high, np.bool_)))
     )
     if not saturates:
-        wild = wild | bad_seen
-    wild = wild & ~barren & ~single
-    real = alive & (seen | wild) & ~barren
+        unbounded = unbounded | bad_seen
+    unbounded = unbounded & ~empty & ~single
+    real = alive & (seen | unbounded) & ~empty
     low, high = (
-        np.where(wild, end(call.dtype, high=False), low),
-        np.where(wild, end(call.dtype, high=True), high),
+        np.where(unbounded, end(call.dtype, high=False), low),
+        np.where(unbounded, end(call.dtype, high=True), high),
     )
     floating = call.dtype.kind is Kind.FLOAT
-    above = wild if call.dtype.kind in TEXT else NO
+    above = unbounded if call.dtype.kind in TEXT else NO
     nulls = nulls | (bad_seen & alive) if policy == "null" else nulls
     lost = lost | (bad_seen & alive) if policy in ("raise", "lost") else lost
     return Interval(
-        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (wild & floating)), lost
+        call.dtype, low, high, above, real, nulls, alive & (nan_seen | (unbounded & floating)), lost
     )
 
 
@@ -276,9 +276,9 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     for a in args:
         valid, lost = valid & a.valid, lost | a.lost
     use = valid & ~lost
-    data, bad, gone = evaluate_points(call, f, [_safe(a, use) for a in args])
+    data, bad, not_known = evaluate_points(call, f, [_with_fillers(a, use) for a in args])
     policy = f.policy(call)
-    bad, lost = bad & use & ~gone, lost | (gone & use)
+    bad, lost = bad & use & ~not_known, lost | (not_known & use)
     if policy == "null":
         valid = valid & ~bad
     elif policy in ("raise", "lost"):
@@ -286,7 +286,7 @@ def evaluate_rows(call: Call, f: Function, args: tuple[Values, ...]) -> Values:
     return Values(call.dtype, data, valid, lost)
 
 
-def _safe(a: Values, use: Mask) -> Data:
+def _with_fillers(a: Values, use: Mask) -> Data:
     """Replace unused values by fillers, so that nothing is computed on arbitrary data."""
     if len(a.data) == 1 or use.all():
         return a.data

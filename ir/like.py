@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable
 
-WILDCARDS: Final = (
+MAX_TOKENS: Final = (
     # Tokens of a pattern. Arrow's regular expressions fail at some ten thousand.
     2_000
 )
 # Characters of a pattern from its first wildcard on. Each may cost nanoseconds per character of
 # text.
-LONGEST: Final = 10_000
+MAX_CHARACTERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ def check_length(pattern: Pattern) -> None:
     """Raise Incomparable if a pattern is too long for `fits`."""
     if pattern.is_prefix:
         return
-    if len(pattern.tokens) > WILDCARDS:
+    if len(pattern.tokens) > MAX_TOKENS:
         raise Incomparable(
             f"LIKE with {len(pattern.tokens):,} wildcards and texts between them; "
-            f"expected at most {WILDCARDS:,}"
+            f"expected at most {MAX_TOKENS:,}"
         )
     behind = sum(len(text) for _, text in pattern.tokens) - len(pattern.prefix)
-    if behind > LONGEST:
+    if behind > MAX_CHARACTERS:
         raise Incomparable(
-            f"LIKE with {behind:,} characters after the prefix; expected at most {LONGEST:,}"
+            f"LIKE with {behind:,} characters after the prefix; expected at most {MAX_CHARACTERS:,}"
         )
 
 

@@ -151,7 +151,7 @@ _TIME = re.compile(
     r"[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{1,2}:\d{2})?", re.ASCII
 )
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-NAMED = {
+_NAMED_FLOATS = {
     "nan": math.nan,
     "infinity": math.inf,
     "+infinity": math.inf,
@@ -179,12 +179,12 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         Incomparable: the text is not one of the plain forms. It is refused, not guessed.
     """
     text = text.strip(" ")
-    plain = Incomparable(f"{text!r} is not a plain {to}")
+    refusal = Incomparable(f"{text!r} is not a plain {to}")
     match to.kind:
         case Kind.INT if _INTEGER.fullmatch(text) and _in_range(int(text), to):
             return int(text)
-        case Kind.FLOAT if text.lower() in NAMED:
-            return NAMED[text.lower()]
+        case Kind.FLOAT if text.lower() in _NAMED_FLOATS:
+            return _NAMED_FLOATS[text.lower()]
         case Kind.FLOAT if m := _NUMBER.fullmatch(text):
             return float(m[1]) if to.bits == 64 else to_float32(Fraction(m[1]))
         case Kind.DECIMAL if _DECIMAL.fullmatch(text):
@@ -200,28 +200,28 @@ def from_text(text: str, to: DType, session: Session) -> int | float:
         case Kind.BOOL if text.lower() in ("false", "f", "no", "n", "0"):
             return 0
         case Kind.DATE if m := _DATE.fullmatch(text):
-            return _days(m, plain)
+            return _days(m, refusal)
         case Kind.TIMESTAMP if m := _DATE.match(text):
-            micros = _days(m, plain) * DAY
+            micros = _days(m, refusal) * DAY
             rest = text[m.end() :]
             if not rest:
                 return micros_to(to_instant(micros, session.zone) if to.zoned else micros, to)
             if (t := _TIME.fullmatch(rest)) is None or m[3] is None or len(m[1]) > 6:
-                raise plain
+                raise refusal
             hour, minute, second = (int(g or 0) for g in t.groups()[:3])
             if hour > 23 or minute > 59 or second > 59:
-                raise plain
+                raise refusal
             micros += (hour * 3600 + minute * 60 + second) * 10**6 + int((t[4] or "").ljust(6, "0"))
             if micros >= 2**63:
-                raise plain
+                raise refusal
             try:
                 zone = zone_of(t[5]) if t[5] else session.zone
             except ValueError:
-                raise plain from None
+                raise refusal from None
             if not to.zoned:
                 return micros_to(micros, to)  # Spark's cast drops the zone
             return micros_to(to_instant(micros, zone), to)
-    raise plain
+    raise refusal
 
 
 _ANY_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", re.ASCII)
@@ -260,7 +260,7 @@ def is_no_value(text: str, to: DType) -> bool:
     return False
 
 
-def _days(m: re.Match[str], plain: Incomparable) -> int:
+def _days(m: re.Match[str], refusal: Incomparable) -> int:
     # The calendar repeats every 400 years, which have 146,097 days.
     cycles, year = divmod(int(m[1]), 400)
     try:
@@ -270,7 +270,7 @@ def _days(m: re.Match[str], plain: Incomparable) -> int:
             + 146_097 * (cycles - 5)
         )
     except ValueError:
-        raise plain from None
+        raise refusal from None
     if int(m[1]) == 0 or days >= 2**31:
-        raise plain
+        raise refusal
     return days

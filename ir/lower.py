@@ -26,7 +26,7 @@ from skipstone.ir.like import after_prefix, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, literal
 from skipstone.ir.simplify import FALSE, TRUE
 
-DEEPEST: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
+MAX_DEPTH: Final = 150  # Python's parser, which reads kernels, takes 200 nested parentheses
 
 
 class Want(enum.Enum):
@@ -93,14 +93,14 @@ class Program:
         lines = []
         for i, n, args in self.steps():
             if n.op is Op.LITERAL:
-                what = show(n)
+                text = show(n)
             elif n.op in SLOTS:
                 value: Any = n.value
                 slot = show(value) if isinstance(value, Node) else show_path(value)
-                what = f"{n.op.value} {slot}"
+                text = f"{n.op.value} {slot}"
             else:
-                what = " ".join([n.op.value, *(f"%{a}" for a in args)])
-            lines.append(f"%{i} = {what}")
+                text = " ".join([n.op.value, *(f"%{a}" for a in args)])
+            lines.append(f"%{i} = {text}")
         numbers = {n: i for i, n, _ in self.steps()}
         names = ("can match", "can miss")
         return "\n".join(
@@ -125,7 +125,7 @@ def lower(
     rows = Node(Op.MAY_HOLD_ROWS)
     if guarantees is None:
         return Program(FALSE, TRUE if both else None)
-    held = [
+    guarantee_slots = [
         Node(
             Op.MAY_CONTAIN if g.kind == "in" else Op.MAY_CONTAIN_OTHER,
             value=(g.path, g.values),
@@ -134,9 +134,10 @@ def lower(
         for g in guarantees
     ]
     program = Program(
-        _and(rows, condition_of(n, Want.T), *held), condition_of(n, Want.NOT_TRUE) if both else None
+        _and(rows, condition_of(n, Want.T), *guarantee_slots),
+        condition_of(n, Want.NOT_TRUE) if both else None,
     )
-    if _depth(program) > DEEPEST:
+    if _depth(program) > MAX_DEPTH:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most 50 levels of AND and OR in turn"
         )
@@ -192,8 +193,8 @@ def condition_of(n: Node, want: Want) -> Node:
                 else _or(condition_of(arg, Want.T), condition_of(arg, Want.F))
             )
     term = n.args[0]
-    lost = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
-    return _or(_test(n, want), *lost)
+    may_raise = (_slot(Op.MAY_RAISE, term),) if term.op is Op.CALL else ()
+    return _or(_test(n, want), *may_raise)
 
 
 def _test(n: Node, want: Want) -> Node:
@@ -204,7 +205,7 @@ def _test(n: Node, want: Want) -> Node:
             if want is Want.N
             else _slot(Op.MAY_HOLD_NULL, n.args[0])
             if want in (Want.T, Want.NOT_FALSE)
-            else _some(n.args[0])
+            else _may_be_defined(n.args[0])
         )
     match want:
         case Want.N:
@@ -246,12 +247,12 @@ def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
     )
 
 
-def _some(column: Node) -> Node:
+def _may_be_defined(column: Node) -> Node:
     """Return the condition that the column may hold a value that is not NULL."""
-    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nans(column))
+    return _or(_slot(Op.MAY_HOLD_VALUE, column), *_nan_slots(column))
 
 
-def _nans(column: Node) -> tuple[Node, ...]:
+def _nan_slots(column: Node) -> tuple[Node, ...]:
     from skipstone.ir.types import Kind
 
     return (
@@ -267,33 +268,33 @@ def _leaf(n: Node, want: Want) -> Node:
     NaN is greater than every number.
     """
     column = n.args[0]
-    low, high, real, nans = (
+    low, high, has_value, nan_slots = (
         _slot(Op.MIN, column),
         _slot(Op.MAX, column),
         _slot(Op.MAY_HOLD_VALUE, column),
-        _nans(column),
+        _nan_slots(column),
     )
     true = want is Want.T
     match n.op:
         case Op.DEFINED:
-            return _some(column) if true else FALSE
+            return _may_be_defined(column) if true else FALSE
         case Op.NAN:
-            return _or(*nans) if true else real
+            return _or(*nan_slots) if true else has_value
         case Op.LT | Op.GE:
             # x < v can be true if some value is below v; the least is min:  min < v.
             # x < v can be false if some value is not; the greatest is max:  max >= v, or NaN.
             # x >= v is its negation.
             v = n.args[1]
             below, above = (
-                _and(real, Node(Op.LT, (low, v))),
-                _or(_and(real, Node(Op.GE, (high, v))), *nans),
+                _and(has_value, Node(Op.LT, (low, v))),
+                _or(_and(has_value, Node(Op.GE, (high, v))), *nan_slots),
             )
             return below if true is (n.op is Op.LT) else above
         case Op.LE | Op.GT:
             v = n.args[1]
             below, above = (
-                _and(real, Node(Op.LE, (low, v))),
-                _or(_and(real, Node(Op.GT, (high, v))), *nans),
+                _and(has_value, Node(Op.LE, (low, v))),
+                _or(_and(has_value, Node(Op.GT, (high, v))), *nan_slots),
             )
             return below if true is (n.op is Op.LE) else above
         case Op.EQ:
@@ -302,36 +303,39 @@ def _leaf(n: Node, want: Want) -> Node:
             v = n.args[1]
             if true:
                 return _and(
-                    real,
+                    has_value,
                     Node(Op.LE, (low, v)),
                     Node(Op.GE, (high, v)),
                     _member(Op.MAY_CONTAIN, column, (v.value,)),
                 )
             apart = _and(
-                real,
+                has_value,
                 _or(Node(Op.LT, (low, v)), Node(Op.GT, (high, v))),
                 _member(Op.MAY_CONTAIN_OTHER, column, (v.value,)),
             )
-            return _or(apart, *nans)
+            return _or(apart, *nan_slots)
         case Op.IN:
             assert isinstance(n.value, tuple)
             if true:
                 return _and(
-                    real,
+                    has_value,
                     Node(Op.ANY_IN, (low, high), n.value, column.dtype),
                     _member(Op.MAY_CONTAIN, column, n.value),
                 )
             apart = _and(
-                real,
+                has_value,
                 Node(Op.NOT_ALL_IN, (low, high), n.value, column.dtype),
                 _member(Op.MAY_CONTAIN_OTHER, column, n.value),
             )
-            return _or(apart, *nans)
+            return _or(apart, *nan_slots)
         case Op.WITHIN:
             first, last = n.args[1:]
             if true:
-                return _and(real, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
-            return _or(_and(real, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))), *nans)
+                return _and(has_value, Node(Op.GE, (high, first)), Node(Op.LE, (low, last)))
+            return _or(
+                _and(has_value, _or(Node(Op.LT, (low, first)), Node(Op.GT, (high, last)))),
+                *nan_slots,
+            )
         case Op.LIKE:
             return _prefix(n, true)
     raise AssertionError(f"no lowering for {n.op}")  # spec.check_bound refuses it first
@@ -340,7 +344,11 @@ def _leaf(n: Node, want: Want) -> Node:
 def _prefix(n: Node, true: bool) -> Node:
     """Return the condition of LIKE 'p%', which is the range [p, after p)."""
     column, pattern = n.args[0], pattern_of(n)
-    low, high, real = _slot(Op.MIN, column), _slot(Op.MAX, column), _slot(Op.MAY_HOLD_VALUE, column)
+    low, high, has_value = (
+        _slot(Op.MIN, column),
+        _slot(Op.MAX, column),
+        _slot(Op.MAY_HOLD_VALUE, column),
+    )
     assert column.dtype
     prefix = pattern.prefix.encode()
     after = after_prefix(prefix) if prefix else None
@@ -348,9 +356,9 @@ def _prefix(n: Node, true: bool) -> Node:
     end = None if after is None else literal(after, column.dtype)
     if true:
         inside = [Node(Op.GE, (high, p))] if prefix else []
-        return _and(real, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
+        return _and(has_value, *inside, *([] if end is None else [Node(Op.LT, (low, end))]))
     return _and(
-        real, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
+        has_value, _or(Node(Op.LT, (low, p)), *([] if end is None else [Node(Op.GE, (high, end))]))
     )
 
 

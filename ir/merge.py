@@ -12,12 +12,12 @@ from skipstone.ir import types as ty
 from skipstone.ir.functions.build import build
 from skipstone.ir.like import pattern_of, quoted
 from skipstone.ir.node import TERMS, Node, Op, literal
-from skipstone.ir.ranges import Piece
+from skipstone.ir.ranges import ValueSet
 from skipstone.ir.session import Session
 from skipstone.ir.simplify import TRUE, simplify
 
 # The one scalar that a predicate tests, and the values that satisfy it.
-Found = tuple[Node, Piece] | None
+Tested = tuple[Node, ValueSet] | None
 
 
 def merge(n: Node) -> Node:
@@ -30,58 +30,58 @@ def merge(n: Node) -> Node:
     return simplify(_merge(n)[0])
 
 
-def _merge(n: Node) -> tuple[Node, Found]:
+def _merge(n: Node) -> tuple[Node, Tested]:
     match n.op:
         case Op.LITERAL | Op.UNKNOWN:
             return n, None
         case Op.NOT:
-            inner, found = _merge(n.args[0])
-            return Node(n.op, (inner,)), found and (found[0], ranges.negated(found[1]))
+            inner, tested = _merge(n.args[0])
+            return Node(n.op, (inner,)), tested and (tested[0], ranges.negated(tested[1]))
         case Op.IS_TRUE:
-            inner, found = _merge(n.args[0])
-            return Node(n.op, (inner,)), found and (found[0], ranges.is_true(found[1]))
+            inner, tested = _merge(n.args[0])
+            return Node(n.op, (inner,)), tested and (tested[0], ranges.is_true(tested[1]))
         case Op.IS_NULL if n.args[0].op not in TERMS:
-            inner, found = _merge(n.args[0])
-            return Node(n.op, (inner,)), found and (found[0], ranges.is_null(found[1]))
+            inner, tested = _merge(n.args[0])
+            return Node(n.op, (inner,)), tested and (tested[0], ranges.is_null(tested[1]))
         case Op.AND | Op.OR:
             return _join(n)
         case Op.LIKE if not pattern_of(n).is_prefix:
-            return _split(n), None
-    piece = ranges.piece_of(n)
-    return n, None if piece is None else (n.args[0], piece)
+            return _split_like(n), None
+    values = ranges.value_set_of(n)
+    return n, None if values is None else (n.args[0], values)
 
 
-def _join(n: Node) -> tuple[Node, Found]:
+def _join(n: Node) -> tuple[Node, Tested]:
     parts = [_merge(a) for a in n.args]
     groups: dict[Node, list[int]] = {}
-    for i, (_, found) in enumerate(parts):
-        if found is not None:
-            groups.setdefault(found[0], []).append(i)
+    for i, (_, tested) in enumerate(parts):
+        if tested is not None:
+            groups.setdefault(tested[0], []).append(i)
     out: dict[int, Node | None] = {i: p for i, (p, _) in enumerate(parts)}
-    whole: Found = None
-    for term, where in groups.items():
-        pieces = [found[1] for i in where if (found := parts[i][1]) is not None]
-        piece = ranges.joined(n.op, pieces)
-        if len(piece.ranges) > ranges.MOST:
+    whole: Tested = None
+    for term, positions in groups.items():
+        sets = [tested[1] for i in positions if (tested := parts[i][1]) is not None]
+        values = ranges.combined(n.op, sets)
+        if len(values.ranges) > ranges.MAX_RANGES:
             continue
-        if len(where) == len(parts):
-            whole = (term, piece)
-        if len(where) > 1:
-            mine = tuple(parts[i][0] for i in where)
-            out[where[0]] = _together(Node(n.op, mine), piece, term)
-            out.update(dict.fromkeys(where[1:]))
-    kept = tuple(p for p in out.values() if p is not None)
-    return kept[0] if len(kept) == 1 else Node(n.op, kept), whole
+        if len(positions) == len(parts):
+            whole = (term, values)
+        if len(positions) > 1:
+            group = tuple(parts[i][0] for i in positions)
+            out[positions[0]] = _merge_group(Node(n.op, group), values, term)
+            out.update(dict.fromkeys(positions[1:]))
+    remaining = tuple(p for p in out.values() if p is not None)
+    return remaining[0] if len(remaining) == 1 else Node(n.op, remaining), whole
 
 
-def _together(n: Node, piece: Piece, term: Node) -> Node:
+def _merge_group(n: Node, values: ValueSet, term: Node) -> Node:
     """Combine several tests of one scalar: keep them, replace them by their set of values, or use
     both.
     """
     leaves = _leaves(n)
     lists = [leaf for leaf in leaves if leaf.op in (Op.EQ, Op.IN)]
     members = sum(len(leaf.value) if isinstance(leaf.value, tuple) else 1 for leaf in lists)
-    merged = simplify(ranges.written(piece, term, members))
+    merged = simplify(ranges.as_tests(values, term, members))
     plain = all(leaf.op in (Op.LT, Op.LE, Op.GT, Op.GE) for leaf in leaves)
     if merged == n or (plain and len(_leaves(merged)) == len(leaves)):
         return n
@@ -105,7 +105,7 @@ def _lists(n: Node) -> set[Node]:
     return {leaf for leaf in _leaves(n) if leaf.op in (Op.EQ, Op.IN)}
 
 
-def _split(n: Node) -> Node:
+def _split_like(n: Node) -> Node:
     """Split s LIKE 'a%b' into s LIKE 'a%' AND s LIKE 'a%b'.
 
     The first is a range. The second is computed where s has a single value.
@@ -113,8 +113,8 @@ def _split(n: Node) -> Node:
     assert isinstance(n.value, str)
     subject, pattern = n.args
     prefix = pattern_of(n).prefix
-    found = build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session())
-    whole = found if found.op is Op.UNKNOWN else Node(Op.EQ, (found, TRUE))
+    matches = build("fits", (subject, pattern, literal(n.value.encode(), ty.STRING)), Session())
+    whole = matches if matches.op is Op.UNKNOWN else Node(Op.EQ, (matches, TRUE))
     if not prefix:
         return whole
     return Node(

@@ -161,7 +161,7 @@ def columns_of(node: Node) -> tuple[Path, ...]:
     return tuple(seen)
 
 
-def chain(n: Node) -> tuple[Node, ...]:
+def flatten_chain(n: Node) -> tuple[Node, ...]:
     """Flatten nested ANDs (or ORs) into their inputs, left to right.
 
     The length of a chain is unlimited: there is no recursion.

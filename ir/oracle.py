@@ -74,9 +74,11 @@ def column_facts(
     low, high = (None if isinstance(b, float) and math.isnan(b) else b for b in (low, high))
     if not dtype.ordered:
         low = high = None
-    gone = (null_count or 0) + (nan_count or 0)  # rows that hold no value
+    without_value = (null_count or 0) + (nan_count or 0)  # rows that hold no value
     bounded = low is not None or high is not None
-    if row_count is not None and (gone > row_count or (gone == row_count and bounded)):
+    if row_count is not None and (
+        without_value > row_count or (without_value == row_count and bounded)
+    ):
         # Counts and bounds contradict each other, and nothing shows which of them are right.
         return ColumnFacts(
             dtype.lowest if dtype.ordered else 0,
@@ -153,10 +155,10 @@ def verdict(
     """
     if container_rows == 0:
         return Verdict.NEVER
-    held = guarantees(n)
-    if held is None:
+    literal_guarantees = guarantees(n)
+    if literal_guarantees is None:
         return Verdict.NEVER
-    for g in held:
+    for g in literal_guarantees:
         values = tuple(sorted(g.values))  # type: ignore[type-var]
         if facts[g.path].contained(values) is (g.kind == "not_in"):
             return Verdict.NEVER
@@ -197,10 +199,10 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
     """Return the outcomes over all values v with low <= v <= high."""
     low, high = f.low, f.high
 
-    def reaches(v: object, strictly: bool) -> bool:  # some value is >= v (> v if strictly)
+    def some_at_least(v: object, strictly: bool) -> bool:  # some value is >= v (> v if strictly)
         return high is None or (high > v if strictly else high >= v)  # type: ignore[operator]
 
-    def starts(v: object, strictly: bool) -> bool:  # some value is <= v (< v if strictly)
+    def some_at_most(v: object, strictly: bool) -> bool:  # some value is <= v (< v if strictly)
         return low < v if strictly else low <= v  # type: ignore[operator]
 
     v = n.args[1].value if len(n.args) > 1 else None
@@ -210,38 +212,45 @@ def _value_outcomes(n: Node, f: ColumnFacts) -> set[Outcome]:
         case Op.NAN:
             return {False}
         case Op.LT:
-            return _pair(starts(v, True), reaches(v, False))
+            return _pair(some_at_most(v, True), some_at_least(v, False))
         case Op.LE:
-            return _pair(starts(v, False), reaches(v, True))
+            return _pair(some_at_most(v, False), some_at_least(v, True))
         case Op.GT:
-            return _pair(reaches(v, True), starts(v, False))
+            return _pair(some_at_least(v, True), some_at_most(v, False))
         case Op.GE:
-            return _pair(reaches(v, False), starts(v, True))
+            return _pair(some_at_least(v, False), some_at_most(v, True))
         case Op.EQ:
-            held = f.contained((v,))
-            inside = starts(v, False) and reaches(v, False) and held is not False
-            return _pair(inside, (starts(v, True) or reaches(v, True)) and held is not True)
+            contained = f.contained((v,))
+            inside = some_at_most(v, False) and some_at_least(v, False) and contained is not False
+            return _pair(
+                inside, (some_at_most(v, True) or some_at_least(v, True)) and contained is not True
+            )
         case Op.IN:
             assert isinstance(n.value, tuple)
-            held = f.contained(n.value)
-            within = [m for m in n.value if starts(m, False) and reaches(m, False)]
+            contained = f.contained(n.value)
+            within = [m for m in n.value if some_at_most(m, False) and some_at_least(m, False)]
             assert n.dtype
             if n.dtype.discrete:
                 covered = len(within) == high - low + 1  # type: ignore[operator]
             else:
                 covered = low == high and bool(within)
-            return _pair(bool(within) and held is not False, not covered and held is not True)
+            return _pair(
+                bool(within) and contained is not False, not covered and contained is not True
+            )
         case Op.WITHIN:
             last = n.args[2].value
             return _pair(
-                reaches(v, False) and starts(last, False), starts(v, True) or reaches(last, True)
+                some_at_least(v, False) and some_at_most(last, False),
+                some_at_most(v, True) or some_at_least(last, True),
             )
         case Op.LIKE:
             pattern = pattern_of(n)
             prefix = pattern.prefix.encode()
             after = after_prefix(prefix) if prefix else None
-            inside = reaches(prefix, False) and (after is None or starts(after, True))
-            outside = starts(prefix, True) or (after is not None and reaches(after, False))
+            inside = some_at_least(prefix, False) and (after is None or some_at_most(after, True))
+            outside = some_at_most(prefix, True) or (
+                after is not None and some_at_least(after, False)
+            )
             return _pair(inside, outside)
     raise AssertionError(n.op)
 

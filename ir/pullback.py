@@ -12,7 +12,7 @@ from skipstone.ir import types as ty
 from skipstone.ir.literals import to_float, to_float32
 from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import DType, Kind
-from skipstone.ir.zones import DAY, is_calm, to_local
+from skipstone.ir.zones import DAY, has_stable_offset, to_local
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _local(instant: int, session: Session) -> int:
     """Return the wall clock at an instant around which wall clocks and instants have the same
     order.
     """
-    local = to_local(instant, session.zone) if is_calm(instant, session.zone) else None
+    local = to_local(instant, session.zone) if has_stable_offset(instant, session.zone) else None
     if local is None:
         raise Incomparable("the session time zone's offset changes around that time")
     return local

@@ -23,13 +23,13 @@ from skipstone.ir.types import DType, Kind
 
 Range: TypeAlias = tuple[Any, Any]
 EVERYTHING: Final[tuple[Range, ...]] = ((None, None),)
-FEW: Final = 8  # single floats that ranges may exclude to keep NaN apart
+MAX_NAN_CUTS: Final = 8  # single floats that ranges may exclude to keep NaN apart
 # Limit of the members of an IN list and of the ranges of a set. Longer ones are left unchanged.
-MOST: Final = 4096
+MAX_RANGES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ValueSet:
     """The values of a scalar for which a predicate is TRUE, whatever the scalar is.
 
     Attributes:
@@ -63,43 +63,43 @@ def _before(v: float, dtype: DType) -> float:
         return float(np.nextafter(lane(v), lane(-math.inf))) + 0.0
 
 
-def _start(v: Any, dtype: DType) -> Any:
+def _cut_before(v: Any, dtype: DType) -> Any:
     """Return a cut before v; None if no value lies before it."""
     return None if v == dtype.lowest else v
 
 
-def piece_of(n: Node) -> Piece | None:
+def value_set_of(n: Node) -> ValueSet | None:
     """Return the set of values that pass a test on one scalar; None if its list is too long."""
     if n.op is Op.IS_NULL:
-        return Piece((), False, True)
+        return ValueSet((), False, True)
     dtype = n.args[0].dtype
     assert dtype is not None
     v = n.args[1].value if len(n.args) > 1 else None
     match n.op:
         case Op.DEFINED:
-            return Piece(EVERYTHING, True)
+            return ValueSet(EVERYTHING, True)
         case Op.NAN:
-            return Piece((), True)
+            return ValueSet((), True)
         case Op.LT:
-            return Piece(_nonempty(None, v, dtype), False)
+            return ValueSet(_nonempty(None, v, dtype), False)
         case Op.LE:
-            return Piece(_nonempty(None, after(v, dtype), dtype), False)
+            return ValueSet(_nonempty(None, after(v, dtype), dtype), False)
         case Op.GT:
             high = after(v, dtype)
-            return Piece(() if high is None else ((high, None),), True)
+            return ValueSet(() if high is None else ((high, None),), True)
         case Op.GE:
-            return Piece(((_start(v, dtype), None),), True)
+            return ValueSet(((_cut_before(v, dtype), None),), True)
         case Op.EQ:
-            return Piece(((_start(v, dtype), after(v, dtype)),), False)
+            return ValueSet(((_cut_before(v, dtype), after(v, dtype)),), False)
         case Op.IN:
             assert isinstance(n.value, tuple)
-            if len(n.value) > MOST:
+            if len(n.value) > MAX_RANGES:
                 return None
-            return Piece(union((_start(m, dtype), after(m, dtype)) for m in n.value), False)
+            return ValueSet(union((_cut_before(m, dtype), after(m, dtype)) for m in n.value), False)
         case Op.LIKE:
             prefix = pattern_of(n).prefix.encode()
-            return Piece(
-                ((_start(prefix, dtype), after_prefix(prefix) if prefix else None),), False
+            return ValueSet(
+                ((_cut_before(prefix, dtype), after_prefix(prefix) if prefix else None),), False
             )
     raise AssertionError(n.op)
 
@@ -135,31 +135,31 @@ def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return (*out, (at, None))
 
 
-def negated(p: Piece) -> Piece:
+def negated(p: ValueSet) -> ValueSet:
     """Return NOT p."""
-    return Piece(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
+    return ValueSet(complement(p.ranges), not p.nan, None if p.null is None else not p.null)
 
 
-def joined(op: Op, pieces: list[Piece]) -> Piece:
+def combined(op: Op, sets: list[ValueSet]) -> ValueSet:
     """Return the AND or OR of sets over one scalar."""
     if op is Op.AND:
-        return negated(joined(Op.OR, [negated(p) for p in pieces]))
-    nulls = [p.null for p in pieces]
+        return negated(combined(Op.OR, [negated(p) for p in sets]))
+    nulls = [p.null for p in sets]
     null = True if True in nulls else None if None in nulls else False
-    return Piece(union(r for p in pieces for r in p.ranges), any(p.nan for p in pieces), null)
+    return ValueSet(union(r for p in sets for r in p.ranges), any(p.nan for p in sets), null)
 
 
-def is_true(p: Piece) -> Piece:
+def is_true(p: ValueSet) -> ValueSet:
     """Return p IS TRUE."""
     return replace(p, null=p.null is True)
 
 
-def is_null(p: Piece) -> Piece:
+def is_null(p: ValueSet) -> ValueSet:
     """Return p IS NULL."""
-    return Piece((), False, p.null is None)
+    return ValueSet((), False, p.null is None)
 
 
-def written(p: Piece, term: Node, members: int) -> Node:
+def as_tests(p: ValueSet, term: Node, members: int) -> Node:
     """Write a set of values as tests of its scalar.
 
     Args:
@@ -167,7 +167,7 @@ def written(p: Piece, term: Node, members: int) -> Node:
         term: The scalar.
         members: The most single values, besides ranges, to write as a list.
     """
-    values = _values(p, term, members)
+    values = _value_tests(p, term, members)
     if p.null is None:
         return values
     # TRUE where NULL: the predicate is not FALSE. OR with a null test means the same, but its two
@@ -179,7 +179,7 @@ def written(p: Piece, term: Node, members: int) -> Node:
     )
 
 
-def _values(p: Piece, term: Node, members: int) -> Node:
+def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
     dtype = term.dtype
     assert dtype is not None
     has_nan = dtype.kind is Kind.FLOAT
@@ -189,23 +189,25 @@ def _values(p: Piece, term: Node, members: int) -> Node:
         return Node(Op.DEFINED, (term,)) if nan or not has_nan else Node(Op.NOT, (is_nan,))
     if not p.ranges:
         return is_nan if nan else never(term)
-    if (listed := _listed(p.ranges, dtype, members)) is not None and (not nan or len(listed) > FEW):
+    if (listed := _members(p.ranges, dtype, members)) is not None and (
+        not nan or len(listed) > MAX_NAN_CUTS
+    ):
         found = is_in(term, listed)
         return Node(Op.OR, (found, is_nan)) if nan else found
-    if (listed := _listed(complement(p.ranges), dtype, members)) is not None and (
-        nan or not has_nan or len(listed) > FEW
+    if (listed := _members(complement(p.ranges), dtype, members)) is not None and (
+        nan or not has_nan or len(listed) > MAX_NAN_CUTS
     ):
         others = Node(Op.NOT, (is_in(term, listed),))
         return others if nan or not has_nan else Node(Op.AND, (others, Node(Op.NOT, (is_nan,))))
     if nan and (len(p.ranges) > 1 or p.ranges[0][1] is not None):
         # Written as a negation, so that NaN is in none of the parts. Otherwise one part would
         # include it.
-        return Node(Op.NOT, (_values(negated(p), term, members),))
-    parts = [_between(low, high, term, nan) for low, high in p.ranges]
+        return Node(Op.NOT, (_value_tests(negated(p), term, members),))
+    parts = [_range_test(low, high, term, nan) for low, high in p.ranges]
     return parts[0] if len(parts) == 1 else Node(Op.OR, tuple(parts))
 
 
-def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
+def _members(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | None:
     """Return the members of ranges that hold few values; None if there are too many."""
     out: list[Any] = []
     for low, high in ranges:
@@ -224,7 +226,7 @@ def _listed(ranges: tuple[Range, ...], dtype: DType, most: int) -> list[Any] | N
     return out
 
 
-def _between(low: Any, high: Any, term: Node, nan: bool) -> Node:
+def _range_test(low: Any, high: Any, term: Node, nan: bool) -> Node:
     """Write a range as a test. With `nan` it may include NaN, which lies above every number."""
     dtype = term.dtype
     ends: list[Node] = []

@@ -58,7 +58,7 @@ def evaluate_rows(predicate: Node, batch: pa.RecordBatch) -> pa.BooleanArray:
     if not batch.num_rows:
         return pa.array([], pa.bool_())
     truth = judge(predicate, batch, {})
-    _refuse_lost(predicate, truth)
+    _raise_if_lost(predicate, truth)
     return pa.array(truth.true, mask=~(truth.true | truth.false))
 
 
@@ -67,11 +67,11 @@ def matching_rows(predicate: Node, batch: pa.RecordBatch) -> pa.RecordBatch:
     if not batch.num_rows:
         return batch
     truth = judge(predicate, batch, {})
-    _refuse_lost(predicate, truth)
+    _raise_if_lost(predicate, truth)
     return batch.filter(pa.array(truth.true))
 
 
-def _refuse_lost(predicate: Node, truth: Truth) -> None:
+def _raise_if_lost(predicate: Node, truth: Truth) -> None:
     if truth.lost.any():
         raise UnsupportedForm(
             f"{int(truth.lost.sum())} rows cannot be judged by {show(predicate):.300}: "
@@ -122,7 +122,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
         case Op.IS_NULL if n.args[0].op not in TERMS:
             p = judge(n.args[0], batch, cache)
             return Truth(~(p.true | p.false | p.lost), p.true | p.false, p.lost)
-    values, lost = _tested(n.args[0], batch, cache)
+    values, lost = _term_values(n.args[0], batch, cache)
     if n.op is Op.LIKE and not pattern_of(n).by_bytes:
         lost = lost | malformed(values)
     valid = _mask(pc.is_valid(values)) & ~lost
@@ -132,7 +132,7 @@ def judge(n: Node, batch: pa.RecordBatch, cache: Cache) -> Truth:
     return Truth(true, valid & ~true, lost)
 
 
-def _tested(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
+def _term_values(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Array, Mask]:
     """Return the values of a column or call, and a mask of the lost ones."""
     if term.op is Op.COLUMN:
         return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)

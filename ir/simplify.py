@@ -45,15 +45,15 @@ def absorb_literals(n: Node) -> Node | None:
     neutral, final = (TRUE, FALSE) if n.op is Op.AND else (FALSE, TRUE)
     if final in n.args:
         return final
-    kept = tuple(a for a in n.args if a != neutral)
-    return None if len(kept) == len(n.args) else Node(n.op, kept)
+    rest = tuple(a for a in n.args if a != neutral)
+    return None if len(rest) == len(n.args) else Node(n.op, rest)
 
 
 def drop_repeats(n: Node) -> Node | None:
     """p AND p -> p, p OR p -> p. Predicates are deterministic."""
-    if n.op not in (Op.AND, Op.OR) or len(kept := tuple(dict.fromkeys(n.args))) == len(n.args):
+    if n.op not in (Op.AND, Op.OR) or len(rest := tuple(dict.fromkeys(n.args))) == len(n.args):
         return None
-    return Node(n.op, kept)
+    return Node(n.op, rest)
 
 
 def unwrap(n: Node) -> Node | None:

@@ -11,7 +11,7 @@ from skipstone.ir.node import Name, Node, Op, Path, Reason, sql_path
 from skipstone.ir.simplify import TRUE
 from skipstone.ir.types import DType, Kind, to_python
 
-SHOWN: Final = 12  # members of a long list that are shown
+MAX_MEMBERS: Final = 12  # members of a long list that are shown
 
 
 def show_value(value: object, dtype: DType | None) -> str:
@@ -100,9 +100,9 @@ def _show(n: Node, tight: int) -> str:
             text = f"{_show(n.args[0], 2)} IS {'NULL' if n.op is Op.IS_NULL else 'TRUE'}"
         case Op.IN:
             assert isinstance(n.value, tuple)
-            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:SHOWN]]
+            pairs = [v if isinstance(v, tuple) else (n.dtype, v) for v in n.value[:MAX_MEMBERS]]
             shown = [show_value(v, t) for t, v in pairs] + [_show(a, 2) for a in n.args[1:]]
-            more = f", ... {len(n.value) - SHOWN} more" if len(n.value) > SHOWN else ""
+            more = f", ... {len(n.value) - MAX_MEMBERS} more" if len(n.value) > MAX_MEMBERS else ""
             text = f"{_show(n.args[0], 2)} IN ({', '.join(shown)}{more})"
         case Op.LIKE:
             escape = "" if n.value == "\\" else f" ESCAPE '{n.value}'"
@@ -258,22 +258,22 @@ def _guarded(n: Node, tight: bool) -> str:
     """Return AND as text, with each column's all-NULL guard as a CASE around the guarded tests."""
     parts: list[str] = []
     args = list(n.args)
-    for real in [a for a in n.args if a.op is Op.MAY_HOLD_VALUE]:
-        mine = [a for a in args if a.op is not Op.MAY_HOLD_VALUE and _paths(a) == {real.value}]
-        args = [a for a in args if a not in mine and a is not real]
-        body = " AND ".join(_rewrite(a, True) for a in mine) or "true"
-        parts.append(f"CASE WHEN {_all_null(real)} THEN false ELSE {body} END")
+    for guard in [a for a in n.args if a.op is Op.MAY_HOLD_VALUE]:
+        guarded = [a for a in args if a.op is not Op.MAY_HOLD_VALUE and _paths(a) == {guard.value}]
+        args = [a for a in args if a not in guarded and a is not guard]
+        body = " AND ".join(_rewrite(a, True) for a in guarded) or "true"
+        parts.append(f"CASE WHEN {_all_null(guard)} THEN false ELSE {body} END")
     parts += [_rewrite(a, True) for a in args]
     text = " AND ".join(parts)
     return f"({text})" if tight and len(parts) > 1 else text
 
 
-def _all_null(real: Node) -> str:
-    value: Any = real.value
+def _all_null(guard: Node) -> str:
+    value: Any = guard.value
     path: Path = value if isinstance(value, tuple) else (show(value),)
     nulls, rows = (column_name(path, s) for s in ("null_count", "row_count"))
     plain = f"{nulls} = {rows}"
-    if real.dtype is not None and real.dtype.kind is Kind.FLOAT:
+    if guard.dtype is not None and guard.dtype.kind is Kind.FLOAT:
         return f"{plain} OR {nulls} + {column_name(path, 'nan_count')} = {rows}"
     return plain
 

@@ -107,7 +107,7 @@ def to_local(instant: int, zone: dt.tzinfo) -> int | None:
     return None if offset is None else instant + offset
 
 
-def is_calm(instant: int, zone: dt.tzinfo) -> bool:
+def has_stable_offset(instant: int, zone: dt.tzinfo) -> bool:
     """Return True if the offset does not change within three days of an instant.
 
     Only then do wall clocks and instants near it have the same order, whatever the offset.

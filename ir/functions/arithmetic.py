@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import DIGITS, in_spark
-from skipstone.ir.function import LOST, Call, Function, Policy, Signature, arity
+from skipstone.ir.function import LOST, Call, Function, Policy, Signature, check_arity
 from skipstone.ir.interval import Interval, corners
 from skipstone.ir.node import Node, Op
 from skipstone.ir.session import Incomparable, Session
@@ -35,7 +35,7 @@ def number(t: DType | None) -> DType:
 
 def operands(args: tuple[Node, ...], session: Session) -> tuple[DType, DType]:
     """Return the types of two operands after Spark's widening; two decimals keep their own."""
-    arity(args, 2)
+    check_arity(args, 2)
     a, b = (number(n.dtype) for n in args)
     kinds = {a.kind, b.kind}
     if Kind.FLOAT in kinds:
@@ -62,7 +62,7 @@ def _decimal(n: Node, t: DType) -> DType:
     return ty.decimal_type(digits, 0)
 
 
-def fits(precision: int, scale: int) -> DType:
+def decimal_result(precision: int, scale: int) -> DType:
     """Return the decimal type of a result.
 
     Raises:
@@ -78,18 +78,20 @@ def _sum(args: tuple[Node, ...], session: Session) -> Signature:
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
     scale = max(a.scale, b.scale)
-    return (a, b), fits(max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale)
+    return (a, b), decimal_result(
+        max(a.precision - a.scale, b.precision - b.scale) + scale + 1, scale
+    )
 
 
 def _product(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
-    return (a, b), a if a.kind is not Kind.DECIMAL else fits(
+    return (a, b), a if a.kind is not Kind.DECIMAL else decimal_result(
         a.precision + b.precision + 1, a.scale + b.scale
     )
 
 
 def _unary(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = number(args[0].dtype)
     return (t,), t
 
@@ -200,7 +202,7 @@ def _holds_infinity(a: Interval) -> Mask:
 
 def _negate(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
-        return -a, _long(a)
+        return -a, _mark_long(a)
     return (
         -a
         if call.dtype.kind is not Kind.INT
@@ -208,7 +210,7 @@ def _negate(call: Call, a: Data) -> Any:
     )
 
 
-def _long(a: Data) -> Data:
+def _mark_long(a: Data) -> Data:
     """Mark decimals of 35 digits or more as lost: Spark rounds their negative to 34 digits.
 
     Source: Scala, `BigDecimal.unary_-`; seen in 4.3.
@@ -222,7 +224,7 @@ def _long(a: Data) -> Data:
 
 def _abs(call: Call, a: Data) -> Any:
     if call.dtype.kind is Kind.DECIMAL:
-        return np.abs(a), _long(a)
+        return np.abs(a), _mark_long(a)
     return (
         np.abs(a)
         if call.dtype.kind is not Kind.INT

@@ -11,7 +11,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.function import Call, Function, arity, text_of, whole_of
+from skipstone.ir.function import Call, Function, check_arity, int_literal, text_literal
 from skipstone.ir.functions import FUNCTIONS
 from skipstone.ir.functions.arithmetic import number
 from skipstone.ir.functions.casts import check_cast, steps
@@ -48,15 +48,15 @@ def call_of(n: Node) -> Call:
 
 def build(name: str, args: tuple[Node, ...], session: Session) -> Node:
     """Build a call as a bound scalar: a column, a literal, a call, or UNKNOWN."""
-    refused = next((a for a in args if a.op is Op.UNKNOWN), None)
-    if refused is not None:
-        return refused
+    unsupported = next((a for a in args if a.op is Op.UNKNOWN), None)
+    if unsupported is not None:
+        return unsupported
     try:
         if name in ALIASES:
             return ALIASES[name](args, session)
         return plain_call(name, args, session)
     except Incomparable as e:
-        return unknown(_shown(name, args), str(e))
+        return unknown(_show_call(name, args), str(e))
 
 
 def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
@@ -72,9 +72,9 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
         types, dtype = found.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except Incomparable as e:
-        return unknown(_shown(name, args), str(e))
-    refused = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
-    return refused or folded(Node(Op.CALL, cast_args, (name, _plain(session)), dtype))
+        return unknown(_show_call(name, args), str(e))
+    unsupported = next((a for a in cast_args if a.op is Op.UNKNOWN), None)
+    return unsupported or fold(Node(Op.CALL, cast_args, (name, _call_session(session)), dtype))
 
 
 def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
@@ -88,10 +88,10 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
         assert n.dtype is not None
         wide = in_spark(n.dtype)
         if wide != n.dtype:  # Spark reads unsigned integers as wider ones
-            n = Node(Op.CALL, (n,), ("widen", _plain(session)), wide)
+            n = Node(Op.CALL, (n,), ("widen", _call_session(session)), wide)
         for step in steps(wide, to):
             if n.dtype != step:
-                n = folded(Node(Op.CALL, (n,), (name, _plain(session)), step))
+                n = fold(Node(Op.CALL, (n,), (name, _call_session(session)), step))
             if n.op is Op.UNKNOWN:
                 break
     except Incomparable as e:
@@ -99,15 +99,15 @@ def cast(n: Node, to: DType, session: Session, name: str = "cast") -> Node:
     return n
 
 
-def _plain(session: Session) -> Session:
+def _call_session(session: Session) -> Session:
     return Session(session.timezone, session.ansi)
 
 
-def _shown(name: str, args: tuple[Node, ...]) -> str:
+def _show_call(name: str, args: tuple[Node, ...]) -> str:
     return show(Node(Op.CALL, args, (name, None)))
 
 
-def folded(n: Node) -> Node:
+def fold(n: Node) -> Node:
     """Fold a call of literals into a literal, or into UNKNOWN if Spark raises or the value is
     unknown.
     """
@@ -146,28 +146,28 @@ def _alias(name: str) -> Build:
 
 def _cast_to(to: DType) -> Build:
     def make(args: tuple[Node, ...], session: Session) -> Node:
-        arity(args, 1)
+        check_arity(args, 1)
         return cast(args[0], to, session)
 
     return make
 
 
 def _if(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 3)
+    check_arity(args, 3)
     return build("case", args, session)
 
 
 def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
     """Truncate instants on the session's wall clock, as Spark does for every argument."""
-    arity(args, 2)
+    check_arity(args, 2)
     unit, at = args
     source = at.dtype
     if source is None or source.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise Incomparable(f"date_trunc expects a date or timestamp, got {source}")
     if (
         not is_fixed(session.zone)
-        and UNITS.get(text_of(unit).lower()) in STEPS
-        and UNITS[text_of(unit).lower()] != "day"
+        and UNITS.get(text_literal(unit).lower()) in STEPS
+        and UNITS[text_literal(unit).lower()] != "day"
     ):
         raise Incomparable(
             "where the zone's offset changes, two instants have the same clock reading, "
@@ -178,7 +178,7 @@ def _date_trunc(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 1)
+    check_arity(args, 1)
     if args[0].dtype is None or args[0].dtype.kind not in (Kind.DATE, Kind.TIMESTAMP):
         raise Incomparable(f"unix_timestamp expects a date or timestamp, got {args[0].dtype}")
     # A wall clock is read without a zone, and seconds are cut towards zero.
@@ -191,9 +191,9 @@ def _unix_timestamp(args: tuple[Node, ...], session: Session) -> Node:
     )
 
 
-def _move(args: tuple[Node, ...], session: Session) -> Node:
+def _add_interval(args: tuple[Node, ...], session: Session) -> Node:
     """Build `x + INTERVAL n unit` from a date or timestamp, a number and a unit."""
-    at, count, unit = args[0], whole_of(args[1]), text_of(args[2])
+    at, count, unit = args[0], int_literal(args[1]), text_literal(args[2])
     source = at.dtype
     days, micros = (
         {"day": 1, "week": 7}.get(unit),
@@ -224,14 +224,16 @@ def _move(args: tuple[Node, ...], session: Session) -> Node:
 
 
 def _date_part(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return build(
-        FIELDS.get(text_of(args[0]).lower(), f"extract {text_of(args[0])}"), args[1:], session
+        FIELDS.get(text_literal(args[0]).lower(), f"extract {text_literal(args[0])}"),
+        args[1:],
+        session,
     )
 
 
 def _left(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 2)
+    check_arity(args, 2)
     return build("substring", (args[0], literal(1, ty.INT32), args[1]), session)
 
 
@@ -239,7 +241,7 @@ def _plus(sign: str) -> Build:
     """Build + and -, which also move dates by days."""
 
     def make(args: tuple[Node, ...], session: Session) -> Node:
-        arity(args, 2)
+        check_arity(args, 2)
         a, b = args
         days = "date_add" if sign == "+" else "date_sub"
         if (
@@ -257,7 +259,7 @@ def _plus(sign: str) -> Build:
 
 
 def _negative(args: tuple[Node, ...], session: Session) -> Node:
-    arity(args, 1)
+    check_arity(args, 1)
     (a,) = args
     if a.op is Op.LITERAL and isinstance(a.value, int) and a.dtype is not None:
         # The least BIGINT and INT are parsed as negations of literals of the next wider type.
@@ -277,7 +279,7 @@ def _positive(args: tuple[Node, ...], session: Session) -> Node:
 
     Spark turns text into a DOUBLE, so `+ s = '5'` is TRUE for '5.0' too; text is refused here.
     """
-    arity(args, 1)
+    check_arity(args, 1)
     number(args[0].dtype)
     return args[0]
 
@@ -286,10 +288,10 @@ def truth(condition: Node, session: Session) -> Node:
     """Return a bound condition as a BOOLEAN scalar."""
     if condition.op in (Op.LITERAL, Op.UNKNOWN):
         return condition if condition.op is Op.UNKNOWN else literal(condition.value, ty.BOOL)
-    return Node(Op.CALL, (condition,), (TRUTH, _plain(session)), ty.BOOL)
+    return Node(Op.CALL, (condition,), (TRUTH, _call_session(session)), ty.BOOL)
 
 
-_SAME: Final = {
+_RENAMED: Final = {
     "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length",
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
@@ -298,7 +300,7 @@ _SAME: Final = {
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
-    **{alias: _alias(name) for alias, name in _SAME.items()},
+    **{alias: _alias(name) for alias, name in _RENAMED.items()},
     "to_date": _cast_to(ty.DATE),
     "date": _cast_to(ty.DATE),
     "to_timestamp": _cast_to(ty.TIMESTAMP),
@@ -315,7 +317,7 @@ ALIASES: Final[dict[str, Build]] = {
     "left": _left,
     "date_part": _date_part,
     "datepart": _date_part,
-    "move": _move,
+    "move": _add_interval,
     "negative": _negative,
     "positive": _positive,
     "+": _plus("+"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.function import Call, Function, Policy, Signature, arity
+from skipstone.ir.function import Call, Function, Policy, Signature, check_arity
 from skipstone.ir.functions.arithmetic import overflow, wrap
 from skipstone.ir.functions.cast_values import (
     MICROS,
@@ -193,7 +193,7 @@ def check_cast(args: tuple[Node, ...], to: DType, session: Session) -> None:
     Raises:
         Incomparable: Spark refuses the cast, or it is not supported here.
     """
-    arity(args, 1)
+    check_arity(args, 1)
     source = args[0].dtype
     assert source is not None
     at = in_spark(source)

@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import common_type, in_spark
-from skipstone.ir.function import Call, Function, Signature, arity
+from skipstone.ir.function import Call, Function, Signature, check_arity
 from skipstone.ir.interval import Interval, hull, less
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -40,7 +40,7 @@ def common(args: tuple[Node, ...], session: Session) -> DType:
 
 def _alike(least: int, most: int) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, least, most)
+        check_arity(args, least, most)
         to = common(args, session)
         return (to,) * len(args), to
 
@@ -60,25 +60,25 @@ def _case_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the hull of the values whose condition may be TRUE while no earlier one surely is."""
-    open_, lost, parts = YES, NO, []
+    undecided, lost, parts = YES, NO, []
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
         may_hold = condition.real & (condition.high != 0)
-        lost = lost | (open_ & condition.lost)
-        parts.append((value, open_ & may_hold))
-        open_ = open_ & (condition.nulls | (condition.real & (condition.low == 0)))
-    parts.append((args[-1], open_))
+        lost = lost | (undecided & condition.lost)
+        parts.append((value, undecided & may_hold))
+        undecided = undecided & (condition.nulls | (condition.real & (condition.low == 0)))
+    parts.append((args[-1], undecided))
     found = hull(call.dtype, parts)
     return replace(found, lost=found.lost | lost)
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
-    picks, open_, lost = [], YES, NO
+    picks, undecided, lost = [], YES, NO
     for condition, value in zip(args[:-1:2], args[1::2], strict=False):
-        lost = lost | (open_ & condition.lost)
-        holds = open_ & condition.valid & (condition.data != 0)
+        lost = lost | (undecided & condition.lost)
+        holds = undecided & condition.valid & (condition.data != 0)
         picks.append((value, holds))
-        open_ = open_ & ~holds
-    picks.append((args[-1], open_))
+        undecided = undecided & ~holds
+    picks.append((args[-1], undecided))
     return _pick(call.dtype, picks, lost)
 
 
@@ -87,13 +87,13 @@ def _pick(dtype: DType, picks: list[tuple[Values, Mask]], lost: Mask) -> Values:
     n = max(max(len(v.data), len(v.valid), len(v.lost), len(m)) for v, m in picks)
     data = np.empty(n, lane_of(dtype))
     data[:] = b"" if dtype.kind in TEXT else 0
-    valid, gone = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
+    valid, lost_rows = np.zeros(n, np.bool_), np.array(np.broadcast_to(lost, n))
     for v, mask in picks:
         m = np.broadcast_to(mask, n)
         data[m] = np.broadcast_to(v.data, n)[m]
         valid[m] = np.broadcast_to(v.valid, n)[m]
-        gone[m] |= np.broadcast_to(v.lost, n)[m]
-    return Values(dtype, data, valid, gone)
+        lost_rows[m] |= np.broadcast_to(v.lost, n)[m]
+    return Values(dtype, data, valid, lost_rows)
 
 
 def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -106,11 +106,11 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
-    open_, picks = YES, []
+    undecided, picks = YES, []
     for a in args:
-        picks.append((a, open_ & (a.valid | a.lost)))
-        open_ = open_ & ~a.valid & ~a.lost
-    return _pick(call.dtype, [*picks, (args[-1], open_)], NO)
+        picks.append((a, undecided & (a.valid | a.lost)))
+        undecided = undecided & ~a.valid & ~a.lost
+    return _pick(call.dtype, [*picks, (args[-1], undecided)], NO)
 
 
 def _extreme(greatest: bool) -> Function:
@@ -122,12 +122,12 @@ def _extreme(greatest: bool) -> Function:
         low, high, above = every.low, every.high, every.above
         nulls, nans = YES, YES
         for a in args:
-            there = ~a.nulls & ~a.lost
+            present = ~a.nulls & ~a.lost
             if greatest:
-                better = there & ~a.nans & a.real & less(low, a.low)
+                better = present & ~a.nans & a.real & less(low, a.low)
                 low = np.where(better, a.low, low)
             else:
-                better = there & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
+                better = present & ~a.nans & a.real & ~a.above & (above | less(a.high, high))
                 high, above = np.where(better, a.high, high), above & ~better
             nulls, nans = nulls & a.nulls, nans & (a.nans | a.nulls)
         some_nan = every.nans if greatest else every.nans & nans
@@ -136,7 +136,7 @@ def _extreme(greatest: bool) -> Function:
     def rows(call: Call, args: tuple[Values, ...]) -> Values:
         best = args[0]
         for a in args[1:]:
-            wins = beyond(a, best) if greatest else beyond(best, a)
+            wins = greater_than(a, best) if greatest else greater_than(best, a)
             best = _pick(
                 call.dtype,
                 [(best, best.valid & ~(a.valid & wins)), (a, a.valid & (~best.valid | wins))],
@@ -147,7 +147,7 @@ def _extreme(greatest: bool) -> Function:
     return Function(_alike(2, 100), interval=interval, rows=rows)
 
 
-def beyond(a: Values, b: Values) -> Mask:
+def greater_than(a: Values, b: Values) -> Mask:
     """Return a > b where both are valid; NaN is the greatest."""
     found = less(b.data, a.data)
     if a.dtype.kind is Kind.FLOAT:
@@ -174,12 +174,12 @@ def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
 
 def _compare_rows(call: Call, args: tuple[Values, ...]) -> Values:
     a, b = args
-    data = beyond(a, b).astype(np.int64) - beyond(b, a).astype(np.int64)
+    data = greater_than(a, b).astype(np.int64) - greater_than(b, a).astype(np.int64)
     return Values(ty.INT8, data, a.valid & b.valid, a.lost | b.lost)
 
 
 def _compare_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     a, b = (in_spark(n.dtype) for n in args if n.dtype is not None)
     if Kind.STRING in (a.kind, b.kind) and a.kind is not b.kind:
         first, second = (b, a) if a.kind is Kind.STRING else (a, b)

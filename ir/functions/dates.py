@@ -12,7 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
 from skipstone.ir.functions.arithmetic import exact
 from skipstone.ir.interval import Interval, corners, merge
 from skipstone.ir.node import Node
@@ -105,32 +114,32 @@ def _month_of(days: Data) -> Data:
 
 
 def _unit(n: Node, known: tuple[str, ...]) -> str:
-    unit = UNITS.get(text_of(n).lower(), "")
+    unit = UNITS.get(text_literal(n).lower(), "")
     if unit not in known:
         raise Incomparable(
-            f"the unit {text_of(n)!r} is not understood; expected one of {', '.join(known)}"
+            f"the unit {text_literal(n)!r} is not understood; expected one of {', '.join(known)}"
         )
     return unit
 
 
 def _trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     _unit(args[1], ("week", "month", "quarter", "year"))
     return (ty.DATE, ty.STRING), ty.DATE
 
 
 def _trunc(call: Call, a: Data, unit: Data) -> Any:
-    return _in_days(truncate_days(a, UNITS[one(unit).decode().lower()]))
+    return _in_days(truncate_days(a, UNITS[only_value(unit).decode().lower()]))
 
 
 def _wall_trunc_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     _unit(args[0], (*STEPS, "week", "month", "quarter", "year"))
     return (ty.STRING, ty.TIMESTAMP_NTZ), ty.TIMESTAMP_NTZ
 
 
 def _wall_trunc(call: Call, unit: Data, a: Data) -> Any:
-    name = UNITS[one(unit).decode().lower()]
+    name = UNITS[only_value(unit).decode().lower()]
     if name in STEPS:
         low = np.iinfo(np.int64).min + STEPS[name]
         return np.maximum(a, low) // STEPS[name] * STEPS[name], np.where(a < low, LOST, 0)
@@ -153,7 +162,7 @@ def _add_months(call: Call, days: Data, count: Data) -> Any:
     return _in_days(first + np.minimum(days - month_start(m), length - 1))
 
 
-def _micros(step: int) -> Function:
+def _instant_from(step: int) -> Function:
     """Return a function that reads whole numbers of a unit as an instant."""
     return Function(
         fixed(ty.INT64, returns=ty.TIMESTAMP),
@@ -175,7 +184,7 @@ def _units_since(step: int) -> Function:
 
 
 def _whole_seconds_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = args[0].dtype
     if t not in (ty.TIMESTAMP, ty.TIMESTAMP_NTZ):
         raise Incomparable(f"expected a timestamp, got {t}")
@@ -186,12 +195,12 @@ def _whole_seconds(call: Call, a: Data) -> Any:
     return np.where(a < 0, -(-np.maximum(a, np.iinfo(np.int64).min + 1) // SECOND), a // SECOND)
 
 
-def _later(call: Call, a: Data, micros: Data) -> Any:
+def _add_micros(call: Call, a: Data, micros: Data) -> Any:
     return _instant(exact(np.add, a, micros, 64))
 
 
-def _later_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+def _add_micros_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2)
     t = args[0].dtype
     if t is None or t.kind is not Kind.TIMESTAMP or t.unit != "us":
         raise Incomparable(f"expected a timestamp beside an interval, got {t}")
@@ -261,8 +270,8 @@ FUNCTIONS: Final = {
     "unix_seconds": _units_since(SECOND),
     "unix_millis": _units_since(1000),
     "unix_micros": _units_since(1),
-    "timestamp_seconds": _micros(SECOND),
-    "timestamp_millis": _micros(1000),
-    "timestamp_micros": _micros(1),
-    "later": Function(_later_signature, _later, monotone=True, bad="raise"),
+    "timestamp_seconds": _instant_from(SECOND),
+    "timestamp_millis": _instant_from(1000),
+    "timestamp_micros": _instant_from(1),
+    "later": Function(_add_micros_signature, _add_micros, monotone=True, bad="raise"),
 }

@@ -12,7 +12,7 @@ import numpy as np
 
 from skipstone.ir import types as ty
 from skipstone.ir.function import Call, Function, Policy, Signature
-from skipstone.ir.functions.arithmetic import exact, fits, operands, rescale, wrap
+from skipstone.ir.functions.arithmetic import decimal_result, exact, operands, rescale, wrap
 from skipstone.ir.interval import Interval, corners_where
 from skipstone.ir.node import Node
 from skipstone.ir.session import Incomparable, Session
@@ -25,7 +25,7 @@ def _quotient(args: tuple[Node, ...], session: Session) -> Signature:
     if a.kind is not Kind.DECIMAL:
         return (ty.DOUBLE, ty.DOUBLE), ty.DOUBLE
     scale = max(6, a.scale + b.precision + 1)
-    return (a, b), fits(a.precision - a.scale + b.scale + scale, scale)
+    return (a, b), decimal_result(a.precision - a.scale + b.scale + scale, scale)
 
 
 def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
@@ -35,12 +35,12 @@ def _whole_quotient(args: tuple[Node, ...], session: Session) -> Signature:
     return ((ty.INT64, ty.INT64) if a.kind is Kind.INT else (a, b)), ty.INT64
 
 
-def _rest(args: tuple[Node, ...], session: Session) -> Signature:
+def _remainder_signature(args: tuple[Node, ...], session: Session) -> Signature:
     a, b = operands(args, session)
     if a.kind is not Kind.DECIMAL:
         return (a, b), a
     scale = max(a.scale, b.scale)
-    return (a, b), fits(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return (a, b), decimal_result(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
 
 
 def by_zero(call: Call) -> Policy:
@@ -145,8 +145,8 @@ def _clear_of_zero(call: Call, args: tuple[Interval, ...]) -> Interval:
 _BY_CORNERS: Final = {
     "divide": Function(_quotient, _divide, bad=by_zero),
     "div": Function(_whole_quotient, _div, bad=by_zero),
-    "remainder": Function(_rest, _mod, bad=by_zero),
-    "pmod": Function(_rest, _pmod, bad=by_zero),
+    "remainder": Function(_remainder_signature, _mod, bad=by_zero),
+    "pmod": Function(_remainder_signature, _pmod, bad=by_zero),
 }
 
 

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from skipstone.ir import types as ty
 from skipstone.ir.coerce import in_spark
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    int_literal,
+    only_value,
+)
 from skipstone.ir.interval import Interval, apply
 from skipstone.ir.node import Node
 from skipstone.ir.partitioning.transforms import Transform
@@ -38,7 +46,7 @@ def _result(transform: Transform, source: DType) -> DType:
 
 def _time_signature(name: str) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, 1)
+        check_arity(args, 1)
         source = args[0].dtype
         assert source is not None
         return (source,), _result(Transform(name), source)
@@ -64,15 +72,15 @@ def _time(name: str) -> Function:
 
 def _sized(name: str) -> Any:
     def signature(args: tuple[Node, ...], session: Session) -> Signature:
-        arity(args, 2)
+        check_arity(args, 2)
         source = in_spark(args[1].dtype) if args[1].dtype is not None else ty.NULL
-        return (ty.INT32, source), _result(Transform(name, whole_of(args[0])), source)
+        return (ty.INT32, source), _result(Transform(name, int_literal(args[0])), source)
 
     return signature
 
 
 def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
-    transform = Transform(name, int(one(width)))
+    transform = Transform(name, int(only_value(width)))
     if call.types[1].kind in TEXT:
         found = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
         return np.asarray(found.to_numpy(zero_copy_only=False), lane_of(call.dtype))
@@ -83,7 +91,7 @@ def _truncate(call: Call, width: Data, a: Data) -> Any:
     if call.types[1].kind in TEXT:
         return _transformed("truncate", call, width, a)
     exact = a.astype(object) if a.dtype != object and len(a) and int(a.min()) < -(2**62) else a
-    return _fitted(call, Transform("truncate", int(one(width))).floor(exact, call.types[1]))
+    return _fitted(call, Transform("truncate", int(only_value(width))).floor(exact, call.types[1]))
 
 
 _TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="lost")

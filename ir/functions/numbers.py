@@ -9,7 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, one, whole_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    int_literal,
+    only_value,
+)
 from skipstone.ir.functions.arithmetic import half_up, number
 from skipstone.ir.interval import Interval
 from skipstone.ir.node import Node
@@ -20,7 +28,7 @@ from skipstone.ir.values import NO, Data, lane_of
 
 def _whole(args: tuple[Node, ...], session: Session) -> Signature:
     """Return the types of floor and ceil: decimals stay decimals, all others become BIGINT."""
-    arity(args, 1)
+    check_arity(args, 1)
     t = number(args[0].dtype)
     if t.kind is Kind.DECIMAL:
         return (t,), ty.decimal_type(min(38, t.precision - t.scale + 1), 0)
@@ -52,9 +60,9 @@ def _ceil(call: Call, a: Data) -> Any:
 
 
 def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1, 2)
+    check_arity(args, 1, 2)
     t = number(args[0].dtype)
-    digits = whole_of(args[1]) if len(args) > 1 else 0
+    digits = int_literal(args[1]) if len(args) > 1 else 0
     if digits < 0 or digits > 300:
         raise Incomparable("round expects 0 to 300 digits")
     tail = (ty.INT32,) * (len(args) - 1)
@@ -65,7 +73,7 @@ def _round_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
-    places = 0 if digits is None else int(one(digits))
+    places = 0 if digits is None else int(only_value(digits))
     if call.dtype.kind is Kind.INT:
         return a
     if call.dtype.kind is Kind.DECIMAL:
@@ -85,7 +93,7 @@ def _round(call: Call, a: Data, digits: Data | None = None) -> Any:
 
 
 def _double(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     number(args[0].dtype)
     return (ty.DOUBLE,), ty.DOUBLE
 

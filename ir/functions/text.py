@@ -18,7 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.ir import types as ty
-from skipstone.ir.function import LOST, Call, Function, Signature, arity, fixed, one, text_of
+from skipstone.ir.function import (
+    LOST,
+    Call,
+    Function,
+    Signature,
+    check_arity,
+    fixed,
+    only_value,
+    text_literal,
+)
 from skipstone.ir.interval import Interval, apply, merge
 from skipstone.ir.like import check_length, decode, fits
 from skipstone.ir.node import Node
@@ -26,15 +35,15 @@ from skipstone.ir.session import Incomparable, Session
 from skipstone.ir.types import Kind
 from skipstone.ir.values import NO, TEXT, Data
 
-LONGEST: Final = 2**31 - 1
+MAX_LENGTH: Final = 2**31 - 1
 PAST: Final = (
     # Above every byte of UTF-8; appended to a prefix, above all texts that start with it.
     b"\xff"
 )
-NEAR: Final = 64  # bytes; a longer upper bound is cut there and ends in PAST
+MAX_BOUND_TAIL: Final = 64  # bytes; a longer upper bound is cut there and ends in PAST
 
 
-def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
+def map_elements(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
     """Apply a Python function to each element; arguments of one element are repeated."""
     n = max(map(len, data))
     rows = zip(*((d.tolist() * n if len(d) == 1 else d.tolist()) for d in data), strict=True)
@@ -43,7 +52,7 @@ def each(fn: Callable[..., Any], *data: Data, to: Any = object) -> Data:
     return out
 
 
-def shared(a: bytes, b: bytes) -> int:
+def common_prefix(a: bytes, b: bytes) -> int:
     """Return the number of leading bytes that two texts, and all texts between them, share."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
@@ -55,7 +64,7 @@ def _characters(raw: bytes) -> int:
 
 
 def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     t = args[0].dtype
     if t is None or t.kind not in TEXT:
         raise Incomparable(f"length expects text, got {t}")
@@ -63,7 +72,7 @@ def _length_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _length(call: Call, a: Data) -> Any:
-    return each(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
+    return map_elements(len if call.types[0].kind is Kind.BINARY else _characters, a, to=np.int64)
 
 
 def _ranged(f: Function, low: int, high: int) -> Function:
@@ -76,7 +85,7 @@ def _ranged(f: Function, low: int, high: int) -> Function:
     return Function(f.signature, f.point, bad=f.bad, interval=interval)
 
 
-def _part(raw: bytes, at: int, count: int) -> bytes:
+def _substring_of(raw: bytes, at: int, count: int) -> bytes:
     """Return Spark's substring: positions from 1, 0 means 1, negative ones count from the end."""
     text = raw.decode("utf-8", "surrogateescape")
     start = at - 1 if at > 0 else len(text) + at if at < 0 else 0
@@ -84,8 +93,8 @@ def _part(raw: bytes, at: int, count: int) -> bytes:
     return text[max(start, 0) : max(stop, 0)].encode("utf-8", "surrogateescape")
 
 
-def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2, 3)
+def _substring_signature(args: tuple[Node, ...], session: Session) -> Signature:
+    check_arity(args, 2, 3)
     if args[0].dtype != ty.STRING:
         raise Incomparable(f"substring expects STRING, got {args[0].dtype}")
     for a in args[1:]:
@@ -95,7 +104,7 @@ def _part_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _substring(call: Call, a: Data, at: Data, count: Data | None = None) -> Any:
-    return each(_part, a, at, np.full(1, LONGEST) if count is None else count)
+    return map_elements(_substring_of, a, at, np.full(1, MAX_LENGTH) if count is None else count)
 
 
 def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -106,7 +115,7 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     text, at, *count = args
     literals = all(len(a.low) == 1 and a.low is a.high and not a.nulls.any() for a in (at, *count))
-    plain = Function(_part_signature, _substring)
+    plain = Function(_substring_signature, _substring)
     if not literals or at.low[0] < 0:
         return apply(call, plain, args)
     low, high = (
@@ -116,7 +125,10 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     if at.low[0] < 2:
         return cut
     before = (
-        np.broadcast_to(each(_alike, text.low, text.high, to=np.int64) >= at.low[0] - 1, len(text))
+        np.broadcast_to(
+            map_elements(_common_characters, text.low, text.high, to=np.int64) >= at.low[0] - 1,
+            len(text),
+        )
         & ~text.above
     )
     return (
@@ -126,9 +138,9 @@ def _substring_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )
 
 
-def _alike(a: bytes, b: bytes) -> int:
+def _common_characters(a: bytes, b: bytes) -> int:
     """Return the number of leading whole characters that two texts, and all between them, share."""
-    end = shared(a, b)
+    end = common_prefix(a, b)
     while end > 0 and any(end < len(t) and t[end] & 0xC0 == 0x80 for t in (a, b)):
         end -= 1
     return _characters(a[:end])
@@ -145,7 +157,7 @@ _STEADY_CASE: Final = re.compile(
 )
 
 
-def _case(upper: bool) -> Function:
+def _change_case(upper: bool) -> Function:
     """Return upper or lower.
 
     It handles characters whose other case is one character in every version of Unicode. The result
@@ -157,7 +169,7 @@ def _case(upper: bool) -> Function:
         return turn(raw.decode("utf-8", "replace")).encode()
 
     def point(call: Call, a: Data) -> Any:
-        return each(change, a), each(
+        return map_elements(change, a), map_elements(
             lambda raw: 0 if _STEADY_CASE.fullmatch(raw.decode("utf-8", "replace")) else LOST,
             a,
             to=np.uint8,
@@ -166,7 +178,7 @@ def _case(upper: bool) -> Function:
     base = Function(fixed(ty.STRING, returns=ty.STRING), point, bad="lost")
 
     def prefixes(low: bytes, high: bytes, above: bool) -> tuple[bytes, bytes, bool]:
-        common = b"" if above else low[: shared(low, high)]
+        common = b"" if above else low[: common_prefix(low, high)]
         plain = re.match(rb"[\x00-\x7f]*", common)[0]  # type: ignore[index]
         start, last = change(plain), high[len(common) : len(common) + 1]
         if above or len(plain) < len(common) or not last.isascii() or not last:
@@ -217,7 +229,7 @@ def _texts(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _concat(call: Call, *data: Data) -> Any:
-    return each(lambda *parts: b"".join(parts), *data)
+    return map_elements(lambda *parts: b"".join(parts), *data)
 
 
 def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
@@ -232,7 +244,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     n = max(map(len, args))
     columns = [[np.broadcast_to(x, n).tolist() for x in (a.low, a.high, a.above)] for a in args]
     rows = [
-        _chain([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
+        _concat_bounds([(lows[i], highs[i], aboves[i]) for lows, highs, aboves in columns])
         for i in range(n)
     ]
     low, high = np.empty(n, object), np.empty(n, object)
@@ -242,7 +254,7 @@ def _concat_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )
 
 
-def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
+def _concat_bounds(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]:
     """Return bounds of concatenated texts; None: there is no upper one."""
     least: bytes = b""
     most: bytes | None = b""
@@ -250,45 +262,45 @@ def _chain(parts: list[tuple[bytes, bytes, bool]]) -> tuple[bytes, bytes | None]
         # After equal ends the rest continues. Otherwise the lower bound is that nothing shorter
         # precedes.
         least = low + least if low == high and not above else low
-        most = None if above else _followed(low, high, most)
+        most = None if above else _upper_bound(low, high, most)
     return least, most
 
 
-def _followed(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
+def _upper_bound(low: bytes, high: bytes, rest: bytes | None) -> bytes | None:
     """Return the upper bound of texts in [low, high] that are followed by at most `rest`.
 
     None means any text, or no bound.
     """
     # A text up to `high` that is not its prefix is less already, whatever follows. Prefixes of
     # `high` are followed by `rest`: from the shortest that is not below `low` to `high` itself.
-    same = shared(low, high)
+    same = common_prefix(low, high)
     first = same + (same < len(low))
     start, tail = high[:first], high[first:]
     if rest is None:
         return start + PAST if start else None
-    ends = [tail[:i] + rest for i in range(min(len(tail), NEAR) + 1)]
-    return start + max(*ends, tail[:NEAR] + PAST if len(tail) > NEAR else b"")
+    ends = [tail[:i] + rest for i in range(min(len(tail), MAX_BOUND_TAIL) + 1)]
+    return start + max(*ends, tail[:MAX_BOUND_TAIL] + PAST if len(tail) > MAX_BOUND_TAIL else b"")
 
 
-def _trimmed(strip: Callable[[bytes], bytes]) -> Function:
-    return Function(_text_to_text, lambda call, a: each(strip, a))
+def _text_map(strip: Callable[[bytes], bytes]) -> Function:
+    return Function(_text_to_text, lambda call, a: map_elements(strip, a))
 
 
 def _text_to_text(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 1)
+    check_arity(args, 1)
     return _texts(args, session)
 
 
-def _found(test: Callable[[bytes, bytes], bool]) -> Function:
+def _text_test(test: Callable[[bytes, bytes], bool]) -> Function:
     return Function(
         fixed(ty.STRING, ty.STRING, returns=ty.BOOL),
-        lambda call, a, b: each(test, a, b, to=np.int64),
+        lambda call, a, b: map_elements(test, a, b, to=np.int64),
     )
 
 
 def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 3)
-    decoded = decode(text_of(args[1]), text_of(args[2]))
+    check_arity(args, 3)
+    decoded = decode(text_literal(args[1]), text_literal(args[2]))
     if args[0].dtype != ty.STRING or decoded is None:
         raise Incomparable("LIKE expects STRING and a pattern that Spark accepts")
     check_length(decoded)
@@ -296,9 +308,9 @@ def _like_signature(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _like(call: Call, a: Data, pattern: Data, escape: Data) -> Any:
-    decoded = decode(one(pattern).decode(), one(escape).decode())
+    decoded = decode(only_value(pattern).decode(), only_value(escape).decode())
     assert decoded is not None
-    return _marks(fits(decoded, _texts_of(a)))
+    return _flags(fits(decoded, _texts_of(a)))
 
 
 def _texts_of(a: Data) -> pa.Array:
@@ -306,7 +318,7 @@ def _texts_of(a: Data) -> pa.Array:
     return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
 
 
-def _marks(found: pa.BooleanArray) -> Data:
+def _flags(found: pa.BooleanArray) -> Data:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
@@ -319,23 +331,23 @@ _SAFE_REGEX: Final = re.compile(
 )
 # Java's `.` and `$` recognize more line ends than RE2's.
 _LINE_END: Final = "[\n\r\x85\u2028\u2029]"
-_LONGEST_REGEX: Final = 1000
+_MAX_REGEX_LENGTH: Final = 1000
 
 
 def _rlike_signature(args: tuple[Node, ...], session: Session) -> Signature:
-    arity(args, 2)
+    check_arity(args, 2)
     if args[0].dtype != ty.STRING:
         raise Incomparable("RLIKE expects STRING")
-    text_of(args[1])
+    text_literal(args[1])
     return (ty.STRING, ty.STRING), ty.BOOL
 
 
 def _rlike(call: Call, a: Data, pattern: Data) -> Any:
-    text, shown = one(pattern).decode(), _texts_of(a)
-    if len(text) <= _LONGEST_REGEX and text.isascii() and _SAFE_REGEX.fullmatch(text):
+    text, shown = only_value(pattern).decode(), _texts_of(a)
+    if len(text) <= _MAX_REGEX_LENGTH and text.isascii() and _SAFE_REGEX.fullmatch(text):
         # A pattern that RE2 refuses is an error in Spark, or uses a form that RE2 lacks.
         with contextlib.suppress(pa.ArrowInvalid):
-            return _marks(pc.match_substring_regex(shown, pattern=text)), _marks(
+            return _flags(pc.match_substring_regex(shown, pattern=text)), _flags(
                 pc.match_substring_regex(shown, pattern=_LINE_END)
             ) * LOST
     return np.zeros(len(a), np.int64), np.full(len(a), LOST, np.uint8)
@@ -361,23 +373,25 @@ def regex_prefix(pattern: str) -> tuple[str, bool]:
 
 
 FUNCTIONS: Final = {
-    "length": _ranged(Function(_length_signature, _length), 0, LONGEST),
+    "length": _ranged(Function(_length_signature, _length), 0, MAX_LENGTH),
     "octet_length": _ranged(
-        Function(_length_signature, lambda call, a: each(len, a, to=np.int64)), 0, LONGEST
+        Function(_length_signature, lambda call, a: map_elements(len, a, to=np.int64)),
+        0,
+        MAX_LENGTH,
     ),
-    "substring": Function(_part_signature, _substring, interval=_substring_interval),
-    "upper": _case(True),
-    "lower": _case(False),
+    "substring": Function(_substring_signature, _substring, interval=_substring_interval),
+    "upper": _change_case(True),
+    "lower": _change_case(False),
     "concat": Function(_texts, _concat, interval=_concat_interval),
-    "trim": _trimmed(lambda raw: raw.strip(b" ")),
-    "ltrim": _trimmed(lambda raw: raw.lstrip(b" ")),
-    "rtrim": _trimmed(lambda raw: raw.rstrip(b" ")),
-    "reverse": _trimmed(
+    "trim": _text_map(lambda raw: raw.strip(b" ")),
+    "ltrim": _text_map(lambda raw: raw.lstrip(b" ")),
+    "rtrim": _text_map(lambda raw: raw.rstrip(b" ")),
+    "reverse": _text_map(
         lambda raw: raw.decode("utf-8", "surrogateescape")[::-1].encode("utf-8", "surrogateescape")
     ),
-    "has_prefix": _found(bytes.startswith),
-    "has_suffix": _found(bytes.endswith),
-    "has_part": _found(lambda a, b: b in a),
+    "has_prefix": _text_test(bytes.startswith),
+    "has_suffix": _text_test(bytes.endswith),
+    "has_part": _text_test(lambda a, b: b in a),
     "fits": Function(_like_signature, _like),
     "matches": Function(_rlike_signature, _rlike, bad="lost"),
 }

@@ -35,7 +35,7 @@ OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 MIRROR: Final = {Op.AND: Op.OR, Op.OR: Op.AND}
 
 
-def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
+def may_have_outcome(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
     """Return a condition on the partitions that may hold a row on which a leaf has an outcome.
 
     Args:
@@ -58,21 +58,21 @@ def some(leaf: Node, outcome: bool, transform: Transform, column: Node) -> Node:
         )
         return same if outcome else negated(same)
     if op is Op.DEFINED:
-        return every(column) if outcome else never(column)
+        return non_null(column) if outcome else never(column)
     if not outcome and op in OPPOSITE:
         op, outcome = OPPOSITE[op], True
     if transform.name == "bucket":
         return (
             is_in(column, _buckets(_members(leaf), source, transform))
             if outcome and op in (Op.EQ, Op.IN)
-            else every(column)
+            else non_null(column)
         )
     if source.kind in TEXT:
-        return _some_text(leaf, op, outcome, transform.width, column)
-    return _some_number(leaf, op, transform, source, column) if outcome else every(column)
+        return _text_condition(leaf, op, outcome, transform.width, column)
+    return _number_condition(leaf, op, transform, source, column) if outcome else non_null(column)
 
 
-def every(column: Node) -> Node:
+def non_null(column: Node) -> Node:
     """Return a condition that is TRUE, or NULL where the column is NULL."""
     return Node(Op.DEFINED, (column,))
 
@@ -94,10 +94,16 @@ def negated(n: Node) -> Node:
 
 def _either(column: Node, *conditions: Node) -> Node:
     """Return the OR of conditions on one column, without trivial ones."""
-    kept = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
-    if every(column) in kept:
-        return every(column)
-    return Node(Op.OR, kept) if len(kept) > 1 else kept[0] if kept else never(column)
+    remaining = tuple(dict.fromkeys(c for c in conditions if c != never(column)))
+    if non_null(column) in remaining:
+        return non_null(column)
+    return (
+        Node(Op.OR, remaining)
+        if len(remaining) > 1
+        else remaining[0]
+        if remaining
+        else never(column)
+    )
 
 
 def _members(leaf: Node) -> tuple[object, ...]:
@@ -116,7 +122,9 @@ def _buckets(values: tuple[object, ...], source: DType, transform: Transform) ->
 # Truncated numbers, and time. T is the transform's `floor`, which is monotone.
 
 
-def _some_number(leaf: Node, op: Op, transform: Transform, source: DType, column: Node) -> Node:
+def _number_condition(
+    leaf: Node, op: Op, transform: Transform, source: DType, column: Node
+) -> Node:
     """Return the condition for a comparison of truncated numbers or times.
 
     `x < v` is `x <= v - 1`. The rows of x <= v lie in partitions up to T(v), those of x >= v from
@@ -124,21 +132,21 @@ def _some_number(leaf: Node, op: Op, transform: Transform, source: DType, column
     """
     if transform.name == "truncate" and source.kind is Kind.INT and transform.width > 2**30:
         # Then Java's v - ((v % w) + w) % w overflows.
-        return every(column)
-    places = _Places(transform, source, column)
+        return non_null(column)
+    partitions = _PartitionValues(transform, source, column)
     if op in (Op.EQ, Op.IN):
-        return places.among([v for v in _members(leaf) if isinstance(v, int)])
+        return partitions.among([v for v in _members(leaf) if isinstance(v, int)])
     v = leaf.args[1].value
     assert isinstance(v, int)
     return {
-        Op.LT: lambda: places.up_to(v - 1),
-        Op.LE: lambda: places.up_to(v),
-        Op.GT: lambda: places.since(v + 1),
-        Op.GE: lambda: places.since(v),
+        Op.LT: lambda: partitions.up_to(v - 1),
+        Op.LE: lambda: partitions.up_to(v),
+        Op.GT: lambda: partitions.since(v + 1),
+        Op.GE: lambda: partitions.since(v),
     }[op]()
 
 
-class _Places:
+class _PartitionValues:
     """The partition values under which rows with values in a range may lie."""
 
     def __init__(self, transform: Transform, source: DType, column: Node) -> None:
@@ -164,7 +172,7 @@ class _Places:
             if most >= low:
                 self.wraps_high = self.at_most(min(most, high))
 
-    def late(self, place: int) -> int:
+    def latest(self, place: int) -> int:
         """Return the last partition value under which a row of `place` may lie."""
         return place + 1 if place < 0 and self.transform.name in TIME else place
 
@@ -189,7 +197,7 @@ class _Places:
         if v < self.first:
             return never(self.column)
         place = self.transform.floor(v, self.source)
-        return _either(self.column, self.at_most(max(self.late(place), self.low)), self.wraps_low)
+        return _either(self.column, self.at_most(max(self.latest(place), self.low)), self.wraps_low)
 
     def since(self, v: int) -> Node:
         """Match rows with values >= v. Partition values above the type may have been clipped to its
@@ -202,11 +210,14 @@ class _Places:
 
     def among(self, values: list[int]) -> Node:
         """Match rows with one of the values."""
-        places = {self.transform.floor(v, self.source) for v in values}
+        targets = {self.transform.floor(v, self.source) for v in values}
         inside: list[object] = [
-            p for place in places for p in {place, self.late(place)} if self.low <= p <= self.high
+            p
+            for place in targets
+            for p in {place, self.latest(place)}
+            if self.low <= p <= self.high
         ]
-        below, above = min(places) < self.low, max(places) > self.high
+        below, above = min(targets) < self.low, max(targets) > self.high
         return _either(
             self.column,
             is_in(self.column, inside) if inside else never(self.column),
@@ -223,17 +234,17 @@ class _Places:
 # rows. One as long as the width is their prefix, and they have no greatest value.
 
 
-def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> Node:
+def _text_condition(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> Node:
     dtype = column.dtype
     assert dtype
     if op is Op.LIKE:
-        return _some_like(leaf, outcome, width, column)
+        return _like_condition(leaf, outcome, width, column)
     values = [v for v in _members(leaf) if isinstance(v, bytes)]
     if op in (Op.EQ, Op.IN):
         if outcome:
             return is_in(column, [_cut(v, width, dtype) for v in values])
         short: list[object] = [v for v in values if _length(v, dtype) < width]
-        return negated(is_in(column, short)) if short else every(column)
+        return negated(is_in(column, short)) if short else non_null(column)
     v = leaf.args[1].value
     assert isinstance(v, bytes)
     start, length = _cut(v, width, dtype), _length(v, dtype)
@@ -249,7 +260,7 @@ def _some_text(leaf: Node, op: Op, outcome: bool, width: int, column: Node) -> N
     )
 
 
-def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
+def _like_condition(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
     """Return the condition for LIKE, from the characters before the first `%`; None is `_`."""
     head: list[str | None] = []
     rest: list[tuple[bool, str]] = []
@@ -261,21 +272,21 @@ def _some_like(leaf: Node, outcome: bool, width: int, column: Node) -> Node:
     reaches = len(head) >= width
     if outcome:
         # A shorter head ends before the cut, so the text after it is unknown. A longer head is cut.
-        return _like(column, head[:width], bool(rest) and not reaches)
+        return _like_or_equal(column, head[:width], bool(rest) and not reaches)
     if not rest:
         # Rows have a fixed length. Below the width, the partition value is the row.
-        return every(column) if reaches else negated(_like(column, head, False))
+        return non_null(column) if reaches else negated(_like_or_equal(column, head, False))
     if any(token != (True, "%") for token in rest) or len(head) > width:
-        return every(column)
-    return negated(_like(column, head, not reaches))
+        return non_null(column)
+    return negated(_like_or_equal(column, head, not reaches))
 
 
-def _like(column: Node, head: list[str | None], more: bool) -> Node:
+def _like_or_equal(column: Node, head: list[str | None], more: bool) -> Node:
     if None not in head and not more:
         text = "".join(c or "" for c in head).encode()
         return Node(Op.EQ, (column, literal(text, STRING)))
     if not head:
-        return every(column)
+        return non_null(column)
     pattern = "".join("_" if c is None else "\\" + c if c in "%_\\" else c for c in head) + (
         "%" if more else ""
     )

@@ -14,7 +14,13 @@ from skipstone.ir.errors import PredicateTooDeep
 from skipstone.ir.like import fits, pattern_of
 from skipstone.ir.node import TERMS, Node, Op, Path
 from skipstone.ir.outcome import Outcome
-from skipstone.ir.partitioning.projection import IS_FALSE, IS_NULL, IS_TRUE, PartitionField, told
+from skipstone.ir.partitioning.projection import (
+    IS_FALSE,
+    IS_NULL,
+    IS_TRUE,
+    PartitionField,
+    leaf_condition,
+)
 from skipstone.ir.session import Incomparable
 from skipstone.ir.simplify import FALSE, NULL, TRUE, simplify
 from skipstone.ir.spec import LEAVES, check_bound
@@ -64,14 +70,14 @@ def residual(
     known = tuple(f for f in fields if f.name in partition)
     row: dict[Path, object] = {(name,): value for name, value in partition.items()}
     try:
-        return check_bound(simplify(_left(bound, known, row)))
+        return check_bound(simplify(_reduce(bound, known, row)))
     except RecursionError:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most a few hundred levels"
         ) from None
 
 
-def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
+def _reduce(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object]) -> Node:
     if n.op in LEAVES or (n.op is Op.IS_NULL and n.args[0].op in TERMS):
         if n.args[0].op is Op.CALL:
             return n
@@ -80,13 +86,13 @@ def _left(n: Node, fields: tuple[PartitionField, ...], row: Mapping[Path, object
                 (
                     fact
                     for wanted, fact in PROOFS
-                    if outcome(told(n, wanted, fields, True), row) is True
+                    if outcome(leaf_condition(n, wanted, fields, True), row) is True
                 ),
                 n,
             )
         except Incomparable:
             return n
-    return Node(n.op, tuple(_left(a, fields, row) for a in n.args), n.value, n.dtype)
+    return Node(n.op, tuple(_reduce(a, fields, row) for a in n.args), n.value, n.dtype)
 
 
 def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:

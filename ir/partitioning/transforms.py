@@ -27,7 +27,7 @@ SOURCES: Final = {
     **dict.fromkeys(("year", "month", "day"), (Kind.DATE, Kind.TIMESTAMP)),
     "hour": (Kind.TIMESTAMP,),
 }
-WIDEST: Final = 2**31 - 1
+MAX_WIDTH: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Transform:
         transform.
         """
         match re.fullmatch(r"(bucket|truncate)\[([0-9]{1,10})\]", text, re.ASCII | re.IGNORECASE):
-            case re.Match() as found if 0 < int(found[2]) <= WIDEST:
+            case re.Match() as found if 0 < int(found[2]) <= MAX_WIDTH:
                 return cls(found[1].lower(), int(found[2]))
         lowered = text.lower()
         return cls(lowered if lowered in (*TIME, "identity", "void") else text)
@@ -183,7 +183,7 @@ class Transform:
         return self._modulo(hash_longs(longs))
 
     def _modulo(self, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
-        return ((hashes & np.uint32(WIDEST)) % np.uint32(self.width)).astype(np.int32)
+        return ((hashes & np.uint32(MAX_WIDTH)) % np.uint32(self.width)).astype(np.int32)
 
 
 def _months(days: Any) -> Any:

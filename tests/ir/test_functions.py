@@ -219,7 +219,7 @@ def name(request):
     return "own_" + request.node.name.translate(str.maketrans("[]-", "___"))
 
 
-def one(text, backend="auto", **columns):
+def verdict_of(text, backend="auto", **columns):
     given = {
         k: {"min": [v[0]], "max": [v[1]], "null_count": [0], "nan_count": [0]}
         for k, v in columns.items()
@@ -233,10 +233,10 @@ def one(text, backend="auto", **columns):
 
 def test_a_monotone_function(name, backend):
     ss.register_function(name, lambda x: 100 - x, returns=pa.int64(), monotone="decreasing")
-    assert one(f"{name}(x) > 99", backend, x=(1, 4)) == NEVER
-    assert one(f"{name}(x) >= 96", backend, x=(1, 4)) == ALWAYS
-    assert one(f"{name.upper()}(x) = 97", backend, x=(1, 4)) == MAYBE
-    assert one(f"{name}(x) IS NULL", backend, x=(1, 4)) == NEVER
+    assert verdict_of(f"{name}(x) > 99", backend, x=(1, 4)) == NEVER
+    assert verdict_of(f"{name}(x) >= 96", backend, x=(1, 4)) == ALWAYS
+    assert verdict_of(f"{name.upper()}(x) = 97", backend, x=(1, 4)) == MAYBE
+    assert verdict_of(f"{name}(x) IS NULL", backend, x=(1, 4)) == NEVER
 
 
 def test_a_range(name):
@@ -249,8 +249,8 @@ def test_a_range(name):
             np.maximum(lo * lo, hi * hi),
         ),
     )
-    assert one(f"{name}(x) > 16", x=(-3, 4)) == NEVER
-    assert one(f"{name}(x) >= 4", x=(2, 4)) == ALWAYS
+    assert verdict_of(f"{name}(x) > 16", x=(-3, 4)) == NEVER
+    assert verdict_of(f"{name}(x) >= 4", x=(2, 4)) == ALWAYS
     assert ss.PruningPredicate(f"{name}(x) > 16", SCHEMA).evaluate(
         ss.Statistics.from_dict({"x": {"max": [3]}}, SCHEMA)
     ).tolist() == [MAYBE]
@@ -258,8 +258,8 @@ def test_a_range(name):
 
 def test_an_opaque_function(name):
     ss.register_function(name, lambda s: np.array([len(v.split()) for v in s]), returns=pa.int32())
-    assert one(f"{name}(s) = 2", s=("two words", "two words")) == ALWAYS
-    assert one(f"{name}(s) = 2", s=("a", "z")) == MAYBE
+    assert verdict_of(f"{name}(s) = 2", s=("two words", "two words")) == ALWAYS
+    assert verdict_of(f"{name}(s) = 2", s=("a", "z")) == MAYBE
 
 
 def test_arguments_are_natural_values(name):
@@ -280,7 +280,7 @@ def test_arguments_are_natural_values(name):
         "m": (Decimal("1.50"),) * 2,
         "b": (True, True),
     }
-    assert one(f"{name}(x, f, s, d, t, m, b)", **bounds) == ALWAYS
+    assert verdict_of(f"{name}(x, f, s, d, t, m, b)", **bounds) == ALWAYS
     assert seen == ["<i8", "<f8", "str", "<M8[D]", "<M8[us]", "Decimal", "|b1"]
 
 
@@ -302,7 +302,7 @@ RETURNS = [
 @pytest.mark.parametrize("returns, value, text", RETURNS, ids=[str(r[0]) for r in RETURNS])
 def test_what_functions_return(returns, value, text, name):
     ss.register_function("own_" + str(abs(hash(str(returns)))), lambda x: value, returns=returns)
-    assert one(f"own_{abs(hash(str(returns)))}(x) = {text}", x=(3, 3)) == ALWAYS
+    assert verdict_of(f"own_{abs(hash(str(returns)))}(x) = {text}", x=(3, 3)) == ALWAYS
 
 
 def test_null_is_what_a_function_gives_for_null_and_none(name):
@@ -311,7 +311,7 @@ def test_null_is_what_a_function_gives_for_null_and_none(name):
         lambda x: np.array([None if v == 3 else int(v) for v in x], object),
         returns=pa.int64(),
     )
-    assert one(f"{name}(x) IS NULL", x=(3, 3)) == ALWAYS
+    assert verdict_of(f"{name}(x) IS NULL", x=(3, 3)) == ALWAYS
     stats = ss.Statistics.from_dict({"x": {"null_count": [5]}}, SCHEMA, row_count=[5])
     assert ss.PruningPredicate(f"{name}(x) > 1 OR {name}(x) <= 1", SCHEMA).evaluate(
         stats
@@ -320,8 +320,8 @@ def test_null_is_what_a_function_gives_for_null_and_none(name):
 
 def test_zero_has_two_faces(name):
     ss.register_function(name, lambda f: np.signbit(f), returns=pa.bool_())
-    assert one(f"{name}(f)", f=(0.0, 0.0)) == MAYBE
-    assert one(f"{name}(f)", f=(-1.0, -1.0)) == ALWAYS
+    assert verdict_of(f"{name}(f)", f=(0.0, 0.0)) == MAYBE
+    assert verdict_of(f"{name}(f)", f=(-1.0, -1.0)) == ALWAYS
 
 
 FAULTS = [
@@ -339,11 +339,11 @@ def test_a_fault_warns_once_and_keeps(fn, message, request):
     own = f"own_fault_{FAULTS.index((fn, message))}"
     ss.register_function(own, fn, returns=pa.int64(), monotone="increasing")
     with pytest.warns(RuntimeWarning, match=message):
-        assert one(f"{own}(x) > 5", x=(3, 3)) == MAYBE
+        assert verdict_of(f"{own}(x) > 5", x=(3, 3)) == MAYBE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert one(f"{own}(x) < 5", x=(3, 4)) == MAYBE
-    assert one(f"{own}(x) < 5 AND x > 9", x=(3, 4)) == NEVER
+        assert verdict_of(f"{own}(x) < 5", x=(3, 4)) == MAYBE
+    assert verdict_of(f"{own}(x) < 5 AND x > 9", x=(3, 4)) == NEVER
 
 
 def test_registering_again(name):
