@@ -168,7 +168,7 @@ def flatten_chain(n: Node) -> tuple[Node, ...]:
 
     Example:
         >>> a, b, c = (Node(Op.COLUMN, value=Name((x,))) for x in "abc")
-        >>> chain(Node(Op.AND, (Node(Op.AND, (a, b)), c))) == (a, b, c)
+        >>> flatten_chain(Node(Op.AND, (Node(Op.AND, (a, b)), c))) == (a, b, c)
         True
     """
     out, stack = [], [n]
