@@ -77,15 +77,14 @@ class SourceError(SkipstoneError, OSError):
 
 
 class StaleFile(SourceError):
-    """A file was replaced, changed or removed after it was planned, so its statistics are out of
-    date.
+    """A file was replaced, changed or removed after planning.
+
+    What was known of it is out of date.
     """
 
 
 class DynamicFilterError(SkipstoneError, ValueError):
-    """A dynamic filter got rows with other columns, or a limit that is invalid or differs from
-    before.
-    """
+    """A dynamic filter got rows with other columns, or an invalid or changed limit."""
 
 
 class BackendMissing(SkipstoneError, ImportError):

@@ -59,8 +59,9 @@ def _like(args: tuple[Node, ...]) -> Node:
 
 
 def _ilike(args: tuple[Node, ...]) -> Node:
-    """Rewrite ILIKE. Spark compares lower case with lower case; here only ASCII patterns are
-    lowered.
+    """Rewrite ILIKE, which in Spark compares lower case with lower case.
+
+    Only ASCII patterns are lowered here; others are refused.
     """
     check_arity(args, 2, 3)
     pattern, escape = text_literal(args[1]), text_literal(args[2]) if len(args) > 2 else "\\"

@@ -239,8 +239,10 @@ def corners(call: Call, f: Function, args: tuple[Interval, ...]) -> Interval:
 
 
 def _candidates(a: Interval) -> list[tuple[Data, Mask, bool]]:
-    """Return the points of an argument to try: (values, mask where they are possible, are they
-    NaN).
+    """Return the points of an argument to try.
+
+    Returns:
+        Triples: values, the mask where they are possible, and True if they are NaN.
     """
     out = [(a.low, a.real, False)]
     if a.low is not a.high:

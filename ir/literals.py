@@ -229,8 +229,7 @@ _SPECIAL = re.compile(r"epoch|now|today|tomorrow|yesterday", re.ASCII | re.IGNOR
 
 
 def is_no_value(text: str, to: DType) -> bool:
-    """Return True if Spark certainly finds no value of a type in a text, so that TRY_CAST gives
-    NULL.
+    """Return True if TRY_CAST certainly gives NULL, because a text holds no value of the type.
 
     The text is one that `from_text` refuses. Java trims and reads more than ASCII, but no letters
     beyond those in the words of a type.

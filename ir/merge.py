@@ -21,8 +21,7 @@ Tested = tuple[Node, ValueSet] | None
 
 
 def merge(n: Node) -> Node:
-    """Return a predicate that equals a bound one on every row, but that statistics decide more
-    often.
+    """Return a predicate that equals a bound one on every row, but that statistics decide better.
 
     Besides the forms of bound predicates it may hold BOTH: two predicates that are equal on every
     row. Each bounds the outcomes in its own way, so only the outcomes that both allow are possible.
@@ -75,8 +74,9 @@ def _join(n: Node) -> tuple[Node, Tested]:
 
 
 def _merge_group(n: Node, values: ValueSet, term: Node) -> Node:
-    """Combine several tests of one scalar: keep them, replace them by their set of values, or use
-    both.
+    """Combine several tests of one scalar.
+
+    The result is the tests, the set of values that satisfies them, or both.
     """
     leaves = _leaves(n)
     lists = [leaf for leaf in leaves if leaf.op in (Op.EQ, Op.IN)]

@@ -130,8 +130,9 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column as it was written, before it is looked up. Parts may be quoted, so they may hold
-    dots.
+    """A column as it was written, before it is looked up.
+
+    Parts may be quoted, so they may hold dots.
     """
 
     parts: Path
@@ -145,8 +146,9 @@ def literal(value: object, dtype: DType) -> Node:
 
 
 def unknown(what: str, why: str) -> Node:
-    """Return a predicate of unknown outcome. It does not prune; the rest of the condition still
-    does.
+    """Return a predicate of unknown outcome.
+
+    It does not prune; the rest of the condition still does.
     """
     return Node(Op.UNKNOWN, value=Reason(what, why))
 

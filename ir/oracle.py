@@ -23,11 +23,10 @@ Axis = int | float | bytes
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """The values that a container's statistics allow in a column, after unusable statistics were
-    dropped.
+    """The values that a container's statistics allow in a column.
 
-    `low` and `high` bound the values that are neither NULL nor NaN. If `high` is None, there is no
-    upper bound.
+    Unusable statistics have been dropped. `low` and `high` bound the values that are neither NULL
+    nor NaN. If `high` is None, there is no upper bound.
     """
 
     low: Axis

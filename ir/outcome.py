@@ -9,7 +9,7 @@ Outcome = bool | None
 
 
 class Verdict(enum.IntEnum):
-    """The answer for one container: can no row, some rows or every row match?
+    """The answer for one container: no row, some rows or every row can match.
 
     NEVER: no row is TRUE; prune. ALWAYS: every row is TRUE; keep, no residual filter is needed.
     MAYBE: keep, and filter the rows.

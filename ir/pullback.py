@@ -66,8 +66,10 @@ def pullback(column: DType, to: DType, value: int | float | bytes, session: Sess
 
 
 def _local(instant: int, session: Session) -> int:
-    """Return the wall clock at an instant around which wall clocks and instants have the same
-    order.
+    """Return the wall clock at an instant.
+
+    Raises:
+        Incomparable: wall clocks and instants around it do not have the same order.
     """
     local = to_local(instant, session.zone) if has_stable_offset(instant, session.zone) else None
     if local is None:
@@ -84,8 +86,9 @@ def _clamp(column: DType, low: int, high: int) -> Span:
 
 
 def _search(column: DType, value: float, cast: Callable[[int], float]) -> Span:
-    """Find the thresholds of a rounding cast by bisection: several column values may equal one
-    literal.
+    """Find the thresholds of a rounding cast by bisection.
+
+    Several column values may equal one literal.
     """
     least, most = column.lowest, column.highest
     assert isinstance(least, int) and isinstance(most, int)

@@ -192,8 +192,8 @@ def _value_tests(p: ValueSet, term: Node, members: int) -> Node:
     if (listed := _members(p.ranges, dtype, members)) is not None and (
         not nan or len(listed) > MAX_NAN_CUTS
     ):
-        found = is_in(term, listed)
-        return Node(Op.OR, (found, is_nan)) if nan else found
+        test = is_in(term, listed)
+        return Node(Op.OR, (test, is_nan)) if nan else test
     if (listed := _members(complement(p.ranges), dtype, members)) is not None and (
         nan or not has_nan or len(listed) > MAX_NAN_CUTS
     ):

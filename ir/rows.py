@@ -136,8 +136,8 @@ def _term_values(term: Node, batch: pa.RecordBatch, cache: Cache) -> tuple[pa.Ar
     """Return the values of a column or call, and a mask of the lost ones."""
     if term.op is Op.COLUMN:
         return _column(term, batch, cache), np.zeros(batch.num_rows, np.bool_)
-    found = values_of(term, batch, cache)
-    return to_array(found, batch.num_rows), np.array(np.broadcast_to(found.lost, batch.num_rows))
+    values = values_of(term, batch, cache)
+    return to_array(values, batch.num_rows), np.array(np.broadcast_to(values.lost, batch.num_rows))
 
 
 def _column(n: Node, batch: pa.RecordBatch, cache: Cache) -> pa.Array:

@@ -14,8 +14,9 @@ class Incomparable(Exception):
 
 
 class Settings(TypedDict):
-    """The Spark settings that affect a predicate's meaning: keywords of `PruningPredicate` and
-    `plan`.
+    """The Spark settings that affect a predicate's meaning.
+
+    They are keywords of `PruningPredicate` and of `plan`.
     """
 
     timezone: str

@@ -54,8 +54,9 @@ def _mirror(op: Op, test: Node) -> Node:
 
 
 def against_nan(op: Op, column: Node) -> Node:
-    """Compare a column with NaN, which Spark orders above every number and considers equal to
-    itself.
+    """Compare a column with NaN.
+
+    Spark orders NaN above every number and considers it equal to itself.
     """
     defined, none = Node(Op.DEFINED, (column,)), never(column)
     is_nan = Node(Op.NAN, (column,)) if column.dtype and column.dtype.kind is Kind.FLOAT else none

@@ -195,8 +195,9 @@ COLLATION_KEYS: Final = (b"__COLLATIONS", b"collation", b"spark.collation")
 
 
 def from_arrow(t: pa.DataType, metadata: dict[bytes, bytes] | None = None) -> DType:
-    """Return the type of an Arrow column. Dictionary, large and view types count as their value
-    type.
+    """Return the type of an Arrow column.
+
+    Dictionary, large and view types count as their value type.
 
     Example:
         >>> str(from_arrow(pa.dictionary(pa.int32(), pa.large_string())))

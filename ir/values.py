@@ -81,8 +81,9 @@ def from_array(array: pa.Array) -> Values:
 
 
 def malformed(texts: pa.Array) -> Mask:
-    """Return a mask of the texts that are not UTF-8: Spark's reading of their characters is not
-    known here.
+    """Return a mask of the texts that are not UTF-8.
+
+    Spark's reading of their characters is not known here.
     """
     try:
         texts.validate(full=True)

@@ -180,16 +180,16 @@ _TIMES: Final = Function(_product, _integers_or_floats(np.multiply), monotone=Tr
 
 def _product_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the corners, and NaN: 0 times infinity is NaN, and 0 may lie between corners."""
-    found = corners(call, _TIMES, args)
+    interval = corners(call, _TIMES, args)
     if call.dtype.kind is not Kind.FLOAT:
-        return found
+        return interval
     a, b = args
     undefined = (
         a.real
         & b.real
         & ((_holds_zero(a) & _holds_infinity(b)) | (_holds_zero(b) & _holds_infinity(a)))
     )
-    return replace(found, nans=found.nans | undefined)
+    return replace(interval, nans=interval.nans | undefined)
 
 
 def _holds_zero(a: Interval) -> Mask:
@@ -240,9 +240,9 @@ _ABS: Final = Function(_unary, _abs, bad=overflow)
 def _abs_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the corners, and 0 if the argument's interval holds it."""
     (a,) = args
-    found = corners(call, _ABS, args)
-    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (found.low > 0), np.bool_)
-    return replace(found, low=np.where(across, np.zeros(1, found.low.dtype), found.low))
+    interval = corners(call, _ABS, args)
+    across = a.real & np.asarray((a.low < 0) & (a.high > 0) & (interval.low > 0), np.bool_)
+    return replace(interval, low=np.where(across, np.zeros(1, interval.low.dtype), interval.low))
 
 
 FUNCTIONS: Final = {

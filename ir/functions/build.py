@@ -1,6 +1,4 @@
-"""Build calls: a function's name and bound arguments become a bound scalar with Spark's implicit
-casts.
-"""
+"""Build calls: names and bound arguments become bound scalars with Spark's implicit casts."""
 
 from __future__ import annotations
 
@@ -63,13 +61,13 @@ def plain_call(name: str, args: tuple[Node, ...], session: Session) -> Node:
     """Build a call of a function of the table, without aliases."""
     try:
         name = LATEST.get(name, name)
-        found = function_of(name)
-        if found is None:
+        function = function_of(name)
+        if function is None:
             raise Incomparable(f"the function {name} is not understood")
         if any(a.dtype is not None and a.dtype.kind is Kind.OTHER for a in args):
             other = next(a.dtype for a in args if a.dtype and a.dtype.kind is Kind.OTHER)
             raise Incomparable(f"{other} allows null tests only")
-        types, dtype = found.signature(args, session)
+        types, dtype = function.signature(args, session)
         cast_args = tuple(cast(a, t, session) for a, t in zip(args, types, strict=True))
     except Incomparable as e:
         return unknown(_show_call(name, args), str(e))
@@ -108,8 +106,9 @@ def _show_call(name: str, args: tuple[Node, ...]) -> str:
 
 
 def fold(n: Node) -> Node:
-    """Fold a call of literals into a literal, or into UNKNOWN if Spark raises or the value is
-    unknown.
+    """Fold a call of literals into a literal.
+
+    The result is UNKNOWN if Spark raises an error or the value is not known here.
     """
     if any(a.op is not Op.LITERAL for a in n.args) or not n.args:
         return n
@@ -126,15 +125,15 @@ def fold(n: Node) -> Node:
 
 def evaluate(n: Node, args: tuple[Values, ...]) -> Values:
     """Evaluate a bound call on rows."""
-    found = function_of(call_of(n).name)
-    if found is None:  # a user-defined function that this process has not registered
+    function = function_of(call_of(n).name)
+    if function is None:  # a user-defined function that this process has not registered
         return Values(
             call_of(n).dtype,
             constant(None, call_of(n).dtype).data,
             np.ones(1, np.bool_),
             np.ones(1, np.bool_),
         )
-    return evaluate_rows(call_of(n), found, args)
+    return evaluate_rows(call_of(n), function, args)
 
 
 # Functions that are rewritten into others. Each takes bound arguments and returns a bound scalar.

@@ -70,8 +70,9 @@ def float_to_integer(call: Call, a: Data) -> Any:
 
 
 def decimal_to_integer(call: Call, a: Data) -> Any:
-    """Cast decimals to integers, truncated; values beyond the type are bad, or lost without ANSI
-    mode.
+    """Cast decimals to integers, truncated.
+
+    Values beyond the type are bad; without ANSI mode a plain CAST of them is lost.
     """
     unit = 10 ** call.types[0].scale
     out, bad = clipped(call, towards_zero(a, unit))
@@ -264,9 +265,7 @@ def show_decimal(digits: int, t: DType) -> str | None:
 
 
 def text_bytes(call: Call, a: Data) -> Any:
-    """Cast between text and binary, which keeps the bytes; as text, bytes that are not UTF-8 are
-    lost.
-    """
+    """Cast between text and binary, which keeps the bytes; text that is not UTF-8 is lost."""
     bad = np.zeros(len(a), np.uint8)
     if call.dtype.kind is Kind.STRING:
         for i, raw in enumerate(a.tolist()):

@@ -74,15 +74,17 @@ def _rule(point: Any, **more: Any) -> Function:
 
 
 def _integer(call: Call, a: Data) -> Any:
-    """Cast integers: they wrap without ANSI mode, otherwise those beyond the type are bad."""
+    """Cast integers; those beyond the type wrap in a plain CAST without ANSI mode, otherwise are
+    bad.
+    """
     return wrap(a, call.dtype) if _fails(call) == "keep" else clipped(call, a)
 
 
 def _text_to_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """Return the interval of a cast from text: between two texts, the result of some is unknown."""
     (a,) = args
-    found = apply(call, _TEXT_TO, args)
-    return replace(found, lost=found.lost | (a.some & ~a.single))
+    interval = apply(call, _TEXT_TO, args)
+    return replace(interval, lost=interval.lost | (a.some & ~a.single))
 
 
 _TEXT_TO: Final = _rule(text_to, bad=lambda call: "null" if call.name == "try_cast" else "lost")
@@ -164,9 +166,9 @@ def steps(source: DType, to: DType) -> tuple[DType, ...]:
 
 
 def _by_types(call: Call) -> Function:
-    found = rule_of(call.types[0], call.dtype)
-    assert found is not None
-    return found
+    rule = rule_of(call.types[0], call.dtype)
+    assert rule is not None
+    return rule
 
 
 def _interval(call: Call, args: tuple[Interval, ...]) -> Interval:

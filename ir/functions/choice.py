@@ -22,20 +22,20 @@ from skipstone.ir.values import NO, TEXT, YES, Mask, Values, lane_of
 
 def common(args: tuple[Node, ...], session: Session) -> DType:
     """Return the type to which Spark casts all arguments."""
-    found = ty.NULL
+    dtype = ty.NULL
     for a in args:
         assert a.dtype is not None
         t = in_spark(a.dtype)
         if t.kind is Kind.OTHER:
             raise Incomparable(f"{t} allows null tests only")
-        if t.kind is Kind.NULL or t == found:
+        if t.kind is Kind.NULL or t == dtype:
             continue
-        if found.kind is not Kind.NULL and Kind.STRING in (t.kind, found.kind):
+        if dtype.kind is not Kind.NULL and Kind.STRING in (t.kind, dtype.kind):
             raise Incomparable(
-                f"the choice between {found} and {t} depends on the version of Spark"
+                f"the choice between {dtype} and {t} depends on the version of Spark"
             )
-        found = t if found.kind is Kind.NULL else common_type(found, t, session)
-    return found
+        dtype = t if dtype.kind is Kind.NULL else common_type(dtype, t, session)
+    return dtype
 
 
 def _alike(least: int, most: int) -> Any:
@@ -67,8 +67,8 @@ def _case_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         parts.append((value, undecided & may_hold))
         undecided = undecided & (condition.nulls | (condition.real & (condition.low == 0)))
     parts.append((args[-1], undecided))
-    found = hull(call.dtype, parts)
-    return replace(found, lost=found.lost | lost)
+    interval = hull(call.dtype, parts)
+    return replace(interval, lost=interval.lost | lost)
 
 
 def _case_rows(call: Call, args: tuple[Values, ...]) -> Values:
@@ -101,8 +101,8 @@ def _coalesce_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     for a in args:
         parts.append((a, reach))
         reach = reach & a.nulls
-    found = hull(call.dtype, parts)
-    return replace(found, nulls=reach)
+    interval = hull(call.dtype, parts)
+    return replace(interval, nulls=reach)
 
 
 def _coalesce_rows(call: Call, args: tuple[Values, ...]) -> Values:
@@ -149,10 +149,10 @@ def _extreme(greatest: bool) -> Function:
 
 def greater_than(a: Values, b: Values) -> Mask:
     """Return a > b where both are valid; NaN is the greatest."""
-    found = less(b.data, a.data)
+    greater = less(b.data, a.data)
     if a.dtype.kind is Kind.FLOAT:
-        found = found | (np.isnan(a.data) & ~np.isnan(b.data))
-    return found
+        greater = greater | (np.isnan(a.data) & ~np.isnan(b.data))
+    return greater
 
 
 def _compare_interval(call: Call, args: tuple[Interval, ...]) -> Interval:

@@ -113,11 +113,11 @@ def _month_of(days: Data) -> Data:
     return np.asarray(months(days) % 12 + 1)
 
 
-def _unit(n: Node, known: tuple[str, ...]) -> str:
+def _unit(n: Node, supported: tuple[str, ...]) -> str:
     unit = UNITS.get(text_literal(n).lower(), "")
-    if unit not in known:
+    if unit not in supported:
         raise Incomparable(
-            f"the unit {text_literal(n)!r} is not understood; expected one of {', '.join(known)}"
+            f"the unit {text_literal(n)!r} is not understood; expected one of {', '.join(supported)}"
         )
     return unit
 

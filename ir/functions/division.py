@@ -158,9 +158,9 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     """
     a, b = args
     exact_at = a.single & b.single
-    found = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
+    interval = corners_where(exact_at, call, _BY_CORNERS[call.name], args)
     if call.dtype.kind is not Kind.INT or exact_at.all():
-        return found
+        return interval
     clear = ~b.real | np.asarray((b.low > 0) | (b.high < 0), np.bool_)
     most = np.maximum(np.abs(b.low.astype(object)), np.abs(b.high.astype(object))) - 1
     low = np.where(a.low >= 0, 0, np.maximum(-most, np.minimum(a.low, 0)))
@@ -178,11 +178,11 @@ def _mod_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
     )
     use = clear & ~exact_at
     return replace(
-        found,
-        low=np.where(use, low, found.low),
-        high=np.where(use, high, found.high),
-        nulls=np.where(use, a.nulls | b.nulls, found.nulls),
-        lost=np.where(use, a.lost | b.lost, found.lost),
+        interval,
+        low=np.where(use, low, interval.low),
+        high=np.where(use, high, interval.high),
+        nulls=np.where(use, a.nulls | b.nulls, interval.nulls),
+        lost=np.where(use, a.lost | b.lost, interval.lost),
     )
 
 

@@ -1,8 +1,8 @@
-"""Iceberg's transforms as functions, by their names in Spark: system.bucket(16, x),
-system.days(ts).
+"""Iceberg's transforms as functions, by their names in Spark: system.bucket, system.days, ...
 
-They count from 1970 in UTC, whatever the session's time zone is. `system.days` returns the number
-of days; beside a DATE it is read as a date (ir/comparisons.py).
+For example `system.bucket(16, x)` and `system.days(ts)`. They count from 1970 in UTC, whatever the
+session's time zone is. `system.days` returns the number of days; beside a DATE it is read as a date
+(ir/comparisons.py).
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _sized(name: str) -> Any:
 def _transformed(name: str, call: Call, width: Data, a: Data) -> Data:
     transform = Transform(name, int(only_value(width)))
     if call.types[1].kind in TEXT:
-        found = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
-        return np.asarray(found.to_numpy(zero_copy_only=False), lane_of(call.dtype))
+        result = transform.apply(pa.array(a, pa.large_binary()), call.types[1])
+        return np.asarray(result.to_numpy(zero_copy_only=False), lane_of(call.dtype))
     return np.asarray(transform.apply(a, call.types[1]), lane_of(call.dtype))
 
 
@@ -98,8 +98,9 @@ _TRUNCATE: Final = Function(_sized("truncate"), _truncate, monotone=True, bad="l
 
 
 def _truncate_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    """Return the interval of truncated text: cutting both ends keeps order; unknown ends stay
-    unknown.
+    """Return the interval of truncated text.
+
+    Cutting both ends keeps their order; an unknown end stays unknown.
     """
     width, a = args
     if call.dtype.kind not in TEXT:
@@ -114,16 +115,16 @@ _BUCKET: Final = Function(
 
 
 def _bucket_interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-    found, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
+    bucket, last = apply(call, _BUCKET, args), int(args[0].low[0]) - 1
     return Interval(
-        found.dtype,
-        np.maximum(found.low, 0),
-        np.minimum(found.high, last),
+        bucket.dtype,
+        np.maximum(bucket.low, 0),
+        np.minimum(bucket.high, last),
         NO,
-        found.real,
-        found.nulls,
+        bucket.real,
+        bucket.nulls,
         NO,
-        found.lost,
+        bucket.lost,
     )
 
 

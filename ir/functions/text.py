@@ -79,8 +79,8 @@ def _ranged(f: Function, low: int, high: int) -> Function:
     """Return a function whose results lie in a range; single values are computed."""
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
-        found = apply(call, f, args)
-        return replace(found, low=np.maximum(found.low, low), high=np.minimum(found.high, high))
+        result = apply(call, f, args)
+        return replace(result, low=np.maximum(result.low, low), high=np.minimum(result.high, high))
 
     return Function(f.signature, f.point, bad=f.bad, interval=interval)
 
@@ -190,8 +190,8 @@ def _change_case(upper: bool) -> Function:
 
     @functools.lru_cache(maxsize=1 << 14)
     def images(first: bytes, last: bytes) -> tuple[bytes, bytes]:
-        found = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
-        return min(found), max(found)
+        results = [change(bytes((c,))) for c in range(first[0], last[0] + 1)]
+        return min(results), max(results)
 
     def interval(call: Call, args: tuple[Interval, ...]) -> Interval:
         (a,) = args
@@ -318,8 +318,8 @@ def _texts_of(a: Data) -> pa.Array:
     return pa.array([raw.decode("utf-8", "replace") for raw in a.tolist()], pa.large_string())
 
 
-def _flags(found: pa.BooleanArray) -> Data:
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+def _flags(mask: pa.BooleanArray) -> Data:
+    return np.asarray(mask.to_numpy(zero_copy_only=False), np.int64)
 
 
 # The syntax that Java and RE2 read alike: no classes of letters, groups with options, references or

@@ -45,16 +45,16 @@ def _characters(
     """Return a function of characters; a result of None is too long to compute."""
 
     def change_row(*row: Any) -> bytes | None:
-        made = change(
+        result = change(
             *(v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in row)
         )
-        return None if made is None else made.encode("utf-8", "surrogateescape")
+        return None if result is None else result.encode("utf-8", "surrogateescape")
 
     def point(call: Call, *data: Data) -> Any:
-        made = map_elements(change_row, *data).tolist()
-        out = np.empty(len(made), object)
-        out[:] = [b"" if v is None else v for v in made]
-        return out, np.array([LOST if v is None else 0 for v in made], np.uint8)
+        results = map_elements(change_row, *data).tolist()
+        out = np.empty(len(results), object)
+        out[:] = [b"" if v is None else v for v in results]
+        return out, np.array([LOST if v is None else 0 for v in results], np.uint8)
 
     return Function(
         _typed_signature(types, S, len(types) if least is None else least), point, bad="lost"
@@ -154,8 +154,9 @@ def _two_doubles(args: tuple[Node, ...], session: Session) -> Signature:
 
 
 def _power(call: Call, a: Data, b: Data) -> Any:
-    """Return powers. Only whole numbers that a DOUBLE holds are certain; libraries round others
-    differently.
+    """Return powers.
+
+    Only whole numbers that a DOUBLE holds are certain; libraries round others differently.
     """
     out = np.power(a, b)
     whole = (a == np.trunc(a)) & (b == np.trunc(b)) & (b >= 0) & (np.abs(out) < 2.0**53)

@@ -1,3 +1,1 @@
-"""Partition transforms: conditions on rows become conditions on the partition values of Iceberg and
-Hive.
-"""
+"""Partition transforms, and predicates over the partition values of Iceberg and Hive."""

@@ -1,5 +1,4 @@
-"""Cells: the rows of one partition value, and the outcomes that a test of the column can have
-there.
+"""Cells: the rows of one partition value, and the outcomes that a test can have on them.
 
 A condition made here tests a partition value alone. It is NULL if that value is NULL. Otherwise it
 is TRUE if some row may give the test the requested outcome, so its negation means that no row can.
@@ -191,8 +190,9 @@ class _PartitionValues:
         )
 
     def up_to(self, v: int) -> Node:
-        """Match rows with values <= v. Partition values below the type may have been clipped to its
-        lowest.
+        """Match rows with values <= v.
+
+        Partition values below the type may have been clipped to its lowest.
         """
         if v < self.first:
             return never(self.column)
@@ -200,8 +200,9 @@ class _PartitionValues:
         return _either(self.column, self.at_most(max(self.latest(place), self.low)), self.wraps_low)
 
     def since(self, v: int) -> Node:
-        """Match rows with values >= v. Partition values above the type may have been clipped to its
-        highest.
+        """Match rows with values >= v.
+
+        Partition values above the type may have been clipped to its highest.
         """
         if v > self.last:
             return never(self.column)

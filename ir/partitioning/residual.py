@@ -38,8 +38,9 @@ PROOFS: Final = ((IS_TRUE, TRUE), (IS_FALSE, FALSE), (IS_NULL, NULL))
 def residual(
     bound: Node, fields: Sequence[PartitionField], partition: Mapping[str, object]
 ) -> Node:
-    """Return a predicate with the outcome of `bound` on every row of a partition: TRUE, FALSE or
-    NULL.
+    """Return a predicate that has the outcome of `bound` on every row of a partition.
+
+    The outcome is TRUE, FALSE or NULL.
 
     Args:
         bound: A bound predicate over rows.
@@ -67,10 +68,10 @@ def residual(
         >>> [show(residual(p, months, {"d_month": m})) for m in (635, 636, 637)]
         ['false', 'x = 7', 'x = 7']
     """
-    known = tuple(f for f in fields if f.name in partition)
+    known_fields = tuple(f for f in fields if f.name in partition)
     row: dict[Path, object] = {(name,): value for name, value in partition.items()}
     try:
-        return check_bound(simplify(_reduce(bound, known, row)))
+        return check_bound(simplify(_reduce(bound, known_fields, row)))
     except RecursionError:
         raise PredicateTooDeep(
             "predicate is nested too deeply; expected at most a few hundred levels"
@@ -112,9 +113,9 @@ def outcome(n: Node, row: Mapping[Path, object]) -> Outcome:
             inner = outcome(n.args[0], row)
             return None if inner is None else not inner
         case Op.AND | Op.OR:
-            found = [outcome(a, row) for a in n.args]
+            inputs = [outcome(a, row) for a in n.args]
             final = n.op is Op.OR
-            return final if final in found else None if None in found else not final
+            return final if final in inputs else None if None in inputs else not final
         case Op.IS_TRUE:
             return outcome(n.args[0], row) is True
         case Op.IS_NULL if n.args[0].op not in TERMS:

@@ -48,12 +48,13 @@ class Transform:
 
     @classmethod
     def parse(cls, text: str) -> Transform:
-        """Parse a transform's name in Iceberg's metadata; any other text becomes an unknown
-        transform.
+        """Parse a transform's name in Iceberg's metadata.
+
+        Any other text becomes an unknown transform.
         """
         match re.fullmatch(r"(bucket|truncate)\[([0-9]{1,10})\]", text, re.ASCII | re.IGNORECASE):
-            case re.Match() as found if 0 < int(found[2]) <= MAX_WIDTH:
-                return cls(found[1].lower(), int(found[2]))
+            case re.Match() as sized if 0 < int(sized[2]) <= MAX_WIDTH:
+                return cls(sized[1].lower(), int(sized[2]))
         lowered = text.lower()
         return cls(lowered if lowered in (*TIME, "identity", "void") else text)
 
@@ -148,11 +149,10 @@ class Transform:
         return steps if steps.dtype == object else steps.astype(result.lane)
 
     def floor(self, v: Any, source: DType) -> Any:
-        """Return the partition value of a Python integer or int64 array, before it is fitted into a
-        type.
+        """Return the partition value before it is fitted into a type.
 
-        It is monotone on Python integers, which never overflow. It is undefined for `bucket`, and
-        for strings and binary.
+        Takes a Python integer or an int64 array. The result is monotone on Python integers, which
+        never overflow. It is undefined for `bucket`, and for strings and binary.
         """
         if self.name == "truncate":
             return v - v % self.width

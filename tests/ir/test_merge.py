@@ -144,9 +144,7 @@ def test_providers_get_each_list_and_their_intersection():
 
 
 def forms(n: Node):
-    """Return a merged predicate twice: with the first, and with the second, of every two equal
-    forms.
-    """
+    """Return a merged predicate with the first, and with the second, of every two equal forms."""
     for side in (0, 1):
         yield chosen(n, side)
 
