@@ -83,7 +83,7 @@ def common_type(column: DType, lit: DType, session: Session, digits: int | None 
 
 
 def _in_micros(t: DType) -> DType:
-    """Return a timestamp type in microseconds, Spark's unit; nanoseconds, which Spark lacks, stay."""
+    """Return a timestamp type in microseconds, Spark's unit; nanoseconds, which are finer, stay."""
     return (
         t
         if t.kind is not Kind.TIMESTAMP or t.unit == "ns"

@@ -77,10 +77,7 @@ class SourceError(SkipstoneError, OSError):
 
 
 class StaleFile(SourceError):
-    """A file was replaced, changed or removed after planning.
-
-    What was known of it is out of date.
-    """
+    """A file was replaced, changed or removed after planning, so its plan no longer holds."""
 
 
 class DynamicFilterError(SkipstoneError, ValueError):

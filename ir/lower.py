@@ -237,7 +237,7 @@ def _slot(op: Op, term: Node) -> Node:
 
 
 def _member(op: Op, column: Node, values: tuple[object, ...]) -> Node:
-    """Return the slot of a provider's answer about a set; TRUE for calls, which have no provider."""
+    """Return the slot of a provider's answer about a set; TRUE for calls, which lack providers."""
     return (
         Node(op, value=(column.value, values), dtype=column.dtype)
         if column.op is Op.COLUMN

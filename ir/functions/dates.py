@@ -117,7 +117,8 @@ def _unit(n: Node, supported: tuple[str, ...]) -> str:
     unit = UNITS.get(text_literal(n).lower(), "")
     if unit not in supported:
         raise Incomparable(
-            f"the unit {text_literal(n)!r} is not understood; expected one of {', '.join(supported)}"
+            f"the unit {text_literal(n)!r} is not understood; "
+            f"expected one of {', '.join(supported)}"
         )
     return unit
 

@@ -1,6 +1,6 @@
-"""Iceberg's transforms as functions, by their names in Spark: system.bucket, system.days, ...
+"""Iceberg's transforms as functions, by their names in Spark.
 
-For example `system.bucket(16, x)` and `system.days(ts)`. They count from 1970 in UTC, whatever the
+Examples are `system.bucket(16, x)` and `system.days(ts)`. They count from 1970 in UTC, whatever the
 session's time zone is. `system.days` returns the number of days; beside a DATE it is read as a date
 (ir/comparisons.py).
 """
