@@ -2,7 +2,7 @@
 
 For each node of the predicate, each of the three outcome bits is a condition over statistics. Only
 the bits that are needed are built. Besides TRUE, FALSE and NULL, two unions have short forms of
-their own: U ("not true": FALSE or NULL) and V ("not false": TRUE or NULL). For every kind of input
+their own: U (`NOT_TRUE`: FALSE or NULL) and V (`NOT_FALSE`: TRUE or NULL). For every kind of input
 with at least one outcome they satisfy
 
     T(a AND b) = T(a) & T(b)        U(a AND b) = U(a) | U(b)

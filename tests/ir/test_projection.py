@@ -120,7 +120,7 @@ def test_a_nested_column_is_a_source():
 
 
 #     predicate     partition   left
-LEFT = [
+RESIDUALS = [
     ("x < 5 AND y = 1",     {"p": 4},       "y = 1"),
     ("x < 5 AND y = 1",     {"p": 5},       "false"),
     ("x < 5 OR y = 1",      {"p": None},    "NULL OR y = 1"),
@@ -134,7 +134,9 @@ LEFT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("sql, partition, left", LEFT, ids=[f"{c[0]}-{c[1]['p']}" for c in LEFT])
+@pytest.mark.parametrize(
+    "sql, partition, left", RESIDUALS, ids=[f"{c[0]}-{c[1]['p']}" for c in RESIDUALS]
+)
 def test_residuals(sql, partition, left):
     node = bind(sql, {"x": pa.int32(), "y": pa.int32()})
     assert show(residual(node, fields(("x", "identity", "p")), partition)).lower() == left.lower()

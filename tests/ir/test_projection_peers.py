@@ -92,21 +92,21 @@ def test_iceberg_projection(case):
         if len(spec) == 1
         else [[random.Random(i).choice(c) for c in candidates] for i in range(2000)]
     )
-    says = [
+    ours = [
         outcome(found, {(f.name,): v for f, v in zip(spec, row, strict=True)}) is True
         for row in rows
     ]
-    they = [
+    theirs = [
         outcome(expected, {(f.name,): v for f, v in zip(spec, row, strict=True)}) is True
         for row in rows
     ]
     assert len(rows) > 50
     if case["id"] in TIGHTER:
-        assert says != they and all(
-            a <= b if mode == "inclusive" else a >= b for a, b in zip(says, they, strict=True)
+        assert ours != theirs and all(
+            a <= b if mode == "inclusive" else a >= b for a, b in zip(ours, theirs, strict=True)
         )
     else:
-        assert says == they, show(found)
+        assert ours == theirs, show(found)
     # Only IS NULL is TRUE for a NULL row. Iceberg also keeps it for `<>` and NOT IN.
     nothing = {(f.name,): None for f in spec}
     assert (outcome(found, nothing) is True) == case["predicate_sql"].endswith("IS NULL")
@@ -192,13 +192,17 @@ def test_never_less_than_pyiceberg(arrow, text):
             found = project(ours, (PartitionField(("x",), transform, "p"),), mode)
             their = expression_evaluator(shape, build(schema, spec)(theirs), True)
             for p in partitions:
-                mine, says = (
+                our_answer, their_answer = (
                     outcome(found, {("p",): p}) is True,
                     their(Record(python(p, transform.result_type(dtype)))),
                 )
                 if text in TIME and not transform.exact(dtype) and p <= 0:
                     continue  # other writers put rows of the previous period here
-                assert mine <= says if mode == "inclusive" else mine >= says, (
+                assert (
+                    our_answer <= their_answer
+                    if mode == "inclusive"
+                    else our_answer >= their_answer
+                ), (
                     show(ours),
                     p,
                     show(found),

@@ -219,13 +219,13 @@ def test_refused(args, more, message):
 
 
 def test_on_unknown_reports_unsupported_forms():
-    told = []
+    reported = []
     p = ss.PruningPredicate(
         "nobody_knows(x) = 3 AND x > 1",
         SCHEMA,
-        on_unknown=lambda what, why: told.append((what, why)),
+        on_unknown=lambda what, why: reported.append((what, why)),
     )
-    assert told == [("nobody_knows(x) = 3", "the function nobody_knows is not understood")]
+    assert reported == [("nobody_knows(x) = 3", "the function nobody_knows is not understood")]
     assert p.prune(
         ss.Statistics.from_dict({"x": {"min": [0, 0], "max": [1, 2]}}, SCHEMA)
     ).tolist() == [False, True]
