@@ -290,7 +290,7 @@ def truth(condition: Node, session: Session) -> Node:
     return Node(Op.CALL, (condition,), (TRUTH, _call_session(session)), ty.BOOL)
 
 
-_RENAMED: Final = {
+_SAME: Final = {
     "ceiling": "ceil", "char_length": "length", "character_length": "length", "len": "length",
     "ucase": "upper", "lcase": "lower",
     "substr": "substring", "dayofmonth": "day", "dateadd": "date_add", "date_diff": "datediff",
@@ -299,7 +299,7 @@ _RENAMED: Final = {
     "*": "multiply", "/": "divide", "%": "remainder", "mod": "remainder",
 }  # fmt: skip
 ALIASES: Final[dict[str, Build]] = {
-    **{alias: _alias(name) for alias, name in _RENAMED.items()},
+    **{alias: _alias(name) for alias, name in _SAME.items()},
     "to_date": _cast_to(ty.DATE),
     "date": _cast_to(ty.DATE),
     "to_timestamp": _cast_to(ty.TIMESTAMP),
