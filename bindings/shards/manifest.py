@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skipstone.bindings.statistics.store.layout import MALFORMED, wrong
-from skipstone.bindings.statistics.store.read import MOST
+from skipstone.bindings.statistics.store.layout import MALFORMED, MAX_CONTAINERS, wrong
 from skipstone.ir.cached import cached_property
 from skipstone.ir.errors import StatisticsError
 
@@ -41,7 +40,7 @@ class Shard:
         stem: Its name without the ending.
         rows: How many containers.
         size: Its bytes.
-        identity: What `store.layout.opened` finds.
+        identity: What `store.layout.open_file` finds.
         filled: Whether none of its containers is known to be empty.
         about: The checksum of the table that says what the containers are, in a file beside it; None: there is none.
     """
@@ -176,7 +175,7 @@ def _read(path: str, body: dict[str, Any]) -> Manifest:
 
 def _shard(entry: list[Any], about: bool) -> Shard:
     stem, rows, size, identity, filled, told = entry
-    whole = type(rows) is int and type(size) is int and 0 < rows <= MOST and size >= 0
+    whole = type(rows) is int and type(size) is int and 0 < rows <= MAX_CONTAINERS and size >= 0
     if not whole or type(filled) is not bool or (told is not None) != about:
         raise ValueError(f"a shard is {entry!r}")
     return Shard(

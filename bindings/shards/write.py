@@ -20,7 +20,7 @@ from skipstone.bindings.statistics.membership import Members
 from skipstone.bindings.statistics.statistics import Statistics
 from skipstone.bindings.statistics.store.atomic import replacing
 from skipstone.bindings.statistics.store.checked import write_table
-from skipstone.bindings.statistics.store.layout import opened
+from skipstone.bindings.statistics.store.layout import open_file
 from skipstone.ir.errors import StatisticsError
 from skipstone.ir.node import Path
 from skipstone.ir.types import leaves_of
@@ -140,7 +140,7 @@ def write_shard(
     stats = stats.index(order_by=order_by)
     with place.writing(f"{stem}.stats") as path:
         stats.save(path)
-        size, identity = os.path.getsize(path), opened(path).identity
+        size, identity = os.path.getsize(path), open_file(path).identity
     checksum = None
     if about is not None:
         with place.writing(f"{stem}.about") as path, replacing(path) as f:
@@ -169,7 +169,7 @@ def commit(
         stem = f"summary-{save}-{new_token()}"
         with place.writing(f"{stem}.stats") as path:
             joined(schema, written[0].paths, [w.summary for w in written]).save(path)
-            summary = stem, opened(path).identity
+            summary = stem, open_file(path).identity
     manifest = Manifest(
         schema, tuple(w.shard for w in written), summary, all(w.certain for w in written), about
     )

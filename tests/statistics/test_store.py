@@ -129,7 +129,7 @@ def test_value_lists_blooms_and_names_with_dots(tmp_path):
 def test_arrow_reads_a_section_as_statistics(tmp_path):
     stats = many(1000)
     stats.save(tmp_path / "x.stats")
-    found = layout.opened(str(tmp_path / "x.stats"))
+    found = layout.open_file(str(tmp_path / "x.stats"))
     name, at, length, _ = found.footer["sections"][1]
     part = pa.ipc.open_stream(pa.py_buffer(found.data).slice(at, length)).read_all()
     assert name == "x" and part.column_names == ["x.min", "x.max", "x.null_count"]
@@ -272,7 +272,7 @@ def test_damage_is_noticed_where_it_is_read(tmp_path):
     x = np.arange(n) * 10**6
     schema = pa.schema([("x", pa.int64())])
     ss.Statistics.from_dict({"x": {"min": x, "max": x + 10**6}}, schema).index().save(path)
-    at = layout.opened(str(path)).footer["packed"]["columns"][0]["low"][0]
+    at = layout.open_file(str(path)).footer["packed"]["columns"][0]["low"][0]
     with open(path, "r+b") as f:
         f.seek(at + 200_000 * 8)
         f.write(b"\xff")
@@ -302,7 +302,7 @@ def test_damage_is_noticed_where_it_is_read(tmp_path):
 def test_damage_of_what_came_and_of_dictionaries(column, tmp_path, small_blocks):
     path = tmp_path / "x.stats"
     many(300).save(path)
-    found = layout.opened(str(path))
+    found = layout.open_file(str(path))
     name = {"s": "s: keys", "y": "y"}[column]
     _, at, length, _ = next(s for s in found.footer["sections"] if s[0] == name)
     with open(path, "r+b") as f:
@@ -325,7 +325,7 @@ def test_damage_of_what_came_and_of_dictionaries(column, tmp_path, small_blocks)
 
 def rewritten(path, change):
     """The file with another footer, whose checksums are right."""
-    found = layout.opened(str(path))
+    found = layout.open_file(str(path))
     at, count, _ = found.footer["checksums"]
     footer = json.loads(json.dumps(found.footer))
     change(footer)

@@ -1,8 +1,10 @@
-"""An Arrow table as one checksummed file: an IPC stream, which any Arrow reads, and a tail that says whether it is whole.
+"""Store an Arrow table as one checksummed file: an IPC stream, and a tail that proves it complete.
 
     stream | checksum of the stream, its bytes, version, magic
 
-Source: Apache Arrow, "IPC Streaming Format": a reader stops where the stream says so, before the tail.
+Any Arrow library can read the file: a reader stops at the end of the stream, before the tail.
+
+Source: Apache Arrow, "IPC Streaming Format".
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from skipstone.bindings.statistics.store.layout import wrong
 from skipstone.ir.errors import StatisticsError, told
 
 MAGIC: Final = b"SKIPSNAP"
-VERSION: Final = 1  # whoever changes what such tables hold raises it
+VERSION: Final = 1  # raise it when the contents of such tables change
 TAIL: Final = struct.Struct("<QQI8s")
 AGAIN: Final = "call save_stats again"
 
@@ -25,7 +27,7 @@ def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
     """Write a table and its tail.
 
     Returns:
-        The checksum.
+        The checksum of the stream.
     """
     import xxhash
 
@@ -42,16 +44,16 @@ def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
 def read_table(
     path: str, data: pa.Buffer, again: str = AGAIN, expected: int | None = None
 ) -> pa.Table:
-    """The table in the bytes of a file.
+    """Read the table from the bytes of a file.
 
     Args:
         path: The file, for errors.
         data: Its bytes.
-        again: What to do where they are not usable, for errors.
-        expected: The checksum that `write_table` gave; None: any whole file will do.
+        again: The way out of an unusable file, for errors.
+        expected: The checksum that `write_table` returned; None: any complete file will do.
 
     Raises:
-        StatisticsError: they are not what this version wrote, to the last bit.
+        StatisticsError: the bytes differ from what this version wrote.
     """
     import xxhash
 
@@ -62,27 +64,26 @@ def read_table(
     if magic != MAGIC:
         raise wrong(
             path,
-            f"holds no statistics of files, or is torn: it ends with {magic!r}, and {MAGIC!r} was expected",
+            f"holds no statistics of files, or is torn: it ends with {magic!r}; expected {MAGIC!r}",
             again,
         )
     if version != VERSION:
         raise wrong(
-            path, f"has format version {version}, and this Skipstone reads version {VERSION}", again
+            path, f"has format version {version}; this Skipstone reads version {VERSION}", again
         )
     body = data.slice(0, size)
     if length != size or xxhash.xxh3_64_intdigest(body) != checksum:
-        raise wrong(
-            path, f"is damaged: {size} bytes of {length}, or others than were written", again
-        )
+        raise wrong(path, f"is damaged: {size} bytes of {length}, or its checksum differs", again)
     if expected is not None and checksum != expected:
         raise wrong(
             path,
-            f"is another file than was saved: its checksum is {checksum:016x}, and {expected:016x} was expected",
+            f"is not the file that was saved: its checksum is {checksum:016x}; "
+            f"expected {expected:016x}",
             again,
         )
     try:
         table = pa.ipc.open_stream(body).read_all()
-        table.validate(full=True)  # Arrow's functions trust lengths, offsets and indices
+        table.validate(full=True)  # Arrow trusts lengths, offsets and indices
         return table
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
-        raise StatisticsError(f"{path}: is no Arrow stream ({told(e)}); {again}") from e
+        raise StatisticsError(f"{path}: is not an Arrow stream ({told(e)}); {again}") from e
