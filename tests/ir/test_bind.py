@@ -308,7 +308,10 @@ SEVERAL = (
     "predicate names 'QTY'; the schema has qty, Qty. Write case_sensitive=True to tell them apart."
 )
 BROKEN = "cannot read the predicate: an operand is missing here"
-WORD = "cannot read the predicate: 'desc' is a word of SQL; a column of that name wants backticks: `desc`"
+WORD = (
+    "cannot read the predicate: 'desc' is an SQL keyword; "
+    "quote a column of that name in backticks: `desc`"
+)
 #    predicate                     error                      what it says, and the place
 ERRORS = [
     ("pirce = 5",                  ss.UnknownColumn,          f"predicate names 'pirce'; {KNOWN} Did you mean 'price'?",  (1, 1),  "pirce = 5"),

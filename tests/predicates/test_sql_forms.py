@@ -136,11 +136,11 @@ def test_a_unit_is_no_column_of_its_name():
 
 #  text                         what is said                                        where
 SYNTAX = [
-    ("from = 1",                "'from' is a word of SQL; .*: `from`",                  0),
-    ("x = from",                "'from' is a word of SQL; .*: `from`",                  4),
-    ("x IN (from, 1)",          "'from' is a word of SQL; .*: `from`",                 6),
-    ("x = 1 AND case = 2",      "'case' is a word of SQL; .*: `case`",                 10),
-    ("select = 1 AND from = 2", "'select' is a word of SQL; .*: `select`, `from`",     0),
+    ("from = 1",                "'from' is an SQL keyword; .*: `from`",                  0),
+    ("x = from",                "'from' is an SQL keyword; .*: `from`",                  4),
+    ("x IN (from, 1)",          "'from' is an SQL keyword; .*: `from`",                 6),
+    ("x = 1 AND case = 2",      "'case' is an SQL keyword; .*: `case`",                 10),
+    ("select = 1 AND from = 2", "'select' is an SQL keyword; .*: `select`, `from`",     0),
     ("x = = 1",                 "an operand is missing here",                           4),
     ("x = 1 AND",               "an operand is missing here",                           6),
     ("x = 1)",                  "this \\) closes nothing",                              5),

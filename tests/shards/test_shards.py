@@ -341,7 +341,7 @@ def test_of_two_saves_at_once_one_says_so(tmp_path, monkeypatch):
 
 
 def fresh():
-    read._mapped.__init__(read.OPEN)
+    read._mapped.__init__(read.MAX_MAPPED)
 
 
 def flip(path):

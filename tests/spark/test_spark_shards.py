@@ -365,7 +365,7 @@ def test_what_executors_cannot_read_is_kept_and_reported(spark, tmp_path):
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-100])
-    read._mapped.__init__(read.OPEN)
+    read._mapped.__init__(read.MAX_MAPPED)
     for i in (0, 2):
         verdicts[i * 30 : (i + 1) * 30] = 1
     bad = {shards.shards[i].file for i in (0, 2)}
