@@ -23,7 +23,7 @@ FileSystemLike: TypeAlias = "pafs.FileSystem | str | Any"
 REFUSED: Final = (OSError, pa.ArrowException, ValueError)  # what file systems raise for a path
 URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):/")
 # The schemes of Spark and Hadoop, and those of pyarrow for the same stores.
-OTHER_NAMES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+SCHEME_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 # The URI schemes of pyarrow's file systems, by their `type_name`.
 SCHEMES: Final = {
     "local": ("file",),
@@ -221,21 +221,21 @@ def _from_uri(text: str, scheme: str) -> tuple[pafs.FileSystem, str]:
     Raises:
         SourceError: the file system is unknown or cannot be reached.
     """
-    name = OTHER_NAMES.get(scheme, scheme)
+    name = SCHEME_ALIASES.get(scheme, scheme)
     uri = f"{name}{text[len(scheme) :]}"
     options = parse_qs(urlsplit(uri).query)
     try:
         if name == "s3":
-            _look_up(options)
+            _check_s3_host(options)
         fs, path = pafs.FileSystem.from_uri(uri)
         if name == "gs" and "retry_limit_seconds" not in options:
-            _probe(uri, path)
+            _check_gs(uri, path)
     except REFUSED as e:
         raise unreachable(text, e) from e
     return fs, path.rstrip("/") or "/"
 
 
-def _look_up(options: Mapping[str, Sequence[str]]) -> None:
+def _check_s3_host(options: Mapping[str, Sequence[str]]) -> None:
     """Raise OSError at once if S3's host name cannot be resolved; pyarrow would try for 6 s."""
     # Without a region in the URI, pyarrow asks us-east-1 for the bucket's region.
     region = options.get("region", ["us-east-1"])[0]
@@ -251,7 +251,7 @@ def _look_up(options: Mapping[str, Sequence[str]]) -> None:
         raise OSError(f"the name {host} cannot be resolved: {e.strerror}") from e
 
 
-def _probe(uri: str, path: str) -> None:
+def _check_gs(uri: str, path: str) -> None:
     """Raise OSError within seconds if Google's storage is silent; pyarrow tries 15 minutes."""
     sign = "&" if urlsplit(uri).query else "?"
     quick, _ = pafs.FileSystem.from_uri(f"{uri}{sign}retry_limit_seconds=1")
@@ -273,7 +273,7 @@ def unreachable(where: str, e: Exception) -> SourceError:
             f"{shown(where)}: no file system is known for {scheme}; expected one of {names}, "
             f"{OWN_CLIENT}"
         )
-    way_out = WAYS_OUT.get(OTHER_NAMES.get(scheme, scheme), "check the URI")
+    way_out = WAYS_OUT.get(SCHEME_ALIASES.get(scheme, scheme), "check the URI")
     return SourceError(
         f"{shown(where)}: the storage cannot be reached ({one_line(e)}); {way_out}, {OWN_CLIENT}"
     )

@@ -39,7 +39,7 @@ def type_of(t: sg.DataType) -> ty.DType | None:
 
 
 def literal_of(e: sg.Expression) -> Node | None:
-    """Return a literal; None if `e` is another form, or text that is no value."""
+    """Return a literal; None if `e` is another form, or has no value."""
     from sqlglot import exp
 
     match e:

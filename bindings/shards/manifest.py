@@ -26,10 +26,10 @@ NAME: Final = "shards.json"
 VERSION: Final = 1
 STEM: Final = re.compile(r"(shard|summary)-[0-9a-f]{16}-[0-9a-f]{16}")
 # Files that a save creates, including unfinished ones.
-OURS: Final = re.compile(
+SHARD_FILES: Final = re.compile(
     rf"({STEM.pattern}\.(stats|about)|{re.escape(NAME)})(\.[0-9a-f]{{8}})?(\.tmp)?"
 )
-AGAIN: Final = "save the shards again"
+SAVE_AGAIN: Final = "save the shards again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +142,24 @@ def parse(path: str, data: bytes) -> Manifest:
         version = document["skipstone shards"]
     except MALFORMED as e:
         raise wrong(
-            path, f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300], AGAIN
+            path,
+            f"holds no manifest of shards, or is torn ({type(e).__name__}: {e})"[:300],
+            SAVE_AGAIN,
         ) from e
     if version != VERSION:
         raise wrong(
             path,
             f"has format version {version!r:.20}; this Skipstone reads version {VERSION}",
-            AGAIN,
+            SAVE_AGAIN,
         )
     try:
         if document["sha256"] != _digest(document["manifest"]):
-            raise wrong(path, "is damaged: its checksum differs from the saved one", AGAIN)
+            raise wrong(path, "is damaged: its checksum differs from the saved one", SAVE_AGAIN)
         return _read(path, document["manifest"])
     except StatisticsError:
         raise
     except (*MALFORMED, pa.ArrowException, OSError) as e:
-        raise wrong(path, f"is malformed ({type(e).__name__}: {e})"[:300], AGAIN) from e
+        raise wrong(path, f"is malformed ({type(e).__name__}: {e})"[:300], SAVE_AGAIN) from e
 
 
 def _read(path: str, body: dict[str, Any]) -> Manifest:
@@ -176,7 +178,7 @@ def _read(path: str, body: dict[str, Any]) -> Manifest:
             path,
             f"has shards of {manifest.starts[-1]} containers, but states "
             f"{body['containers']!r:.30} containers",
-            AGAIN,
+            SAVE_AGAIN,
         )
     return manifest
 

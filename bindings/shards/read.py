@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skipstone.bindings.predicates.predicate import PruningPredicate, Source
-from skipstone.bindings.shards.manifest import AGAIN, NAME, Manifest, Shard, parse
+from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, Manifest, Shard, parse
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.verdicts import ShardVerdicts, survivors_of
 from skipstone.bindings.statistics.statistics import Statistics
@@ -312,7 +312,7 @@ class Shards:
             raise wrong(
                 self._place.at(shard.file),
                 f"holds {stats.num_containers} containers; the manifest expects {shard.rows}",
-                AGAIN,
+                SAVE_AGAIN,
             )
         return stats
 
@@ -334,11 +334,13 @@ class Shards:
             with open(path, "rb") as f:
                 data = pa.py_buffer(f.read())
         except OSError as e:
-            raise wrong(path, f"cannot be opened ({e})", AGAIN) from e
-        table = read_table(path, data, AGAIN, shard.about)
+            raise wrong(path, f"cannot be opened ({e})", SAVE_AGAIN) from e
+        table = read_table(path, data, SAVE_AGAIN, shard.about)
         if table.num_rows != shard.rows:
             raise wrong(
-                path, f"has {table.num_rows} rows for a shard of {shard.rows} containers", AGAIN
+                path,
+                f"has {table.num_rows} rows for a shard of {shard.rows} containers",
+                SAVE_AGAIN,
             )
         return table
 
@@ -369,7 +371,7 @@ class Shards:
             error = (
                 e
                 if isinstance(e, StatisticsError)
-                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", AGAIN)
+                else wrong(self._place.at(self.shards[i].file), f"cannot be read ({e})", SAVE_AGAIN)
             )
             if on_error == "raise":
                 raise error from e

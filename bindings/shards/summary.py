@@ -54,7 +54,7 @@ def stack_summaries(
 
 
 def _unknown() -> list[pa.Array]:
-    """Return the statistics of a column of which nothing is known."""
+    """Return nulls, the statistics of an unknown column."""
     return [pa.nulls(1, pa.int64()) for _ in PACKED]
 
 

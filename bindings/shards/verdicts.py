@@ -19,7 +19,7 @@ from skipstone.kernels.pack.planes import clear_tail, word_count
 class ShardVerdicts:
     """The verdicts of the containers of all shards, stored sparsely.
 
-    Each 64 containers of which at least one is kept take 20 bytes; pruned ones take nothing.
+    A word of 64 containers takes 20 bytes if one of them is kept, and nothing otherwise.
 
     Attributes:
         starts: The position of each shard's first container, and n at the end; int64, shape

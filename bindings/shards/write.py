@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from skipstone.bindings.shards.manifest import AGAIN, NAME, OURS, Manifest, Shard, parse
+from skipstone.bindings.shards.manifest import NAME, SAVE_AGAIN, SHARD_FILES, Manifest, Shard, parse
 from skipstone.bindings.shards.place import ShardFolder
 from skipstone.bindings.shards.summary import stack_summaries, summary_of
 from skipstone.bindings.statistics.coerce_inputs import PACKED
@@ -194,7 +194,7 @@ def commit(
         raise StatisticsError(
             f"{place.at(min(gone))} is gone: another save to the same folder has ended meanwhile, "
             "or the folder is not shared by all machines that write to it; "
-            f"{AGAIN}, one after the other, to a shared folder"
+            f"{SAVE_AGAIN}, one after the other, to a shared folder"
         )
     place.put(NAME, manifest.dump())
     with contextlib.suppress(OSError):  # unused files do no harm
@@ -218,4 +218,4 @@ def _current_files(place: ShardFolder) -> set[str]:
 
 def _shard_files(place: ShardFolder) -> set[str]:
     """Return the files in the folder that saves created, except the manifest."""
-    return {name for name in place.names() if OURS.fullmatch(name) and name != NAME}
+    return {name for name in place.names() if SHARD_FILES.fullmatch(name) and name != NAME}

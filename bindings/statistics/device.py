@@ -48,7 +48,7 @@ def device_of(device: int | Device | None) -> Device:
     return device
 
 
-class OnDevice(Packed):
+class DeviceSupport(Packed):
     """Statistics in host memory or on a device, where copies or the given bounds themselves lie."""
 
     _raw: Mapping[Path, Raw]
@@ -63,7 +63,7 @@ class OnDevice(Packed):
     def packed(self, path: Path, dtype: DType, raw: Raw) -> Column:
         """Pack `raw`, statistics of a column as given, with bounds read as `dtype`."""
 
-    def sharing(self) -> Self:
+    def shallow_copy(self) -> Self:
         """Return new statistics that share all members with these."""
         out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
@@ -102,19 +102,19 @@ class OnDevice(Packed):
         if self._resident is not None and device is None:
             return self
         resident = Resident(device_of(device))
-        out = self.sharing()
+        out = self.shallow_copy()
         if isinstance(self._raw, DeviceBounds):
             out._raw = self._raw.to_host()
-        return out.on(resident)
+        return out.place_on(resident)
 
     def with_bounds(self, bounds: DeviceBounds, resident: Resident) -> Self:
         """Return the same statistics with bounds that lie on a device."""
-        out = self.sharing()
+        out = self.shallow_copy()
         Packed.__init__(out)
         out._raw = bounds
-        return out.on(resident)
+        return out.place_on(resident)
 
-    def on(self, resident: Resident) -> Self:
+    def place_on(self, resident: Resident) -> Self:
         """Move these statistics to a device, and return them."""
         self._resident = resident
         self._launches, self._launches_of_calls = Kept(PREPARED), Kept(DERIVED)
@@ -178,7 +178,7 @@ class OnDevice(Packed):
             return self.peek(key, dtype)  # the host compares counts with bounds
         return self._raw.column(key, dtype, self.packed(key, dtype, counts))
 
-    def here(self, program: Program) -> Launch:
+    def host_launch(self, program: Program) -> Launch:
         """Return the program's launch in host memory, even if its arrays lie on a device."""
         return self._host_launches.get(program, lambda: prepare(program, self, self.peek))
 
@@ -191,7 +191,7 @@ class OnDevice(Packed):
         }
 
 
-def _host_launch(stats: weakref.ref[OnDevice], program: Program) -> Launch:
+def _host_launch(stats: weakref.ref[DeviceSupport], program: Program) -> Launch:
     alive = stats()
     assert alive is not None
-    return alive.here(program)
+    return alive.host_launch(program)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DeviceBounds(Mapping[Path, Raw]):
-    """Statistics by column, some bounds of which lie on a device.
+    """Statistics by column; some bounds lie on a device.
 
     Reading a column as `Raw` downloads its bounds once.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skipstone.bindings.statistics.coerce_inputs import KEYS, PACKED, leaf_named
-from skipstone.bindings.statistics.device import OnDevice
+from skipstone.bindings.statistics.device import DeviceSupport
 from skipstone.bindings.statistics.membership import combine_answers
 from skipstone.bindings.statistics.protocols import MembershipSource
 from skipstone.ir.errors import StatisticsError
@@ -25,7 +25,7 @@ from skipstone.kernels.pack.counts import rows_plane
 from skipstone.kernels.pack.planes import Plane
 
 
-class PackableStatistics(OnDevice):
+class PackableStatistics(DeviceSupport):
     """Statistics of n containers as they were given, packed when a kernel first reads them.
 
     Args:
@@ -181,11 +181,11 @@ class PackableStatistics(OnDevice):
         """The levels above the containers; None without an index."""
         return self._index
 
-    def under(self, index: Index) -> Self:
+    def with_index(self, index: Index) -> Self:
         """Return the same statistics below an index that was built over them."""
-        out = self.sharing()
+        out = self.shallow_copy()
         out._index = index
-        return out if self._resident is None else out.on(self._resident)
+        return out if self._resident is None else out.place_on(self._resident)
 
     @property
     def has_members(self) -> bool:

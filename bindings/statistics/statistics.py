@@ -146,9 +146,9 @@ class Statistics(PackableStatistics):
 
         Bounds are judged in place, without a copy, if they are numbers, dates or timestamps of the
         column's own type. If some of them are null, NaN or inverted, a repaired copy is made on the
-        device. Everything else is downloaded once: counts (of which a bit or two per container are
-        kept), bounds of another type, strings and decimals. Bounds are downloaded too when a
-        feature needs them on the host: a CPU backend, `index`, `explain`, `save`, a pickle.
+        device. Everything else is downloaded once: counts (kept as one or two bits per container),
+        bounds of another type, strings and decimals. Bounds are downloaded too when a feature needs
+        them on the host: a CPU backend, `index`, `explain`, `save`, a pickle.
 
         "auto" runs on the device whenever a predicate reads bounds that lie there, however few the
         containers, and waits for the device's compiler.
@@ -221,7 +221,7 @@ class Statistics(PackableStatistics):
         ]
         names = [order_by] if isinstance(order_by, str) else list(order_by or ())
         by = [leaf_named(name, self._leaves, "order_by") for name in names]
-        return self.under(
+        return self.with_index(
             build(self, blocks_of(block, self._n), keys, [(leaf.path, leaf.dtype) for leaf in by])
         )
 

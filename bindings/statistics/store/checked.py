@@ -20,7 +20,7 @@ from skipstone.ir.errors import StatisticsError, told
 MAGIC: Final = b"SKIPSNAP"
 VERSION: Final = 1  # raise it when the contents of such tables change
 TAIL: Final = struct.Struct("<QQI8s")
-AGAIN: Final = "call save_stats again"
+WAY_OUT: Final = "call save_stats again"
 
 
 def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
@@ -42,14 +42,14 @@ def write_table(file: IO[bytes] | pa.NativeFile, table: pa.Table) -> int:
 
 
 def read_table(
-    path: str, data: pa.Buffer, again: str = AGAIN, expected: int | None = None
+    path: str, data: pa.Buffer, way_out: str = WAY_OUT, expected: int | None = None
 ) -> pa.Table:
     """Read the table from the bytes of a file.
 
     Args:
         path: The file, for errors.
         data: Its bytes.
-        again: The way out of an unusable file, for errors.
+        way_out: What the user can do about an unusable file, for errors.
         expected: The checksum that `write_table` returned; None: any complete file will do.
 
     Raises:
@@ -59,31 +59,31 @@ def read_table(
 
     size = data.size - TAIL.size
     if size < 0:
-        raise wrong(path, f"holds no statistics of files: {data.size} bytes", again)
+        raise wrong(path, f"holds no statistics of files: {data.size} bytes", way_out)
     checksum, length, version, magic = TAIL.unpack(data.slice(size).to_pybytes())
     if magic != MAGIC:
         raise wrong(
             path,
             f"holds no statistics of files, or is torn: it ends with {magic!r}; expected {MAGIC!r}",
-            again,
+            way_out,
         )
     if version != VERSION:
         raise wrong(
-            path, f"has format version {version}; this Skipstone reads version {VERSION}", again
+            path, f"has format version {version}; this Skipstone reads version {VERSION}", way_out
         )
     body = data.slice(0, size)
     if length != size or xxhash.xxh3_64_intdigest(body) != checksum:
-        raise wrong(path, f"is damaged: {size} bytes of {length}, or its checksum differs", again)
+        raise wrong(path, f"is damaged: {size} bytes of {length}, or its checksum differs", way_out)
     if expected is not None and checksum != expected:
         raise wrong(
             path,
             f"is not the file that was saved: its checksum is {checksum:016x}; "
             f"expected {expected:016x}",
-            again,
+            way_out,
         )
     try:
         table = pa.ipc.open_stream(body).read_all()
         table.validate(full=True)  # Arrow trusts lengths, offsets and indices
         return table
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as e:
-        raise StatisticsError(f"{path}: is not an Arrow stream ({told(e)}); {again}") from e
+        raise StatisticsError(f"{path}: is not an Arrow stream ({told(e)}); {way_out}") from e

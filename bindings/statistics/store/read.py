@@ -134,7 +134,7 @@ class _StatisticsReader(PackedReader):
         )
         columns = self.source(out, self.footer["packed"], None)
         index = self.footer["index"]
-        return out if index is None else out.under(self.index(out, index, columns))
+        return out if index is None else out.with_index(self.index(out, index, columns))
 
     def raw_reader(self, keys: list[str], section: int | None) -> Callable[[], Raw]:
         """Return a function that reads bounds and counts of a column, as they were given."""

@@ -166,7 +166,7 @@ class _Writer:
             yield [path, key, self.raw(name, {name: array})]
 
     def raw(self, name: str, arrays: dict[str, pa.Array]) -> int:
-        """Write arrays as given, and note their positions, as packed arrays may be views of them."""
+        """Write arrays as given, and note their positions: packed arrays may be views."""
         plain = {key: whole(array) for key, array in arrays.items()}
         section, positions = self.section(name, plain)
         for array, at in zip(plain.values(), positions, strict=True):
