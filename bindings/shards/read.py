@@ -294,7 +294,7 @@ class Shards:
             Verdict.NEVER
             if v == Verdict.NEVER
             else Verdict.ALWAYS
-            if v == Verdict.ALWAYS and certain and s.filled
+            if v == Verdict.ALWAYS and certain and s.no_empty
             else Verdict.MAYBE
             for v, s in zip(verdicts.tolist(), self.shards, strict=True)
         ]

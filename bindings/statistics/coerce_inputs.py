@@ -284,9 +284,8 @@ def _value_or_none(v: Any, arrow: pa.DataType, dtype: DType) -> Any:
     except CONVERSION_ERRORS:
         pass
     try:
-        axis = to_axis(v, dtype)
-        lowest: Any = dtype.lowest
-        fits = dtype.highest is None or lowest <= axis <= dtype.highest
+        axis: Any = to_axis(v, dtype)
+        fits = dtype.highest is None or dtype.lowest <= axis <= dtype.highest
         return to_python(axis, dtype) if fits else None
     except (ValueError, TypeError, OverflowError):
         return None
