@@ -230,7 +230,7 @@ def test_names_types_and_what_is_left_out(spark, tmp_path):
     for given, message in (
         ({"columns": {"y.min": "most"}}, "no statistic of a column of the schema"),
         ({"about": ["nope"]}, "about= names 'nope'"),
-        ({"rows": 0}, "expected how many containers a shard holds"),
+        ({"rows": 0}, "expected the number of containers per shard"),
     ):
         with pytest.raises(ss.StatisticsError, match=message):
             write_shards(frame, tmp_path, schema, **given)

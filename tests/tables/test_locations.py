@@ -270,7 +270,7 @@ def test_every_kind_of_file_system(here):
             "s3://b/x",
             pafs.LocalFileSystem(),
             ss.SourceError,
-            "is a URI of s3, and filesystem= is of",
+            "is a URI of s3, but filesystem= is of",
         ),
         ("s3://b/x", fsspec.filesystem("memory"), ss.SourceError, "is a URI of s3"),
         ("x", pafs.PyFileSystem(Refusing()), ss.SourceError, "Permission denied"),
