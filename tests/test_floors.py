@@ -29,10 +29,10 @@ HOMES = {
     "numba": "kernels/",
     "cupy": "kernels/gpu/cupy_gpu.py",
     "sqlglot": "bindings/predicates/sql",
-    "pyspark": ("bindings/spark/", "bindings/predicates/predicate.py"),  # the second: only types
+    "pyspark": ("bindings/spark/", "bindings/predicates/source.py"),  # the second: only types
     "pyiceberg": (
         "bindings/predicates/iceberg_expr.py",
-        "bindings/predicates/predicate.py",
+        "bindings/predicates/source.py",
         "bindings/tables/iceberg/",
     ),
     "typer": "bindings/shell/cli.py",

@@ -209,8 +209,8 @@ SEVERAL = (
 )
 BROKEN = "cannot read the predicate: an operand is missing here"
 WORD = (
-    "cannot read the predicate: 'desc' is a word of SQL; "
-    "a column of that name wants backticks: `desc`"
+    "cannot read the predicate: 'desc' is an SQL keyword; "
+    "quote a column of that name in backticks: `desc`"
 )
 #  predicate  error  message  line and column  the line
 ERRORS = [

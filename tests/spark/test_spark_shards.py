@@ -232,7 +232,7 @@ def test_names_types_and_omitted_columns(spark, tmp_path):
     for given, message in (
         ({"columns": {"y.min": "most"}}, "no statistic of a column of the schema"),
         ({"about": ["nope"]}, "about= names 'nope'"),
-        ({"rows": 0}, "expected how many containers a shard holds"),
+        ({"rows": 0}, "expected the number of containers per shard"),
     ):
         with pytest.raises(ss.StatisticsError, match=message):
             write_shards(frame, tmp_path, schema, **given)
@@ -368,7 +368,7 @@ def test_unreadable_containers_are_kept_and_reported(spark, tmp_path):
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(data[:-100])
-    read._mapped.__init__(read.OPEN)
+    read._mapped.__init__(read.MAX_MAPPED)
     for i in (0, 2):
         verdicts[i * 30 : (i + 1) * 30] = 1
     bad = {shards.shards[i].file for i in (0, 2)}
